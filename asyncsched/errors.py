@@ -1,0 +1,265 @@
+"""Everything that asyncsched raises on purpose, in one tree.
+
+::
+
+    AsyncSchedError
+     ├─ ConfigError (ValueError)              something the caller wrote is wrong
+     │   ├─ UnknownSchedulerError             no scheduler has this name
+     │   ├─ MalformedHandleError              not of the form scheduler://session/app_id
+     │   ├─ RunOptionError                    a run option is unknown, missing or mistyped
+     │   ├─ ComponentError                    a component cannot be found, read or called
+     │   └─ MissingExtraError (ImportError)   an optional package is not installed
+     ├─ UnknownAppError (LookupError)         no such app, role or replica
+     ├─ AppStatusError                        an app ended in a state that was not wanted
+     ├─ UsageError (RuntimeError)             the library was called in a way that cannot work
+     │   ├─ ClosedError                       the object has been closed
+     │   └─ WrongLoopError                    the object belongs to another event loop
+     ├─ WorkspaceError                        a workspace cannot be read, built or pushed
+     └─ SchedulerError                        a scheduler's service refused or failed
+         ├─ UnavailableError (ConnectionError)
+         ├─ AuthError
+         ├─ PermissionDeniedError (PermissionError)
+         ├─ ThrottledError
+         ├─ NotFoundError
+         ├─ InvalidRequestError
+         ├─ ConflictError
+         └─ LogStreamError                    a log cannot be delivered any further
+
+Each says *what* happened, *why*, and what to do next (*fix*); a vendor's exception is its
+``__cause__`` and never leaves a backend on its own. All of them pickle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+__all__ = [
+    "AppStatusError",
+    "AsyncSchedError",
+    "AuthError",
+    "ClosedError",
+    "ComponentError",
+    "ConfigError",
+    "ConflictError",
+    "InvalidRequestError",
+    "LogStreamError",
+    "MalformedHandleError",
+    "MissingExtraError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "ReplicaFailure",
+    "RunOptionError",
+    "SchedulerError",
+    "ThrottledError",
+    "UnavailableError",
+    "UnknownAppError",
+    "UnknownSchedulerError",
+    "UsageError",
+    "WorkspaceError",
+    "WrongLoopError",
+]
+
+
+class AsyncSchedError(Exception):
+    """The root of the tree: ``except AsyncSchedError`` catches all that is ours.
+
+    Args:
+        what: What happened, as a sentence without a full stop.
+        why: The reason, where it is known.
+        fix: What the reader can do next.
+    """
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.fix = fix
+
+    def __str__(self) -> str:
+        text = f"{self.what}: {self.why}" if self.why else self.what
+        return f"{text}. {self.fix[:1].upper()}{self.fix[1:]}" if self.fix else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are rebuilt by calling the class with `args`, which loses keyword-only fields.
+        return _restore, (type(self), self.args), self.__dict__
+
+
+def _restore(cls: type[AsyncSchedError], args: tuple[Any, ...]) -> AsyncSchedError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    return error
+
+
+class ConfigError(AsyncSchedError, ValueError):
+    """Something that the caller wrote is wrong, and sending it would not help."""
+
+
+class UnknownSchedulerError(ConfigError):
+    """No scheduler is registered under this name."""
+
+
+class MalformedHandleError(ConfigError):
+    """A handle is not of the form ``scheduler://session/app_id``."""
+
+
+class RunOptionError(ConfigError):
+    """A run option is unknown, missing or of the wrong type.
+
+    Attributes:
+        key: The option's name.
+    """
+
+    def __init__(self, what: str, *, key: str = "", why: str = "", fix: str = "") -> None:
+        super().__init__(what, why=why, fix=fix)
+        self.key = key
+
+
+class ComponentError(ConfigError):
+    """A component cannot be found, does not follow the rules, or was called wrongly."""
+
+
+class MissingExtraError(ConfigError, ImportError):
+    """A package that this feature needs is not installed; `fix` holds the command that installs it."""
+
+
+class UnknownAppError(AsyncSchedError, LookupError):
+    """No such app, or no such role or replica in it; the message names those that exist."""
+
+
+class AppStatusError(AsyncSchedError):
+    """An app ended in another state than the one that was waited for."""
+
+
+class UsageError(AsyncSchedError, RuntimeError):
+    """The library was called in a way that cannot work."""
+
+
+class ClosedError(UsageError):
+    """The object has been closed and cannot be used any more."""
+
+
+class WrongLoopError(UsageError):
+    """An object was used from another event loop than that of its first await."""
+
+
+class WorkspaceError(AsyncSchedError):
+    """A workspace cannot be read, built or pushed."""
+
+
+class SchedulerError(AsyncSchedError):
+    """A scheduler's service refused or failed.
+
+    Attributes:
+        backend: The scheduler's name, such as ``local_docker``.
+        operation: What was being done, such as ``submit``.
+        retryable: Whether the same call may succeed later.
+    """
+
+    retryable: bool = False
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        backend: str = "",
+        operation: str = "",
+        retryable: bool | None = None,
+        why: str = "",
+        fix: str = "",
+    ) -> None:
+        super().__init__(what, why=why, fix=fix)
+        self.backend = backend
+        self.operation = operation
+        if retryable is not None:
+            self.retryable = retryable
+
+
+class UnavailableError(SchedulerError, ConnectionError):
+    """The service cannot be reached, or did not answer in time."""
+
+    retryable = True
+
+
+class AuthError(SchedulerError):
+    """There are no credentials, or the service does not accept them."""
+
+
+class PermissionDeniedError(SchedulerError, PermissionError):
+    """The credentials are good, but what was asked is not allowed."""
+
+
+class ThrottledError(SchedulerError):
+    """The service asks for fewer calls.
+
+    Attributes:
+        retry_after: The pause in seconds that the service asked for, if it did.
+    """
+
+    retryable = True
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        retry_after: float | None = None,
+        backend: str = "",
+        operation: str = "",
+        why: str = "",
+        fix: str = "",
+    ) -> None:
+        super().__init__(what, backend=backend, operation=operation, why=why, fix=fix)
+        self.retry_after = retry_after
+
+
+class NotFoundError(SchedulerError):
+    """Something that a request names (an image, a queue, a network) does not exist."""
+
+
+class InvalidRequestError(SchedulerError):
+    """The service does not accept the request."""
+
+
+class ConflictError(SchedulerError):
+    """Something of that name exists already and is not the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFailure:
+    """Why the log of one replica could not be delivered to its end.
+
+    Attributes:
+        role: The replica's role.
+        replica: Its number in the role.
+        last_timestamp: When the last line that was delivered had been written, where that is known.
+        cause: What went wrong.
+    """
+
+    role: str
+    replica: int
+    last_timestamp: datetime | None = None
+    cause: BaseException
+
+
+class LogStreamError(SchedulerError):
+    """A log cannot be delivered any further; what could be read has been delivered.
+
+    Attributes:
+        failures: One entry for each replica whose log is incomplete.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        failures: Iterable[ReplicaFailure] = (),
+        backend: str = "",
+        operation: str = "log_iter",
+        retryable: bool | None = None,
+        why: str = "",
+        fix: str = "",
+    ) -> None:
+        super().__init__(what, backend=backend, operation=operation, retryable=retryable, why=why, fix=fix)
+        self.failures = tuple(failures)
