@@ -80,7 +80,7 @@ class AsyncSchedError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.what}: {self.why}" if self.why else self.what
-        return f"{text}. {self.fix[:1].upper()}{self.fix[1:]}" if self.fix else text
+        return f"{text}; {self.fix}" if self.fix else text
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions are rebuilt by calling the class with `args`, which loses keyword-only fields.
