@@ -62,7 +62,7 @@ _HOME = {
 }
 
 __version__ = "0.1.0"
-__all__ = [*_HOME]  # pyright: ignore[reportUnsupportedDunderAll]  # the imports above tell it
+__all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]  # the imports above tell it
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,70 @@
+"""Waiting for a condition, with a deadline: what tests use where one would sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+WITHIN = 10.0
+"""The usual deadline in seconds: far more than anything needs on a loaded machine."""
+
+
+async def eventually(condition: Callable[[], T | Awaitable[T]], *, within: float = WITHIN) -> T:
+    """Return the condition's first true value, or fail once the deadline has passed.
+
+    Args:
+        condition: A function, or a coroutine function, that is asked again and again.
+        within: The deadline in seconds of real time, also under a virtual clock.
+
+    Raises:
+        AssertionError: If it did not become true; the message shows its last value.
+    """
+    deadline = time.monotonic() + within
+    for pause in _pauses():
+        value = condition()
+        if inspect.isawaitable(value):
+            value = await cast("Awaitable[T]", value)
+        if value:
+            return value
+        _check(deadline, condition, value, within)
+        await asyncio.sleep(pause)
+    raise AssertionError("unreachable")
+
+
+def eventually_blocking(condition: Callable[[], T], *, within: float = WITHIN) -> T:
+    """Do what `eventually` does, in a test that runs no loop."""
+    deadline = time.monotonic() + within
+    for pause in _pauses():
+        value = condition()
+        if value:
+            return value
+        _check(deadline, condition, value, within)
+        time.sleep(pause)
+    raise AssertionError("unreachable")
+
+
+def _pauses() -> Iterator[float]:
+    # The first looks follow each other closely, so that what is quick costs no time.
+    pause = 0.0
+    while True:
+        yield pause
+        pause = min(0.02, pause + 0.001)
+
+
+def _check(deadline: float, condition: Callable[[], Any], value: object, within: float) -> None:
+    if time.monotonic() >= deadline:
+        raise AssertionError(
+            f"not true within {within:g} s: {_source(condition)} (its last value: {value!r})"
+        )
+
+
+def _source(condition: Callable[[], Any]) -> str:
+    try:
+        return " ".join(inspect.getsource(condition).split())
+    except (OSError, TypeError):
+        return repr(condition)
