@@ -7,6 +7,8 @@
      │   ├─ UnknownSchedulerError             no scheduler has this name
      │   ├─ MalformedHandleError              not of the form scheduler://session/app_id
      │   ├─ RunOptionError                    a run option is unknown, missing or mistyped
+     │   ├─ MountError (KeyError)             a mount's options are unknown, missing or wrong
+     │   ├─ UnknownResourceError (KeyError)   no named resource has this name
      │   ├─ ComponentError                    a component cannot be found, read or called
      │   └─ MissingExtraError (ImportError)   an optional package is not installed
      ├─ UnknownAppError (LookupError)         no such app, role or replica
@@ -34,7 +36,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asyncsched.specs.state import AppStatus
 
 __all__ = [
     "AppStatusError",
@@ -48,6 +53,7 @@ __all__ = [
     "LogStreamError",
     "MalformedHandleError",
     "MissingExtraError",
+    "MountError",
     "NotFoundError",
     "PermissionDeniedError",
     "ReplicaFailure",
@@ -56,6 +62,7 @@ __all__ = [
     "ThrottledError",
     "UnavailableError",
     "UnknownAppError",
+    "UnknownResourceError",
     "UnknownSchedulerError",
     "UsageError",
     "WorkspaceError",
@@ -117,6 +124,14 @@ class RunOptionError(ConfigError):
         self.key = key
 
 
+class MountError(ConfigError, KeyError):
+    """A mount's options are unknown, missing, repeated or have a wrong value."""
+
+
+class UnknownResourceError(ConfigError, KeyError):
+    """No named resource has this name; the message names the nearest."""
+
+
 class ComponentError(ConfigError):
     """A component cannot be found, does not follow the rules, or was called wrongly."""
 
@@ -130,7 +145,15 @@ class UnknownAppError(AsyncSchedError, LookupError):
 
 
 class AppStatusError(AsyncSchedError):
-    """An app ended in another state than the one that was waited for."""
+    """An app ended in another state than the one that was waited for.
+
+    Attributes:
+        status: The app's status.
+    """
+
+    def __init__(self, what: str, *, status: AppStatus, why: str = "", fix: str = "") -> None:
+        super().__init__(what, why=why, fix=fix)
+        self.status = status
 
 
 class UsageError(AsyncSchedError, RuntimeError):

@@ -1,0 +1,85 @@
+"""The data that everything else speaks in: what to run, how it is doing, and what it is called.
+
+Pure data: no I/O, no event loop, the standard library only.
+"""
+
+from __future__ import annotations
+
+from asyncsched.specs.app import MISSING, NONE, NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
+from asyncsched.specs.devices import get_device_mounts
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.handle import AppHandle, ParsedAppHandle, make_app_handle, parse_app_handle
+from asyncsched.specs.macros import macros
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, format_mounts, parse_mounts
+from asyncsched.specs.names import derive_id, make_unique, normalize_str
+from asyncsched.specs.options import CfgVal, get_type_name, runopt, runopts
+from asyncsched.specs.resources import get_named_resources, named_resources, resource
+from asyncsched.specs.secret import (
+    Secret,
+    is_secret_name,
+    masked_env,
+    redact,
+    reveal,
+    revealed_env,
+    show_secrets,
+)
+from asyncsched.specs.state import (
+    AppState,
+    AppStatus,
+    ReplicaState,
+    ReplicaStatus,
+    RoleStatus,
+    combine,
+    is_started,
+    is_terminal,
+)
+from asyncsched.specs.stream import Stream
+
+__all__ = [
+    "MISSING",
+    "NONE",
+    "NULL_RESOURCE",
+    "AppDef",
+    "AppDryRunInfo",
+    "AppHandle",
+    "AppState",
+    "AppStatus",
+    "BindMount",
+    "CfgVal",
+    "DeviceMount",
+    "Mount",
+    "ParsedAppHandle",
+    "ReplicaState",
+    "ReplicaStatus",
+    "Resource",
+    "RetryPolicy",
+    "Role",
+    "RoleStatus",
+    "Secret",
+    "Stream",
+    "VolumeMount",
+    "combine",
+    "derive_id",
+    "format_mounts",
+    "get_device_mounts",
+    "get_named_resources",
+    "get_type_name",
+    "is_secret_name",
+    "is_started",
+    "is_terminal",
+    "macros",
+    "make_app_handle",
+    "make_unique",
+    "masked_env",
+    "named_resources",
+    "normalize_str",
+    "parse_app_handle",
+    "parse_mounts",
+    "redact",
+    "resource",
+    "reveal",
+    "revealed_env",
+    "runopt",
+    "runopts",
+    "show_secrets",
+]

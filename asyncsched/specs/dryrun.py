@@ -1,0 +1,81 @@
+"""What a scheduler would be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from asyncsched.errors import UsageError
+from asyncsched.specs.masking import find_secrets, masked
+from asyncsched.specs.secret import redact, showing_secrets
+from asyncsched.specs.yaml import to_yaml
+
+if TYPE_CHECKING:
+    from asyncsched.specs.app import AppDef
+    from asyncsched.specs.options import CfgVal
+
+__all__ = ["AppDryRunInfo", "pretty"]
+
+T = TypeVar("T")
+
+
+def pretty(request: object) -> str:
+    """Print a request for people: YAML, with its secrets masked."""
+    return to_yaml(masked(request))
+
+
+class AppDryRunInfo(Generic[T]):
+    """A request as it would be sent: printed, edited, then given to ``schedule``.
+
+    The app's id is fixed here: scheduling the same info twice submits once.
+
+    Attributes:
+        request: The scheduler's own request. It holds the secrets it needs; edit or replace it freely.
+        app_id: The id that the app will have.
+        app: What the request was made from.
+        cfg: The resolved run options.
+        scheduler: The scheduler's name.
+        session: The session's name.
+        workspace: The workspace that ``schedule`` will build, if any, as ``<base image> + workspace <hash>``.
+    """
+
+    def __init__(
+        self,
+        request: T,
+        fmt: Callable[[T], str] = pretty,
+        *,
+        app_id: str = "",
+        app: AppDef | None = None,
+        cfg: Mapping[str, CfgVal] | None = None,
+        scheduler: str = "",
+        session: str = "",
+        workspace: str | None = None,
+        renew: Callable[[], Awaitable[AppDryRunInfo[T]]] | None = None,
+    ) -> None:
+        self.request = request
+        self.app_id = app_id
+        self.app = app
+        self.cfg: Mapping[str, CfgVal] = {} if cfg is None else cfg
+        self.scheduler = scheduler
+        self.session = session
+        self.workspace = workspace
+        self._fmt = fmt
+        self._renew = renew
+
+    async def renew(self) -> AppDryRunInfo[T]:
+        """Dry-run the same app again, which gives a new id; edits of ``request`` are not carried over.
+
+        Cancelling this leaves nothing behind.
+
+        Raises:
+            UsageError: This info was made by hand, so nobody knows how to make another.
+        """
+        if self._renew is None:
+            why = "it was not made by a scheduler"
+            raise UsageError("This dry-run cannot be renewed", why=why, fix="dry-run the app again")
+        return await self._renew()
+
+    def __repr__(self) -> str:
+        text = self._fmt(self.request)
+        # A scheduler's own `fmt` may know nothing of secrets.
+        return text if showing_secrets() else redact(text, find_secrets(self.request, self.app, self.cfg))

@@ -1,0 +1,76 @@
+"""The name of a running app: ``scheduler://session/app_id``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from asyncsched.errors import MalformedHandleError
+
+__all__ = ["AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle"]
+
+
+class ParsedAppHandle(NamedTuple):
+    """The parts of a handle."""
+
+    scheduler_backend: str
+    session_name: str
+    app_id: str
+
+
+class AppHandle(str):
+    """A handle: a plain string that knows its parts.
+
+    The session may be empty. Neither the session nor the app's id contains ``/``.
+
+    Raises:
+        MalformedHandleError: The string is not a handle.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, handle: str) -> AppHandle:  # noqa: D102 - the class says it
+        parse_app_handle(handle)
+        return super().__new__(cls, handle)
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler's name."""
+        return parse_app_handle(self).scheduler_backend
+
+    @property
+    def session(self) -> str:
+        """The session's name."""
+        return parse_app_handle(self).session_name
+
+    @property
+    def app_id(self) -> str:
+        """The app's id, which the scheduler gave it."""
+        return parse_app_handle(self).app_id
+
+
+def make_app_handle(scheduler_backend: str, session_name: str, app_id: str) -> AppHandle:
+    """Join the parts of a handle.
+
+    Raises:
+        MalformedHandleError: A part is empty, or contains what would make it another handle.
+    """
+    handle = AppHandle(f"{scheduler_backend}://{session_name}/{app_id}")
+    if parse_app_handle(handle) != (scheduler_backend, session_name, app_id):
+        raise MalformedHandleError(f"{str(handle)!r} cannot be taken apart again")
+    return handle
+
+
+def parse_app_handle(app_handle: str) -> ParsedAppHandle:
+    """Take a handle apart.
+
+    Raises:
+        MalformedHandleError: It is not of the form ``scheduler://session/app_id``.
+    """
+    scheduler, scheme, rest = app_handle.partition("://")
+    session, slash, app_id = rest.partition("/")
+    if not (scheduler and scheme and slash and app_id) or "/" in scheduler or "/" in app_id:
+        raise MalformedHandleError(
+            f"{str(app_handle)!r} is not a handle",
+            fix="write it as scheduler://session/app_id, where the session may be empty",
+        )
+    return ParsedAppHandle(scheduler, session, app_id)

@@ -1,0 +1,77 @@
+"""Placeholders in a role that are known only when a replica starts.
+
+``${img_root}``, ``${app_id}``, ``${replica_id}`` and ``${rank0_env}`` (and the old ``${base_img_root}``) are
+replaced in a role's ``args``, in the values of ``env``, and in ``metadata``, whatever its depth. Nothing
+else is touched: ``$app_id`` without braces belongs to the user's shell, and ``$$`` reaches it as ``$$``, so
+``$${app_id}`` stays as it is written too.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass
+
+from asyncsched.specs.app import Role
+from asyncsched.specs.secret import Secret
+
+__all__ = ["macros"]
+
+_MACRO = re.compile(r"\$\$|\$\{(img_root|base_img_root|app_id|replica_id|rank0_env)\}")
+
+
+class macros:  # noqa: N801 - the documents' name
+    """The placeholders, to be written into a role: ``args=["--id", macros.app_id]``."""
+
+    img_root = "${img_root}"
+    base_img_root = "${base_img_root}"
+    app_id = "${app_id}"
+    replica_id = "${replica_id}"
+    rank0_env = "${rank0_env}"
+
+    @dataclass
+    class Values:
+        """What the placeholders stand for in one replica.
+
+        Args:
+            img_root: Where the image's files are.
+            app_id: The application's id.
+            replica_id: The replica's number in its role; a replacement keeps the number.
+            rank0_env: The *name* of the environment variable that holds the address of replica 0.
+            base_img_root: Deprecated in the documents.
+        """
+
+        img_root: str
+        app_id: str
+        replica_id: str
+        rank0_env: str
+        base_img_root: str = "DEPRECATED"
+
+        def apply(self, role: Role) -> Role:
+            """Return a copy of the role with the values filled in; the role itself is never changed."""
+            result = copy.copy(role)
+            for name, value in vars(role).items():
+                substituted = name in ("args", "env", "metadata")
+                setattr(result, name, self._nested(value) if substituted else copy.deepcopy(value))
+            return result
+
+        def substitute(self, arg: str) -> str:
+            """Return the text with the values filled in; a secret stays a secret."""
+            if isinstance(arg, Secret):
+                return Secret(self.substitute(arg.reveal()))
+            return _MACRO.sub(self._value, arg)
+
+        def _value(self, match: re.Match[str]) -> str:
+            name = match[1]
+            return getattr(self, name) if name else match[0]
+
+        def _nested(self, value: object) -> object:
+            if isinstance(value, str):
+                return self.substitute(value)
+            if isinstance(value, dict):
+                return {key: self._nested(item) for key, item in value.items()}
+            if isinstance(value, list):
+                return [self._nested(item) for item in value]
+            if type(value) is tuple:
+                return tuple(self._nested(item) for item in value)
+            return copy.deepcopy(value)

@@ -1,0 +1,64 @@
+"""Read the run options that a dataclass declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from typing_extensions import Doc
+
+from asyncsched.specs.option_text import CfgVal
+from asyncsched.specs.options import runopt
+
+__all__ = ["read_options"]
+
+
+def read_options(options: type[object]) -> Iterator[tuple[str, runopt]]:
+    """Give name and option for each field of the dataclass.
+
+    Raises:
+        TypeError: It is not a dataclass, or a field has a type that no run option can have.
+    """
+    if not is_dataclass(options):
+        raise TypeError(f"{options!r} is not a dataclass")
+    hints = get_type_hints(options, include_extras=True)
+    for field in fields(options):
+        if field.init:
+            yield field.name, _option(field, hints[field.name])
+
+
+def _option(field: Field[object], hint: object) -> runopt:
+    hint, help_text = _without_annotation(hint)
+    opt_type, choices = _value_type(_without_none(hint))
+    required, default = _default(field)
+    return runopt(default, opt_type, required, help_text, choices=choices)
+
+
+def _without_annotation(hint: object) -> tuple[object, str]:
+    if get_origin(hint) is not Annotated:
+        return hint, ""
+    inner, *notes = get_args(hint)
+    return inner, next((note.documentation for note in notes if isinstance(note, Doc)), "")
+
+
+def _without_none(hint: object) -> object:
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    members = [member for member in get_args(hint) if member is not NoneType]
+    return members[0] if len(members) == 1 else hint
+
+
+def _value_type(hint: object) -> tuple[type[object], tuple[str, ...]]:
+    if get_origin(hint) is Literal:
+        return str, get_args(hint)
+    return cast("type[object]", hint), ()
+
+
+def _default(field: Field[object]) -> tuple[bool, CfgVal]:
+    if field.default is not MISSING:
+        return False, cast("CfgVal", field.default)
+    if field.default_factory is not MISSING:
+        return False, cast("CfgVal", field.default_factory())
+    return True, None

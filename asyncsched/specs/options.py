@@ -1,0 +1,284 @@
+"""The run options that a scheduler knows: their names, types, defaults and help.
+
+A scheduler declares them once, as a dataclass; :meth:`runopts.of` makes from it what checks, parses and
+prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from asyncsched.errors import RunOptionError
+from asyncsched.specs.masking import masked
+from asyncsched.specs.option_text import CfgVal, format_pairs, parse_value, split_pairs
+
+__all__ = ["CfgVal", "get_type_name", "runopt", "runopts"]
+
+OptionsT = TypeVar("OptionsT")
+
+_SYNTAX = """write them as name=value,name=value and put values that hold , ; or quotes in "..." """.strip()
+_KINDS = (str, bool, int, float, list, dict)
+
+
+def get_type_name(tp: object) -> str:
+    """Return how a type is written: ``int``, ``list[str]``, ``typing.List[str]``."""
+    return tp.__name__ if isinstance(tp, type) and not hasattr(tp, "__origin__") else str(tp)
+
+
+@dataclass(frozen=True, slots=True)
+class runopt:  # noqa: N801 - the documents' name
+    """One run option.
+
+    Args:
+        default: Its value when it is not given.
+        opt_type: Its type: str, bool, int, float, ``list[str]`` or ``dict[str, str]``.
+        is_required: Whether it must be given.
+        help: What it is for.
+        choices: The only values that it may have; none means any.
+    """
+
+    default: CfgVal
+    opt_type: type[object]
+    is_required: bool
+    help: str
+    choices: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def type_name(self) -> str:
+        """The type as it is printed; the choices, where there are some."""
+        return "|".join(self.choices) or get_type_name(self.opt_type)
+
+
+class runopts:  # noqa: N801 - the documents' name
+    """The run options that a scheduler knows. Printing them gives their help.
+
+    Values are checked strictly: ``"5"`` is no int and ``1`` no bool, except where text is parsed
+    (:meth:`cfg_from_str`, :meth:`parse`). An int is accepted for a float.
+    """
+
+    def __init__(self) -> None:
+        self._opts: dict[str, runopt] = {}
+
+    @classmethod
+    def of(cls, options: type[object]) -> runopts:
+        """Make run options from a dataclass with fields like ``queue: Annotated[str, Doc("where to wait")]``.
+
+        A field without a default is required. ``Optional`` and ``Literal`` are understood.
+
+        Raises:
+            TypeError: It is not a dataclass, or a field has a type that no run option can have.
+        """
+        from asyncsched.specs.option_class import read_options
+
+        result = cls()
+        for name, opt in read_options(options):
+            result.add(name, opt.opt_type, opt.help, opt.default, opt.is_required, choices=opt.choices)
+        return result
+
+    @classmethod
+    def build(cls, options: type[OptionsT], cfg: OptionsT | Mapping[str, CfgVal] | None = None) -> OptionsT:
+        """Return an instance of the dataclass from resolved options; an instance is returned as it is.
+
+        Raises:
+            RunOptionError: An option is unknown, missing or of the wrong type.
+        """
+        if isinstance(cfg, options):
+            return cfg
+        if cfg is not None and not isinstance(cfg, Mapping):
+            what = f"Run options must be {options.__name__} or a mapping"
+            raise RunOptionError(what, why=f"got {type(cfg).__name__}")
+        return options(**cls.of(options).resolve(cfg or {}))
+
+    def add(
+        self,
+        cfg_key: str,
+        type_: type[object],
+        help: str,  # noqa: A002 - the documents' name
+        default: CfgVal = None,
+        required: bool = False,
+        *,
+        choices: tuple[str, ...] = (),
+    ) -> None:
+        """Add an option.
+
+        Raises:
+            ValueError: It is required and has a default.
+            TypeError: The default is not of the type, or no run option can have the type.
+        """
+        _kind(type_)
+        if required and default is not None:
+            raise ValueError(f"Required option: {cfg_key} must not specify default value. Given: {default}")
+        if default is not None and not self.is_type(default, type_):
+            given = f"{default} ({type(default).__name__})"
+            raise TypeError(f"Option: {cfg_key}, must be of type: {get_type_name(type_)}. Given: {given}")
+        self._opts[cfg_key] = runopt(default, type_, required, help, choices=choices)
+
+    def get(self, name: str) -> runopt | None:
+        """Return the option of this name, if there is one."""
+        return self._opts.get(name)
+
+    def update(self, other: runopts) -> None:
+        """Add the options of another; those of the same name are replaced."""
+        self._opts.update(other._opts)
+
+    def __or__(self, other: runopts) -> runopts:
+        result = runopts()
+        result.update(self)
+        result.update(other)
+        return result
+
+    def __iter__(self) -> Iterator[tuple[str, runopt]]:
+        return iter(self._opts.items())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._opts
+
+    def __len__(self) -> int:
+        return len(self._opts)
+
+    @staticmethod
+    def is_type(obj: object, tp: type[object]) -> bool:
+        """Tell whether a value is of an option's type; a bool is no int, but an int is a float."""
+        kind = _kind(tp)
+        if kind is list:
+            return isinstance(obj, list) and all(isinstance(item, str) for item in obj)
+        if kind is dict:
+            return isinstance(obj, dict) and all(isinstance(item, str) for item in (*obj, *obj.values()))
+        if isinstance(obj, bool):
+            return kind is bool
+        return isinstance(obj, (float, int) if kind is float else kind)
+
+    def resolve(self, cfg: Mapping[str, CfgVal]) -> dict[str, CfgVal]:
+        """Check the options that are given, and fill in the defaults of those that are not, or are None.
+
+        Raises:
+            RunOptionError: An option is unknown (the message names the nearest), missing or mistyped.
+        """
+        given = {name: self._checked(name, value) for name, value in cfg.items()}
+        resolved: dict[str, CfgVal] = {}
+        for name, opt in self:
+            value = given.get(name)
+            if value is None and opt.is_required:
+                what = f"Required run option: {name}, must be provided and not `None`"
+                raise RunOptionError(what, key=name, fix=f"give {name}={name.upper()} ({opt.help})")
+            resolved[name] = _copied(opt.default) if value is None else value
+        return resolved
+
+    def cfg_from_str(self, cfg_str: str) -> dict[str, CfgVal]:
+        """Parse ``a=1,b=x;y,c="u,v"``; defaults are not filled in, that is for :meth:`resolve`.
+
+        Raises:
+            RunOptionError: An option is unknown, given twice or mistyped, or the text cannot be read.
+        """
+        try:
+            pairs = split_pairs(cfg_str)
+        except ValueError as error:
+            raise RunOptionError("The run options cannot be read", why=str(error), fix=_SYNTAX) from None
+        cfg: dict[str, CfgVal] = {}
+        for name, text in pairs:
+            if name in cfg:
+                raise RunOptionError(f"Run option: {name}, is given twice", key=name)
+            cfg[name] = self.parse(name, text)
+        return cfg
+
+    def parse(self, name: str, text: str) -> CfgVal:
+        """Parse the text of one option, as in :meth:`cfg_from_str`: ``yes`` is True for a bool.
+
+        Raises:
+            RunOptionError: The option is unknown or mistyped.
+        """
+        opt = self._known(name)
+        try:
+            value = parse_value(text, _kind(opt.opt_type))
+        except ValueError:
+            raise _mistyped(name, opt, text) from None
+        return self._checked(name, value)
+
+    def cfg_from_json_repr(self, json_repr: str) -> dict[str, CfgVal]:
+        """Parse a JSON object of options; defaults are not filled in, that is for :meth:`resolve`.
+
+        Raises:
+            RunOptionError: An option is unknown or mistyped, or the text is not a JSON object.
+        """
+        import json
+
+        try:
+            cfg: object = json.loads(json_repr)
+        except ValueError as error:
+            raise RunOptionError("The run options are not JSON", why=str(error)) from None
+        if not isinstance(cfg, dict):
+            raise RunOptionError("The run options are not a JSON object", why=f"got {type(cfg).__name__}")
+        return {name: self._checked(name, value) for name, value in cfg.items()}
+
+    @staticmethod
+    def cfg_to_str(cfg: Mapping[str, CfgVal]) -> str:
+        """Write options as :meth:`cfg_from_str` reads them; those that are None are left out.
+
+        A ``Secret`` is written as its mask.
+        """
+        return format_pairs(cfg)
+
+    def _known(self, name: str) -> runopt:
+        opt = self._opts.get(name)
+        if opt is None:
+            raise self._unknown(name)
+        return opt
+
+    def _unknown(self, name: str) -> RunOptionError:
+        from difflib import get_close_matches
+
+        nearest = get_close_matches(name, self._opts, n=1, cutoff=0.5)
+        fix = f"did you mean `{nearest[0]}`?" if nearest else f"valid are: {', '.join(self._opts) or 'none'}"
+        return RunOptionError(f"Unknown run option: {name}", key=name, fix=fix)
+
+    def _checked(self, name: str, value: object) -> CfgVal:
+        opt = self._known(name)
+        if value is None:
+            return None
+        if not self.is_type(value, opt.opt_type):
+            raise _mistyped(name, opt, value)
+        if opt.choices and value not in opt.choices:
+            raise _mistyped(name, opt, value)
+        return _copied(float(value) if opt.opt_type is float else value)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        required = [(name, opt) for name, opt in self if opt.is_required]
+        optional = [(name, opt) for name, opt in self if not opt.is_required]
+        usage = [f"{name}={name.upper()}" for name, _ in required]
+        usage += [f"[{name}={name.upper()}]" for name, _ in optional]
+        text = f"    usage:\n        {','.join(usage)}"
+        for title, section in (("required", required), ("optional", optional)):
+            if section:
+                text += f"\n\n    {title} arguments:" + "".join(_help(name, opt) for name, opt in section)
+        return text
+
+
+def _help(name: str, opt: runopt) -> str:
+    default = "" if opt.is_required else f", {opt.default}"
+    return f"\n        {name}={name.upper()} ({opt.type_name}{default})\n            {opt.help}"
+
+
+def _mistyped(name: str, opt: runopt, value: object) -> RunOptionError:
+    shown = masked({name: value})
+    assert isinstance(shown, dict)
+    given = f"{shown[name]!r} ({type(value).__name__})"
+    what = f"Run option: {name}, must be of type: {opt.type_name}, but was: {given}"
+    return RunOptionError(what, key=name)
+
+
+def _kind(tp: type[object]) -> type[object]:
+    """Return which of the six kinds of value a type stands for."""
+    kind = getattr(tp, "__origin__", tp)
+    members = set(getattr(tp, "__args__", ()))
+    if kind not in _KINDS or members - {str}:
+        raise TypeError(f"A run option cannot be of type {get_type_name(tp)}")
+    return kind
+
+
+def _copied(value: CfgVal) -> CfgVal:
+    # A list given twice must not be one list.
+    if isinstance(value, list):
+        return list(value)
+    return dict(value) if isinstance(value, dict) else value

@@ -1,0 +1,143 @@
+"""Print an app's status: as the documents' text, as YAML, and as plain data for JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import fields
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from asyncsched.specs.app import NONE
+from asyncsched.specs.masking import plain
+from asyncsched.specs.yaml import to_yaml
+
+if TYPE_CHECKING:
+    from asyncsched.specs.state import AppStatus, ReplicaStatus, RoleStatus
+
+__all__ = ["format_status", "status_to_json", "status_to_yaml"]
+
+_WIDTH = 80
+_ERROR_HEADER = "    error_msg: "
+# torch.distributed.rpc wraps the worker's error: RuntimeError('On WorkerInfo(id=1, name=a):\n...\n').
+_RPC_ERROR = re.compile(r"\w*\('On WorkerInfo\(.+\):\n(?:.*\n)*'\)")
+# C++ errors carry their stack in the message: "c10::Error: what\nException raised from ...".
+_ERROR_BEFORE_STACK = re.compile(r"(.+)\nException")
+
+
+def format_status(status: AppStatus, roles: Iterable[RoleStatus]) -> str:
+    """Return the documents' form, with the given roles."""
+    replicas = [replica for role in roles for replica in sorted(role.replicas, key=lambda item: item.id)]
+    return (
+        "AppStatus:\n"
+        f"    State: {status.state}\n"
+        f"    Num Restarts: {status.num_restarts}\n"
+        f"    Roles: {''.join(map(_format_replica, replicas))}\n"
+        f"    Msg: {status.msg}\n"
+        f"    Structured Error Msg: {status.structured_error_msg}\n"
+        f"    UI URL: {status.ui_url}\n"
+        "    "
+    )
+
+
+def _format_replica(replica: ReplicaStatus) -> str:
+    # A star on each role's first replica shows where a role begins.
+    mark = "*" if replica.id == 0 else " "
+    return f"\n {mark}{replica.role}[{replica.id}]:{replica.state}{_format_error(replica)}"
+
+
+def _format_error(replica: ReplicaStatus) -> str:
+    if replica.structured_error_msg == NONE:
+        return " (no reply file)" if str(replica.state) in ("FAILED", "CANCELLED") else ""
+    message, exit_code, timestamp = _read_error(replica.structured_error_msg)
+    lines = [f" (exitcode: {exit_code or '<N/A>'})"]
+    if timestamp is not None:
+        lines.append(f"        timestamp: {timestamp}")
+    lines.append(f"        hostname: {replica.hostname}")
+    lines.append(f"    {_wrap(_innermost(message))}")
+    return "\n".join(lines)
+
+
+def _read_error(text: str) -> tuple[str, object, datetime | None]:
+    """Return message, exit code and local time; what is not in the known form is all message."""
+    record = _parse(text)
+    message = record.get("message") if isinstance(record, dict) else None
+    if isinstance(message, str):
+        return message, None, None
+    if not isinstance(message, dict) or not isinstance(message.get("message"), str):
+        return text, None, None
+    extra = message.get("extraInfo")
+    timestamp = extra.get("timestamp") if isinstance(extra, dict) else None
+    return message["message"], message.get("errorCode"), _local_time(timestamp)
+
+
+def _parse(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _local_time(timestamp: object) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(int(str(timestamp)))  # noqa: DTZ006 - the documents print local time
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _innermost(message: str) -> str:
+    if match := _RPC_ERROR.search(message):
+        message = match[0]
+    match = _ERROR_BEFORE_STACK.search(message)
+    return match[1] if match else message
+
+
+def _wrap(message: str) -> str:
+    lines = re.findall(rf"(?s).{{{_WIDTH}}}[^ ]*|.+", message) or [""]
+    return _ERROR_HEADER + ("\n" + " " * len(_ERROR_HEADER)).join(lines)
+
+
+def status_to_json(status: AppStatus, roles: Iterable[RoleStatus]) -> dict[str, object]:
+    """Return plain data with the given roles."""
+    return {
+        "state": status.state.name,
+        "num_restarts": status.num_restarts,
+        "roles": [
+            {"role": role.role, "replicas": [_replica_to_json(replica) for replica in role.replicas]}
+            for role in roles
+        ],
+        "msg": status.msg,
+        "structured_error_msg": status.structured_error_msg,
+        "url": status.ui_url,
+    }
+
+
+def _replica_to_json(replica: ReplicaStatus) -> dict[str, object]:
+    return {field.name: _json_value(getattr(replica, field.name)) for field in fields(replica)}
+
+
+def _json_value(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else plain(value)
+
+
+def status_to_yaml(status: AppStatus) -> str:
+    """Return the status as YAML, with the structured error parsed."""
+    data = {
+        "state": repr(status.state),
+        "num_restarts": status.num_restarts,
+        "roles": [
+            {"role": role.role, "replicas": [_replica_to_yaml(replica) for replica in role.replicas]}
+            for role in status.roles
+        ],
+        "msg": status.msg,
+        "structured_error_msg": _parse(status.structured_error_msg),
+        "ui_url": status.ui_url,
+    }
+    return to_yaml({"AppStatus": data}, sort_keys=True)
+
+
+def _replica_to_yaml(replica: ReplicaStatus) -> dict[str, object]:
+    data = _replica_to_json(replica)
+    known = {key: value for key, value in data.items() if value is not None and value != ""}
+    return {**known, "hostname": replica.hostname, "state": repr(replica.state)}
