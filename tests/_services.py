@@ -1,0 +1,35 @@
+"""What happens when a service that tests need is not there: told at the end, and a failure in CI."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import NoReturn
+
+import pytest
+
+_PREFIX = "missing service "
+
+
+def unavailable(service: str, why: str) -> NoReturn:
+    """Leave the test out because `service` cannot be had here; in CI, fail it.
+
+    A session fixture that brings a service up calls this when it cannot.
+    """
+    reason = f"{_PREFIX}{service}: {why}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason} (in CI this is a failure)", pytrace=False)
+    pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which services were missing, and how many tests that left out."""
+    missing: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        _, _, reason = report.longrepr
+        if _PREFIX in reason:
+            missing[reason.partition(_PREFIX)[2]] += 1
+    if missing:
+        terminalreporter.section("services that were not there")
+        for service, count in sorted(missing.items()):
+            terminalreporter.line(f"{service} ({count} tests left out)")
