@@ -30,9 +30,9 @@ def test_the_surface_is_what_was_promised() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_all_is_sorted_and_tells_what_is_there(room: ModuleType) -> None:
-    assert sorted(set(room.__all__)) == room.__all__
-    assert set(_public_names(room)) == set(room.__all__)
+def test_all_tells_what_is_there(room: ModuleType) -> None:
+    # Its order is ruff's business (RUF022).
+    assert sorted(set(_public_names(room))) == sorted(room.__all__)
 
 
 def test_each_name_of_the_front_door_is_told_to_type_checkers_from_where_it_lives() -> None:
@@ -47,6 +47,7 @@ def test_each_name_of_the_front_door_is_told_to_type_checkers_from_where_it_live
 
 
 def test_the_front_door_has_its_names_and_no_others() -> None:
+    assert sorted(asyncsched._HOME) == [*asyncsched._HOME] == asyncsched.__all__
     assert {*asyncsched.__all__} <= {*dir(asyncsched)}
     with pytest.raises(AttributeError, match="module 'asyncsched' has no attribute 'nothing'"):
         asyncsched.nothing  # noqa: B018  # to look it up is the test

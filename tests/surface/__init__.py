@@ -59,8 +59,10 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
     own = [base for base in cls.__mro__ if base is cls or _is_private(base)]
     names = {name for base in own for name in vars(base)}
     for name in sorted(names):
-        if not name.startswith("_") or name in _PROTOCOLS.split():
-            yield name, inspect.getattr_static(cls, name)
+        member = inspect.getattr_static(cls, name)
+        is_protocol = name in _PROTOCOLS.split() and inspect.isfunction(member)
+        if is_protocol or not name.startswith("_"):
+            yield name, member
 
 
 def _definition(name: str, value: Any) -> list[str]:
@@ -70,7 +72,8 @@ def _definition(name: str, value: Any) -> list[str]:
         return [_function(name, value)]
     if _is_named(value) or isinstance(value, (str, int, float)):
         return [f"{name}: {type(value).__name__}"]
-    return [f"{name} = {_plain(str(value))}"]
+    text = _plain(str(value))
+    return [f"{name}: {type(value).__name__}" if "<" in text else f"{name} = {text}"]
 
 
 def _class(name: str, cls: type) -> list[str]:
@@ -128,6 +131,7 @@ class _Unquoted(str):
 
 
 def _unquoted(annotation: Any) -> Any:
+    annotation = getattr(annotation, "__forward_arg__", annotation)
     return _Unquoted(annotation) if isinstance(annotation, str) else annotation
 
 
