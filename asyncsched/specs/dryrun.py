@@ -36,6 +36,7 @@ class AppDryRunInfo(Generic[T]):
         cfg: The resolved run options.
         scheduler: The scheduler's name.
         session: The session's name.
+        digest: A hash of the app and its options, by which a key that is used again for something else is noticed.
         workspace: The workspace that ``schedule`` will build, if any, as ``<base image> + workspace <hash>``.
     """
 
@@ -49,6 +50,7 @@ class AppDryRunInfo(Generic[T]):
         cfg: Mapping[str, CfgVal] | None = None,
         scheduler: str = "",
         session: str = "",
+        digest: str = "",
         workspace: str | None = None,
         renew: Callable[[], Awaitable[AppDryRunInfo[T]]] | None = None,
     ) -> None:
@@ -58,6 +60,7 @@ class AppDryRunInfo(Generic[T]):
         self.cfg: Mapping[str, CfgVal] = {} if cfg is None else cfg
         self.scheduler = scheduler
         self.session = session
+        self.digest = digest
         self.workspace = workspace
         self._fmt = fmt
         self._renew = renew

@@ -1,0 +1,72 @@
+"""Ending tasks for certain: in a cleanup that is itself cancelled, and within a bound."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar, cast
+
+__all__ = ["close_all", "gather_bounded", "outlast"]
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+_log = logging.getLogger("asyncsched")
+
+
+async def outlast(tasks: Iterable[asyncio.Future[Any]], timeout: float) -> bool:
+    """Wait until all `tasks` are done, for `timeout` seconds at most, and return whether they are.
+
+    Being cancelled does not end the wait: callers that cancel by level (anyio) cancel every await of a cleanup
+    again. The cancellation goes on when the wait is over.
+    """
+    pending: set[asyncio.Future[Any]] = {task for task in tasks if not task.done()}
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    cancelled: asyncio.CancelledError | None = None
+    while pending and (left := deadline - loop.time()) > 0:
+        try:
+            await asyncio.wait(pending, timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        pending = {task for task in pending if not task.done()}
+    if cancelled is not None:
+        raise cancelled
+    return not pending
+
+
+async def close_all(closing: Iterable[Awaitable[object]], timeout: float) -> None:
+    """Await all of `closing` at once, for `timeout` seconds at most; what fails or hangs is logged and left."""
+    tasks = [asyncio.ensure_future(each) for each in closing]
+    try:
+        if not await outlast(tasks, timeout):
+            _log.warning("%d of %d did not close within %g s", sum(not t.done() for t in tasks), len(tasks), timeout)
+    finally:
+        for task in tasks:
+            if not task.done():
+                task.cancel()
+            elif not task.cancelled() and (error := task.exception()) is not None:
+                _log.warning("closing failed: %s", error, exc_info=error)
+
+
+async def gather_bounded(
+    work: Callable[[ItemT], Coroutine[Any, Any, ResultT]], items: Iterable[ItemT], at_once: int
+) -> list[ResultT]:
+    """Return the results of `work` over `items` in order, at most `at_once` running; a failure ends the others."""
+    todo = list(items)
+    results: list[ResultT | None] = [None] * len(todo)
+    numbers = iter(range(len(todo)))
+
+    async def worker() -> None:
+        for number in numbers:
+            results[number] = await work(todo[number])
+
+    tasks = [asyncio.create_task(worker()) for _ in range(min(at_once, len(todo)))]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await outlast(tasks, 10.0)
+    return cast("list[ResultT]", results)

@@ -1,0 +1,107 @@
+"""Time, as something that is handed in: real for users, virtual for tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["Clock", "Timeout", "TimerHandle"]
+
+
+class TimerHandle(Protocol):
+    """What `Clock.call_later` returns."""
+
+    def cancel(self) -> None:
+        """Forget the call; does nothing when it has been made."""
+
+
+class Clock:
+    """The machine's clock and the running loop's timers.
+
+    Everything of ours that waits for time to pass (polling, back-off, deadlines) asks a clock, so that a
+    test can hand in one that does not wait.
+    """
+
+    def time_ns(self) -> int:
+        """Return the wall-clock time in nanoseconds since the epoch."""
+        return time.time_ns()
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards; only differences mean something."""
+        return time.monotonic()
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        """Call `callback` on the running loop in `delay` seconds."""
+        import asyncio
+
+        return asyncio.get_running_loop().call_later(delay, callback)
+
+    async def sleep(self, delay: float) -> None:
+        """Wait for `delay` seconds; cancelling it leaves nothing behind."""
+        import asyncio
+
+        if delay <= 0:
+            await asyncio.sleep(0)
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.call_later(delay, lambda: _set(done))
+        try:
+            await done
+        finally:
+            timer.cancel()
+
+    def timeout(self, seconds: float | None) -> Timeout:
+        """Return an async context manager that raises TimeoutError when its body takes longer."""
+        return Timeout(self, seconds)
+
+
+class Timeout:
+    """`asyncio.timeout`, told the time by a `Clock`."""
+
+    def __init__(self, clock: Clock, seconds: float | None) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self.expired = False
+        self._timer: TimerHandle | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+
+    async def __aenter__(self) -> Timeout:
+        import asyncio
+
+        self._task = asyncio.current_task()
+        if self._task is None:
+            raise RuntimeError("a timeout works inside a task only")
+        self._cancelling = self._task.cancelling()
+        if self._seconds is not None:
+            self._timer = self._clock.call_later(self._seconds, self._expire)
+        return self
+
+    def _expire(self) -> None:
+        self.expired = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import asyncio
+
+        if self._timer is not None:
+            self._timer.cancel()
+        task, self._task = self._task, None
+        if not self.expired or task is None:
+            return
+        # Only our own cancellation becomes a TimeoutError: a second one came from outside and goes on.
+        if task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
+            raise TimeoutError(f"no answer within {self._seconds:g} s") from error
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

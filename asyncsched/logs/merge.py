@@ -1,0 +1,208 @@
+"""Many sources, one bounded stream of lines: who is read next, and how much."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from asyncsched.errors import LogStreamError, ReplicaFailure
+from asyncsched.logs.line import LogLine, utc
+from asyncsched.logs.select import LogQuery, in_range, matching
+from asyncsched.logs.source import LogSource
+
+__all__ = ["Merge"]
+
+_log = logging.getLogger("asyncsched.logs")
+
+FRESH_IN_A_ROW = 16
+"""So many quiet sources are read before one with a backlog gets its turn all the same."""
+
+
+@dataclass(eq=False, slots=True)
+class _Cursor:
+    """What the merge knows of one source."""
+
+    source: LogSource
+    queued: bool = False
+    last_ns: int | None = None
+    # The last lines of each replica, while the source still reads its past and only `tail_lines` of it are wanted.
+    tails: dict[tuple[str, int], deque[LogLine]] | None = None
+    over: bool = False
+
+
+class Merge:
+    """Reads ready sources in turns: quiet ones before ones with a backlog, a bounded number of lines each time.
+
+    It has no task and holds no line longer than a turn (but `tail_lines` of each replica while its past is read):
+    what is not asked for stays in the sources, which stop taking more. Cost per turn does not depend on the number
+    of sources.
+    """
+
+    def __init__(self, query: LogQuery) -> None:
+        self._query = query
+        self._fresh: deque[_Cursor] = deque()
+        self._backlog: deque[_Cursor] = deque()
+        self._streak = 0
+        self._released: deque[LogLine] = deque()  # the last lines of a past, on their way out
+        self._waiter: asyncio.Future[None] | None = None
+        self._sources: list[LogSource] = []
+        self.live = 0
+        self.lines = 0
+        self.gaps = 0
+        self.failures: list[ReplicaFailure] = []
+        self.on_idle: Callable[[], None] = lambda: None  # called when the last living source has ended
+
+    def add(self, source: LogSource) -> None:
+        """Read this source too, until it ends."""
+        cursor = _Cursor(source)
+        if self._query.tail_lines is not None:
+            cursor.tails = {}
+        self._sources.append(source)
+        self.live += 1
+        try:
+            source.start(lambda: self._ready(cursor))
+        except Exception as error:  # noqa: BLE001 - a source is a backend's code: its failure must not end the others
+            self._fail(cursor, error)
+        else:
+            self._ready(cursor)
+
+    def _ready(self, cursor: _Cursor) -> None:
+        if not cursor.queued and not cursor.over:
+            cursor.queued = True
+            self._fresh.append(cursor)
+            self.notify()
+
+    def notify(self) -> None:
+        """Wake the step that waits, if one does: something is ready, or everything has ended."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until something may be ready; cancelling it loses nothing."""
+        if self.ready:
+            return
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def turn(self, limit: int) -> Sequence[LogLine]:
+        """Return at most `limit` lines of the source whose turn it is.
+
+        Nothing comes back when no source is ready, or when none of the lines that were read is wanted: `ready` tells.
+        """
+        while not self._released and (cursor := self._next()):
+            lines = self._read(cursor, limit)
+            if lines:
+                self.lines += len(lines)
+                return lines
+            if cursor.queued:  # its lines were not wanted: others, and the loop, come before more of them
+                return ()
+        lines = [self._released.popleft() for _ in range(min(limit, len(self._released)))]
+        self.lines += len(lines)
+        return lines
+
+    @property
+    def ready(self) -> bool:
+        """Whether a source waits for its turn."""
+        return bool(self._fresh or self._backlog or self._released)
+
+    def _next(self) -> _Cursor | None:
+        if self._fresh and not (self._backlog and self._streak >= FRESH_IN_A_ROW):
+            self._streak += 1
+            cursor = self._fresh.popleft()
+        elif self._backlog:
+            self._streak = 0
+            cursor = self._backlog.popleft()
+        else:
+            return None
+        cursor.queued = False
+        return cursor
+
+    def _read(self, cursor: _Cursor, limit: int) -> Sequence[LogLine]:
+        source = cursor.source
+        try:
+            lines = source.read(limit)
+            more = len(lines) >= limit
+            ended = not more and source.ended
+            past = source.backlog
+        except Exception as error:  # noqa: BLE001 - as in `add`
+            self._release_tails(cursor)
+            self._fail(cursor, error)
+            return ()
+        if lines:
+            cursor.last_ns = lines[-1].ns
+        lines, hole = self._without_holes(in_range(lines, self._query))
+        if cursor.tails is not None and past and not ended:
+            lines = _remember(cursor.tails, lines, self._query.tail_lines)
+        elif cursor.tails is not None:
+            _remember(cursor.tails, lines, self._query.tail_lines)
+            lines = self._release_tails(cursor)
+        if hole is not None:
+            self._fail(cursor, hole)
+        elif ended:
+            self._end(cursor)
+        elif more:
+            cursor.queued = True
+            self._backlog.append(cursor)
+        return matching(lines, self._query)
+
+    def _without_holes(self, lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], LogStreamError | None]:
+        """Count and log the gaps among `lines`; where they are to be raised, return what stands before the first."""
+        if "" not in lines:  # only a gap is empty, and this look costs less than one at each line's `gap`
+            return lines, None
+        for position, line in enumerate(lines):
+            if line.gap is None:
+                continue
+            self.gaps += 1
+            where = f"{line.source.app_id}: {line.source.role}/{line.source.replica}"
+            _log.warning("lines are missing in the log of %s: %s", where, line.gap.reason)
+            if self._query.gaps == "raise":
+                error = LogStreamError(f"lines are missing in the log of {where}", why=line.gap.reason)
+                return lines[:position], error
+        return lines, None
+
+    def _release_tails(self, cursor: _Cursor) -> Sequence[LogLine]:
+        tails, cursor.tails = cursor.tails, None
+        for tail in (tails or {}).values():
+            self._released += matching(tail, self._query)
+        return ()
+
+    def _end(self, cursor: _Cursor) -> None:
+        cursor.over = True  # a wake that comes late finds nothing to do
+        self.live -= 1
+        if not self.live:
+            self.on_idle()
+
+    def _fail(self, cursor: _Cursor, error: BaseException) -> None:
+        source = cursor.source
+        self.failures.append(
+            ReplicaFailure(
+                role=source.role,
+                replica=source.replica,
+                last_timestamp=None if cursor.last_ns is None else utc(cursor.last_ns),
+                cause=error,
+            )
+        )
+        _log.warning("the log of %s/%s broke off: %s", source.role, source.replica, error)
+        self._end(cursor)
+
+    @property
+    def sources(self) -> Sequence[LogSource]:
+        """Every source that was added, also those that have ended."""
+        return self._sources
+
+
+def _remember(
+    tails: dict[tuple[str, int], deque[LogLine]], lines: Sequence[LogLine], count: int | None
+) -> Sequence[LogLine]:
+    for line in lines:
+        key = (line.source.role, line.source.replica)
+        if key not in tails:
+            tails[key] = deque(maxlen=count)
+        tails[key].append(line)
+    return ()

@@ -1,0 +1,159 @@
+"""Which lines a caller wants, and the checks of what it asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from asyncsched.specs.stream import Stream
+
+if TYPE_CHECKING:
+    from asyncsched.clock import Clock
+    from asyncsched.logs.line import LogLine
+
+__all__ = ["LogQuery", "in_range", "make_query", "matching"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """What one call of `log_iter` asks for, checked.
+
+    Attributes:
+        app_id: The app.
+        roles: The roles that are wanted; None for all.
+        replicas: The replica numbers that are wanted; None for all.
+        regex: What a line has to contain, if anything.
+        since_ns: The earliest time, inclusive.
+        until_ns: The latest time, exclusive.
+        tail: Whether to follow the app until it ends.
+        streams: Which stream.
+        tail_lines: How many of the last lines of each replica to begin with; None for all.
+        attempts: The attempts that are wanted; None for all.
+        buffer_lines: How many lines may wait for the consumer.
+        gaps: Whether a hole in a log is told by a line, or raised.
+    """
+
+    app_id: str
+    roles: frozenset[str] | None = None
+    replicas: frozenset[int] | None = None
+    regex: re.Pattern[str] | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    tail: bool = False
+    streams: Stream = Stream.COMBINED
+    tail_lines: int | None = None
+    attempts: frozenset[int] | None = None
+    buffer_lines: int = 10_000
+    gaps: Literal["tell", "raise"] = "tell"
+
+    def wants(self, role: str, replica: int) -> bool:
+        """Return whether this replica is asked for."""
+        return (self.roles is None or role in self.roles) and (self.replicas is None or replica in self.replicas)
+
+
+def make_query(
+    app_id: str,
+    role_name: str | Collection[str] = "",
+    k: int | Iterable[int] | None = None,
+    regex: str | None = None,
+    since: datetime | timedelta | None = None,
+    until: datetime | timedelta | None = None,
+    should_tail: bool = False,
+    streams: Stream | None = None,
+    *,
+    tail_lines: int | None = None,
+    attempts: int | Iterable[int] | None = None,
+    buffer_lines: int = 10_000,
+    gaps: Literal["tell", "raise"] = "tell",
+    supported: Collection[Stream] = tuple(Stream),
+    clock: Clock,
+) -> LogQuery:
+    """Check the arguments of `log_iter`; raises ValueError (re.error for a bad regex) at the call."""
+    wanted = _stream(streams, supported)
+    since_ns, until_ns = to_ns(since, clock), to_ns(until, clock)
+    if since_ns is not None and until_ns is not None and since_ns > until_ns:
+        raise ValueError(f"since ({since}) lies after until ({until})")
+    if tail_lines is not None and tail_lines < 0:
+        raise ValueError(f"tail_lines must not be negative, it is {tail_lines}")
+    if buffer_lines < 1:
+        raise ValueError(f"buffer_lines must be at least 1, it is {buffer_lines}")
+    if gaps not in ("tell", "raise"):
+        raise ValueError(f"gaps must be 'tell' or 'raise', it is {gaps!r}")
+    return LogQuery(
+        app_id=app_id,
+        roles=_names(role_name),
+        replicas=_numbers("k", k),
+        regex=re.compile(regex) if regex is not None else None,
+        since_ns=since_ns,
+        until_ns=until_ns,
+        tail=should_tail,
+        streams=wanted,
+        tail_lines=tail_lines,
+        attempts=_numbers("attempts", attempts),
+        buffer_lines=buffer_lines,
+        gaps=gaps,
+    )
+
+
+def _stream(streams: Stream | None, supported: Collection[Stream]) -> Stream:
+    wanted = Stream.COMBINED if streams is None else Stream(streams)
+    if wanted not in supported:
+        raise ValueError(
+            f"this scheduler does not tell {wanted.value} apart: "
+            f"ask for {' or '.join(stream.value for stream in supported)}"
+        )
+    return wanted
+
+
+def _names(role_name: str | Collection[str]) -> frozenset[str] | None:
+    if isinstance(role_name, str):
+        return frozenset((role_name,)) if role_name else None
+    return frozenset(role_name)
+
+
+def _numbers(name: str, value: int | Iterable[int] | None) -> frozenset[int] | None:
+    if value is None:
+        return None
+    numbers = frozenset((value,)) if isinstance(value, int) else frozenset(value)
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            # callers without types
+            raise ValueError(f"{name} must be whole numbers, one is {number!r}")
+        if number < 0:
+            raise ValueError(f"{name} must not be negative, one is {number}")
+    return numbers
+
+
+def to_ns(value: datetime | timedelta | None, clock: Clock) -> int | None:
+    """Return a time in nanoseconds: a naive datetime is local time, a timedelta means so long ago."""
+    if value is None:
+        return None
+    if isinstance(value, timedelta):
+        return clock.time_ns() - round(value / timedelta(microseconds=1)) * 1000
+    # timestamp() takes a naive datetime as local time; microseconds are added apart, floats would round them.
+    return int(value.replace(microsecond=0).timestamp()) * 1_000_000_000 + value.microsecond * 1000
+
+
+def in_range(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:
+    """Return the lines of the asked stream, attempts and time; a gap only has to lie in the time."""
+    since, until, attempts = query.since_ns, query.until_ns, query.attempts
+    if since is not None:
+        lines = [line for line in lines if line.ns is None or line.ns >= since]
+    if until is not None:
+        lines = [line for line in lines if line.ns is None or line.ns < until]
+    if attempts is not None:
+        lines = [line for line in lines if line.source.attempt in attempts or line.gap is not None]
+    if query.streams is not Stream.COMBINED:
+        lines = [line for line in lines if line.source.stream is query.streams or line.gap is not None]
+    return lines
+
+
+def matching(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:
+    """Return the lines that the query's regex is found in, each looked at without its newline; gaps always stay."""
+    if query.regex is None:
+        return lines
+    search = query.regex.search
+    return [line for line in lines if search(line.removesuffix("\n")) or line.gap is not None]

@@ -1,0 +1,300 @@
+"""`LogStream`: what `log_iter` returns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from types import TracebackType
+
+from asyncsched._tasks import close_all, outlast
+from asyncsched.errors import LogStreamError, ReplicaFailure, WrongLoopError
+from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
+from asyncsched.logs.line import LogLine
+from asyncsched.logs.merge import Merge
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+
+__all__ = ["LogSink", "LogStatistics", "LogStream", "OpenLogs"]
+
+MAX_TURN = 256
+"""Lines that are taken from one source at a time, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStatistics:
+    """What a log stream has done so far.
+
+    Attributes:
+        lines: Lines that were handed on.
+        gaps: Holes that were told.
+        sources: Sources that were opened.
+        live: Sources that have not ended.
+        failures: Sources that broke off.
+        waiting: Lines that have been read and wait for the consumer.
+    """
+
+    lines: int
+    gaps: int
+    sources: int
+    live: int
+    failures: int
+    waiting: int
+
+
+class LogSink:
+    """What a backend gives its sources to."""
+
+    def __init__(self, merge: Merge) -> None:
+        self._merge = merge
+
+    def add(self, source: LogSource) -> None:
+        """Read `source` into the stream, from now on until it ends; the stream closes it."""
+        self._merge.add(source)
+
+
+OpenLogs = Callable[[LogQuery, LogSink], Awaitable[None]]
+"""Adds sources to the sink as replicas appear, and returns when no more can; raises if the app is unknown."""
+
+
+class LogStream(AsyncGenerator[LogLine, None]):
+    """The lines of an app, as an async generator that a cancelled step does not end.
+
+    Nothing is opened before the first step. A step that is cancelled or times out loses nothing: the next one goes
+    on. Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its
+    end: each ends every task and connection of it. Steps may come from different tasks of one loop, but not two at
+    the same time (RuntimeError).
+    """
+
+    def __init__(self, query: LogQuery, open_logs: OpenLogs, *, cleanup_timeout: float = 10.0) -> None:
+        self._core = _Core(query, open_logs, cleanup_timeout)
+        self._ready: deque[LogLine] = deque()
+        self._stepping = False
+
+    def __aiter__(self) -> LogStream:
+        return self
+
+    async def __anext__(self) -> LogLine:
+        if self._ready:  # nothing awaits per line
+            return self._ready.popleft()
+        if self._stepping:
+            raise RuntimeError("another step of this log stream has not ended yet")
+        self._stepping = True
+        try:
+            return await self._core.step(self._ready)
+        finally:
+            self._stepping = False
+
+    async def asend(self, value: None) -> LogLine:
+        """Return the next line; `value` is ignored, as there is no ``yield`` to receive it."""
+        return await self.__anext__()
+
+    async def athrow(
+        self,
+        typ: type[BaseException] | BaseException,
+        val: BaseException | object = None,
+        tb: TracebackType | None = None,
+    ) -> LogLine:
+        """Close the stream and raise the exception: there is no ``yield`` to raise it at."""
+        await self.aclose()
+        if isinstance(typ, BaseException):
+            raise typ
+        raise val if isinstance(val, BaseException) else typ() if val is None else typ(val)
+
+    async def aclose(self) -> None:
+        """End the stream: its tasks and connections are gone when this returns. Idempotent."""
+        self._ready.clear()
+        await self._core.aclose()
+
+    async def fail(self, error: BaseException) -> None:
+        """End the stream as `aclose` does; its consumer gets `error` and not an end that looks like the logs' own."""
+        self._ready.clear()
+        self._core.fail(error)
+        await self._core.aclose()
+
+    async def __aenter__(self) -> LogStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        core: _Core | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
+        if core is not None:
+            core.abandon()
+
+    def statistics(self) -> LogStatistics:
+        """Return what the stream has done so far."""
+        merge = self._core.merge
+        return LogStatistics(
+            lines=merge.lines - len(self._ready),
+            gaps=merge.gaps,
+            sources=len(merge.sources),
+            live=merge.live,
+            failures=len(merge.failures),
+            waiting=len(self._ready),
+        )
+
+    def __repr__(self) -> str:
+        return f"<LogStream {self._core.query.app_id} {self._core.state} {self.statistics().lines} lines>"
+
+
+class _Core:
+    """What a stream's task holds, so that nothing but its user holds the stream itself."""
+
+    def __init__(self, query: LogQuery, open_logs: OpenLogs, cleanup_timeout: float) -> None:
+        self.query = query
+        self.merge = Merge(query)
+        self._open = open_logs
+        self._cleanup_timeout = cleanup_timeout
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._budget: LoopBudget | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None  # of finding the sources: raised when all has been read
+        self._failure: BaseException | None = None  # from outside: raised at once
+        self._drained: asyncio.Event = asyncio.Event()
+        self._opened = False
+        self._closed = False
+        self._turn = MAX_TURN
+        self._handed = 0.0
+
+    @property
+    def state(self) -> str:
+        """One word for a repr."""
+        if self._closed:
+            return "closed"
+        return "new" if self._task is None else "ended" if self._task.done() else "open"
+
+    async def step(self, ready: deque[LogLine]) -> LogLine:
+        """Wait for lines, put them into `ready` and return the first; everything after the last await is one piece."""
+        if self._closed:
+            self._raise_failure()
+            raise StopAsyncIteration
+        budget = self._begin()
+        self._pace()
+        await budget.breathe()
+        merge = self.merge
+        while not self._ended():
+            lines = merge.turn(self._turn)
+            if lines:
+                ready.extend(lines)
+                self._handed = perf_counter()
+                return ready.popleft()
+            if merge.ready:
+                await budget.breathe()
+            elif (self._opened and not merge.live) or self._over():
+                await self._end()
+            else:
+                await merge.wait()
+                budget.begin()
+        self._raise_failure()
+        raise StopAsyncIteration
+
+    def _ended(self) -> bool:
+        return self._closed  # asked anew after each await: another task may have closed the stream
+
+    def fail(self, error: BaseException) -> None:
+        if not self._closed:
+            self._failure = error
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _over(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    def _begin(self) -> LoopBudget:
+        loop = asyncio.get_running_loop()
+        if self._budget is None or self._loop is None:
+            self._loop = loop
+            self._budget = budget_of(loop)
+            self.merge.on_idle = self._drained.set
+            self._task = loop.create_task(self._conduct(), name=f"logs of {self.query.app_id}")
+            self._task.add_done_callback(lambda _: self.merge.notify())
+        elif loop is not self._loop:
+            raise _wrong_loop()
+        return self._budget
+
+    def _pace(self) -> None:
+        """Hand out less at a time to a consumer that is slow by its own work, so that the loop gets its share."""
+        if not self._handed:
+            return
+        slow = perf_counter() - self._handed > BUDGET
+        self._turn = max(self._turn // 2, 8) if slow else min(self._turn * 2, MAX_TURN)
+        self._handed = 0.0
+
+    async def _conduct(self) -> None:
+        """Own everything that the stream opens: run until all sources have ended, then close them."""
+        merge = self.merge
+        try:
+            try:
+                await self._open(self.query, LogSink(merge))
+            except Exception as error:  # noqa: BLE001 - told to the consumer once it has read what there is
+                self._error = error
+                for source in merge.sources:
+                    source.finish()
+            self._opened = True
+            merge.notify()
+            while merge.live:
+                self._drained.clear()
+                await self._drained.wait()
+        finally:
+            await close_all([source.aclose() for source in merge.sources], self._cleanup_timeout)
+
+    async def _end(self) -> None:
+        task = self._task
+        assert task is not None
+        await asyncio.wait([task])
+        self._closed = True
+        if task.cancelled():
+            raise LogStreamError(f"the task that reads the log of {self.query.app_id} was cancelled from outside")
+        if self._error is not None:
+            raise self._error
+        if self.merge.failures:
+            raise _incomplete(self.query.app_id, self.merge.failures)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._task is None or self._task.done():
+            return
+        if asyncio.get_running_loop() is not self._loop:
+            raise _wrong_loop()
+        self._task.cancel()
+        self.merge.notify()
+        await outlast([self._task], 2 * self._cleanup_timeout)
+
+    def abandon(self) -> None:
+        """End the stream from outside: its user has dropped it, in whatever thread it was collected."""
+        if self._closed or self._task is None or self._loop is None or self._task.done():
+            return
+        self._closed = True
+        with contextlib.suppress(RuntimeError):  # the loop has been closed, and the task with it
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+
+def _wrong_loop() -> WrongLoopError:
+    return WrongLoopError(
+        "this log stream belongs to another event loop",
+        fix="use it where its first line was read; from several loops or threads, use asyncsched.sync",
+    )
+
+
+def _incomplete(app_id: str, failures: Sequence[ReplicaFailure]) -> LogStreamError:
+    which = ", ".join(f"{failure.role}/{failure.replica}" for failure in failures[:5])
+    more = f" and {len(failures) - 5} more" if len(failures) > 5 else ""
+    cause = failures[0].cause
+    error = LogStreamError(
+        f"the log of {app_id} is incomplete: {which}{more} broke off",
+        failures=failures,
+        why=str(cause) or type(cause).__name__,
+        fix="read it again; `failures` tells where each broke off",
+    )
+    error.__cause__ = cause
+    return error

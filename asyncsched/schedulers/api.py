@@ -1,0 +1,472 @@
+"""The scheduler contract: what every backend offers, and what it has to supply.
+
+**Cancellation.** ``describe, exists, list, watch, log_iter``: cancelled at once, nothing is left, the job is
+untouched. ``submit, schedule``: before the request that commits, nothing exists; after it, what was made is removed
+under a shield within `Scheduler.cleanup_timeout` seconds, then the cancellation goes on; what could not be removed
+is named in a warning and in a note on the exception. ``cancel, delete``: may already have taken effect.
+
+**Identity.** The app id is fixed at dry-run. Scheduling one dry-run twice submits once, on every backend and from
+any process. `AppDryRunInfo.renew` gives a new id. With a `key` the id is derived from session and key: submitting
+again returns the same app, or raises `ConflictError` if another app was submitted under it.
+
+**Loops.** A scheduler does no I/O before its first await and belongs to that await's loop; from another loop it raises
+`WrongLoopError`. ``close`` never raises and may be called twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import weakref
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing, asynccontextmanager
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+from typing_extensions import TypeVar
+
+from asyncsched._tasks import close_all, outlast
+from asyncsched.clock import Clock
+from asyncsched.errors import (
+    AsyncSchedError,
+    ClosedError,
+    UnavailableError,
+    UsageError,
+    WrongLoopError,
+)
+from asyncsched.logs.select import LogQuery, make_query, to_ns
+from asyncsched.logs.stream import LogSink, LogStream
+from asyncsched.schedulers.feed import FeedStatistics, StateFeed
+from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks
+from asyncsched.schedulers.prepare import as_mapping, check_app, digest
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.tail import LogOpener
+from asyncsched.schedulers.watch import StateStream
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.options import CfgVal, runopts
+from asyncsched.specs.state import AppState
+from asyncsched.specs.stream import Stream
+
+__all__ = ["Scheduler", "WorkspaceBuilder"]
+
+ResultT = TypeVar("ResultT")
+
+_log = logging.getLogger("asyncsched.schedulers")
+
+
+class WorkspaceBuilder(Protocol):
+    """Brings the files of a workspace into the image that an app runs from."""
+
+    async def preview(self, app: AppDef, workspace: str) -> AppDef:
+        """Return the app with each image shown as ``<image> + workspace <hash>``, building nothing."""
+        ...
+
+    async def build(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> AppDef:
+        """Return the app with images that hold the workspace's files."""
+        ...
+
+    async def push(self, images: Mapping[str, str]) -> None:
+        """Push local images (keys) under their remote names (values)."""
+        ...
+
+
+class Scheduler(SchedulerHooks[OptsT, RequestT]):
+    """One place where apps run: every operation is a coroutine, logs and states are async generators.
+
+    A backend declares `options`, supplies the hooks of `SchedulerHooks`, and never overrides a public method:
+    those hold what is the same everywhere (checks, deadlines, idempotency, merging of logs, sharing of states).
+
+    Args:
+        backend: The name under which the scheduler is registered.
+        session_name: The session that submitted apps are marked with.
+
+    Attributes:
+        request_timeout: Seconds that one request to the service may take.
+        retry_for: Seconds that an operation may take in all, its retries included.
+        cleanup_timeout: Seconds that removing a submit that failed half-way, or closing, may take.
+        clock: What tells the time to everything that waits for it.
+    """
+
+    contract_version: ClassVar[int] = 1
+
+    def __init__(self, backend: str, session_name: str) -> None:
+        self.backend = backend
+        self.session_name = session_name
+        self.request_timeout = 30.0
+        self.retry_for = 60.0
+        self.cleanup_timeout = 10.0
+        self.clock = Clock()
+        self.workspace_builder: WorkspaceBuilder | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._feed: StateFeed | None = None
+        self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
+        self._scheduling: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "new" if self._loop is None else "open"
+        return f"<{type(self).__name__} {self.backend} session={self.session_name!r} {state}>"
+
+    # Submitting
+
+    async def submit(
+        self,
+        app: AppDef,
+        cfg: OptsT | Mapping[str, CfgVal] | None = None,
+        workspace: str | None = None,
+        *,
+        key: str | None = None,
+    ) -> str:
+        """Launch an app and return its id: resolve the options, build the workspace if given, dry-run, schedule.
+
+        Args:
+            app: What to run; it is never changed.
+            cfg: The run options, as the backend's class or as a mapping of checked names and values.
+            workspace: Files to lay over the app's images.
+            key: Makes the submit idempotent: the same session and key give the same app.
+
+        Raises:
+            ConfigError: The app or an option is wrong; nothing was sent.
+            ConflictError: Another app was submitted under this key.
+            SchedulerError: The service refused or failed; nothing is left behind.
+        """
+        self._enter()
+        options = self._resolve(cfg)
+        if workspace is not None:
+            app = await self._builder().build(app, workspace, as_mapping(options))
+        return await self.schedule(await self._dryrun(app, options, key=key))
+
+    async def submit_dryrun(
+        self,
+        app: AppDef,
+        cfg: OptsT | Mapping[str, CfgVal] | None = None,
+        workspace: str | None = None,
+        *,
+        key: str | None = None,
+    ) -> AppDryRunInfo[RequestT]:
+        """Return what `submit` would send, changing nothing; `request` may be edited, then given to `schedule`."""
+        self._enter()
+        options = self._resolve(cfg)
+        if workspace is not None:
+            app = await self._builder().preview(app, workspace)
+        return await self._dryrun(app, options, key=key, workspace=workspace)
+
+    async def schedule(self, dryrun_info: AppDryRunInfo[RequestT]) -> str:
+        """Launch what a dry-run has shown and return its app id; the second time nothing happens."""
+        self._enter()
+        if dryrun_info.scheduler != self.backend:
+            raise UsageError(
+                f"this dry-run was made for {dryrun_info.scheduler}, not for {self.backend}",
+                fix=f"schedule it there, or make one with the {self.backend} scheduler",
+            )
+        if dryrun_info.workspace is not None:
+            raise UsageError(
+                "a dry-run only shows a workspace, it does not build it",
+                fix="call submit with the workspace",
+            )
+        lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
+        async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
+            await self._schedule(dryrun_info)
+        return dryrun_info.app_id
+
+    def _resolve(self, cfg: OptsT | Mapping[str, CfgVal] | None) -> OptsT:
+        return runopts.build(self.options, cfg)
+
+    def _builder(self) -> WorkspaceBuilder:
+        if self.workspace_builder is None:
+            raise ValueError(f"{self.backend} takes no workspace: its jobs do not run from images that can be built")
+        return self.workspace_builder
+
+    async def _dryrun(
+        self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None
+    ) -> AppDryRunInfo[RequestT]:
+        check_app(app)
+        app = copy.deepcopy(app)
+        app_id = self._app_id(app, options, key)
+        cfg = as_mapping(options)
+        told = digest(app, cfg)
+        info: AppDryRunInfo[RequestT] = AppDryRunInfo(
+            await self._request(app, options, app_id),
+            app_id=app_id,
+            app=app,
+            cfg=cfg,
+            digest=told,
+            scheduler=self.backend,
+            session=self.session_name,
+            workspace=workspace,
+            renew=lambda: self._dryrun(app, options, key=None, workspace=workspace),
+        )
+        for role in app.roles:
+            info = role.pre_proc(self.backend, info)
+        return info
+
+    # Looking
+
+    async def describe(self, app_id: str) -> DescribeAppResponse | None:
+        """Return what is known of an app, from whatever process it was submitted; None if it does not exist."""
+        self._enter()
+        return await self._within("describe", self._describe(app_id))
+
+    async def describe_many(self, app_ids: Iterable[str]) -> dict[str, DescribeAppResponse | None]:
+        """Describe many apps in as few calls as the service allows; the result is in the order of `app_ids`."""
+        self._enter()
+        return await self._within("describe_many", self._gather(list(dict.fromkeys(app_ids))))
+
+    async def _gather(self, app_ids: Sequence[str]) -> dict[str, DescribeAppResponse | None]:
+        found: dict[str, DescribeAppResponse | None] = dict.fromkeys(app_ids)
+        async with aclosing(self._sweep(app_ids)) as sweep:
+            async for answers in sweep:
+                for app_id, answer in answers.items():
+                    if isinstance(answer, AsyncSchedError):
+                        raise answer
+                    found[app_id] = answer
+        return found
+
+    async def exists(self, app_id: str) -> bool:
+        """Return whether the scheduler knows the app."""
+        return await self.describe(app_id) is not None
+
+    def watch(self, app_ids: Iterable[str] = (), *, follow: bool = False) -> StateStream:
+        """Return a stream of the apps' states: the present one of each first, then each change.
+
+        It ends when all have ended or are gone; with `follow` it stays open for apps that are added later. All
+        streams of a scheduler share one feed. The stream has to be used on the scheduler's loop.
+        """
+        self._check_open()
+        return self._states().stream(app_ids, follow=follow)
+
+    def watch_statistics(self) -> FeedStatistics | None:
+        """Return what the shared feed of all watches is doing; None if nobody has watched yet."""
+        return self._feed.statistics() if self._feed is not None else None
+
+    # Ending
+
+    async def cancel(self, app_id: str) -> None:
+        """Ask for the app's end and return without waiting for it; nothing happens to an unknown or finished app.
+
+        It ends as ``CANCELLED``, also when another process describes it; its logs stay readable where the service
+        allows.
+        """
+        self._enter()
+        await self._within("cancel", self._cancel(app_id))
+
+    async def delete(self, app_id: str) -> None:
+        """Remove an app that has ended, with its logs and state; an unknown one is gone already.
+
+        Raises:
+            ConflictError: The app still runs.
+        """
+        self._enter()
+        await self._within("delete", self._delete(app_id))
+
+    async def close(self) -> None:
+        """End every task, connection and watcher of this scheduler. Never raises; the second time does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        closed = ClosedError(f"{self.backend} was closed while its logs were read")
+        closing: list[Awaitable[object]] = [stream.fail(closed) for stream in list(self._log_streams)]
+        if self._feed is not None:
+            closing.append(self._feed.close())
+        await close_all(closing, self.cleanup_timeout)
+        await close_all([self._close()], self.cleanup_timeout)
+
+    async def __aenter__(self) -> Self:
+        self._enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Reading logs
+
+    def log_iter(
+        self,
+        app_id: str,
+        role_name: str | Collection[str] = "",
+        k: int | Iterable[int] | None = None,
+        regex: str | None = None,
+        since: datetime | timedelta | None = None,
+        until: datetime | timedelta | None = None,
+        should_tail: bool = False,
+        streams: Stream | None = None,
+        *,
+        tail_lines: int | None = None,
+        attempts: int | Iterable[int] | None = None,
+        buffer_lines: int = 10_000,
+        gaps: Literal["tell", "raise"] = "tell",
+    ) -> LogStream:
+        """Return the lines of an app's replicas, merged in the order of their arrival.
+
+        Each line comes once, whole, in the order in which its replica wrote it to its stream. Wrong arguments raise
+        here; an app, role or replica that does not exist raises `UnknownAppError` at the first step.
+
+        Args:
+            app_id: The app. role_name: One role or several; all by default. k: One replica number or several; all
+            by default. regex: Only lines in which it is found (`re.search` on the line without its newline). since:
+            Only lines from this time on. A naive datetime is local time, a timedelta means so long ago. until: Only
+            lines before this time. should_tail: Wait for lines to come, and for replicas that start late or again,
+            until the app has ended; without it
+                the stream ends at the logs' present end.
+            streams: stdout, stderr, or both (the default). Scheduler backends that cannot tell them apart raise
+            ValueError. tail_lines: Begin with so many of the last lines of each replica (before `regex` looks at
+            them). attempts: Only these runs of a replica, counted from 0. buffer_lines: How many lines may wait for
+            a slow consumer. gaps: A hole in a log is told by a line with `gap` set, or raised as `LogStreamError`
+            at the end.
+        """
+        self._check_open()
+        query = make_query(
+            app_id,
+            role_name,
+            k,
+            regex,
+            since,
+            until,
+            should_tail,
+            streams,
+            tail_lines=tail_lines,
+            attempts=attempts,
+            buffer_lines=buffer_lines,
+            gaps=gaps,
+            supported=self.log_streams,
+            clock=self.clock,
+        )
+        stream = LogStream(query, self._open_logs, cleanup_timeout=self.cleanup_timeout)
+        self._log_streams.add(stream)
+        return stream
+
+    async def _open_logs(self, query: LogQuery, sink: LogSink) -> None:
+        opener = LogOpener(
+            describe=self.describe,
+            watch=lambda app_id: self.watch([app_id]),
+            sources=self._log_sources,
+            clock=self.clock,
+        )
+        await opener(query, sink)
+
+    # Options and lists
+
+    async def run_opts(self) -> runopts:
+        """Return the run options that `submit` takes: names, types, defaults and what they mean."""
+        return runopts.of(self.options)
+
+    async def list_iter(
+        self, *, states: Collection[AppState] | None = None, since: datetime | timedelta | None = None
+    ) -> AsyncGenerator[ListAppResponse]:
+        """Yield one row for each app that was submitted through asyncsched, newest first, page by page."""
+        self._enter()
+        since_ns = to_ns(since, self.clock)
+        async with aclosing(self._list()) as rows:
+            async for row in rows:
+                if since_ns is not None and row.created_at and (to_ns(row.created_at, self.clock) or 0) < since_ns:
+                    return  # newest first: all others are older
+                if states is None or row.state in states:
+                    yield row
+
+    async def _rows(
+        self, states: Collection[AppState] | None, since: datetime | timedelta | None, limit: int | None
+    ) -> Sequence[ListAppResponse]:
+        rows: list[ListAppResponse] = []
+        async with aclosing(self.list_iter(states=states, since=since)) as found:
+            async for row in found:
+                rows.append(row)
+                if limit is not None and len(rows) >= limit:
+                    break
+        return rows
+
+    # What a backend may use
+
+    def _enter(self) -> None:
+        """Check, at the start of every operation, that the scheduler is open and on its loop."""
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise WrongLoopError(
+                f"this {self.backend} scheduler belongs to another event loop",
+                fix="make one for each loop; from several loops or threads, use asyncsched.sync",
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"this {self.backend} scheduler is closed", fix="make a new one")
+
+    def _states(self) -> StateFeed:
+        if self._feed is None:
+            self._feed = StateFeed(
+                self.backend,
+                self._sweep,
+                clock=self.clock,
+                push=self._push_states if self.pushes_states else None,
+                calls_per_second=self.calls_per_second,
+                shortest=self.poll_interval,
+            )
+        return self._feed
+
+    async def _within(self, operation: str, work: Awaitable[ResultT]) -> ResultT:
+        """Bound an operation by `retry_for` seconds."""
+        timeout = self.clock.timeout(self.retry_for)
+        try:
+            async with timeout:
+                return await work
+        except TimeoutError as error:
+            if not timeout.expired:
+                raise
+            raise UnavailableError(
+                f"{self.backend} did not answer",
+                why=f"{operation} took more than {self.retry_for:g} s",
+                fix="try again, or raise `retry_for`",
+                backend=self.backend,
+                operation=operation,
+            ) from error
+
+    @asynccontextmanager
+    async def _or_removed(self, app_id: str, remove: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
+        """Run a body that makes things; if it fails or is cancelled, `remove` them before the exception goes on."""
+        try:
+            yield
+        except BaseException as error:
+            left = await self._removed(remove)
+            if left:
+                error.add_note(f"{self.backend}: parts of {app_id} may be left behind: {left}")
+                _log.warning("%s: parts of %s may be left behind: %s", self.backend, app_id, left)
+            raise
+
+    async def _removed(self, remove: Callable[[], Coroutine[Any, Any, None]]) -> str:
+        """Run `remove` to its end or its deadline, cancelled or not; returns why it failed, if it did."""
+        removing = asyncio.create_task(remove())
+        try:
+            await outlast([removing], self.cleanup_timeout)
+        except asyncio.CancelledError:
+            pass  # it has been waited for all the same, and the exception that is on its way says more
+        if not removing.done():
+            removing.cancel()
+            return f"no end within {self.cleanup_timeout:g} s"
+        return "" if (error := removing.exception()) is None else str(error) or repr(error)
+
+    # `list` stands last: as a method it would hide the builtin for the annotations below it.
+
+    async def list(
+        self,
+        *,
+        states: Collection[AppState] | None = None,
+        since: datetime | timedelta | None = None,
+        limit: int | None = None,
+    ) -> Sequence[ListAppResponse]:
+        """Return the rows of `list_iter`, at most `limit`."""
+        return await self._rows(states, since, limit)

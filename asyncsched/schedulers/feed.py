@@ -1,0 +1,389 @@
+"""One source of state changes for each scheduler, shared by everyone who waits.
+
+A feed begins with its first watcher and ends with its last. It knows an app's newest state once, whoever asks for
+it, and hands each change to that app's watchers: what it costs grows with the calls of one sweep and with what
+changes, not with watchers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from asyncsched._tasks import outlast
+from asyncsched.clock import Clock
+from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
+from asyncsched.logs.budget import budget_of
+from asyncsched.schedulers.responses import DescribeAppResponse, fingerprint
+from asyncsched.schedulers.watch import StateStream, Subscription
+
+__all__ = ["Answers", "FeedStatistics", "StateFeed", "StatePort"]
+
+_log = logging.getLogger("asyncsched.schedulers.feed")
+
+Answers = Mapping[str, DescribeAppResponse | AsyncSchedError | None]
+"""What one call tells: of each app its state, None if it does not exist, or why it cannot be told."""
+
+LONGEST_BACKOFF = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedStatistics:
+    """What a feed is doing.
+
+    Attributes:
+        apps: Apps that somebody watches.
+        watchers: Streams that are open.
+        calls: Calls of the service, or sweeps over its own records, so far.
+        changes: Changes that were seen.
+        interval: Seconds between two sweeps; 0 where changes are pushed.
+        failures: Failures since the last success.
+        last_error: The newest failure.
+        connected: Whether changes are being pushed at this moment.
+    """
+
+    apps: int
+    watchers: int
+    calls: int
+    changes: int
+    interval: float
+    failures: int
+    last_error: str
+    connected: bool
+
+
+@dataclass(eq=False, slots=True)
+class _App:
+    """What the feed knows of one watched app."""
+
+    subscriptions: dict[Subscription, None] = field(default_factory=dict[Subscription, None])
+    known: bool = False
+    last: DescribeAppResponse | None = None
+    print: tuple[object, ...] = ()
+
+
+class StatePort:
+    """What a backend that is told of changes reports them through."""
+
+    def __init__(self, feed: StateFeed) -> None:
+        self._feed = feed
+        self.on_add: Callable[[str], None] | None = None
+        self.on_discard: Callable[[str], None] | None = None
+
+    @property
+    def app_ids(self) -> Sequence[str]:
+        """The apps that are watched at this moment."""
+        return self._feed.app_ids
+
+    def connected(self) -> None:
+        """Say that changes are reported from now on: every app is then asked for once, so that none is missed."""
+        self._feed.connected()
+
+    def changed(self, *app_ids: str) -> None:
+        """Say that these apps may have changed; they are asked for, all that have gathered in one call."""
+        self._feed.changed(app_ids)
+
+    def publish(self, app_id: str, response: DescribeAppResponse | None) -> None:
+        """Tell an app's new state, None if it is gone."""
+        self._feed.apply(app_id, response)
+
+
+class StateFeed:
+    """The states of the watched apps of one scheduler, by push or by one shared poll.
+
+    Args:
+        name: The scheduler's name, for messages.
+        sweep: Asks for the given apps; each item is one call's answers.
+        push: Connects to the service's own reports and runs until they break off; None to poll.
+        clock: Tells the time.
+        calls_per_second: How many calls a sweep may make in a second.
+        shortest: The least number of seconds between two sweeps.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sweep: Callable[[Sequence[str]], AsyncIterator[Answers]],
+        *,
+        clock: Clock,
+        push: Callable[[StatePort], Awaitable[None]] | None = None,
+        calls_per_second: float = 10.0,
+        shortest: float = 0.5,
+    ) -> None:
+        self._name = name
+        self._sweep = sweep
+        self._push = push
+        self._clock = clock
+        self._gap = 1.0 / calls_per_second
+        self._shortest = shortest
+        self._port = StatePort(self)
+        self._apps: dict[str, _App] = {}
+        self._due: dict[str, None] = {}  # apps to be asked for at once: new ones, and ones that may have changed
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._watchers = 0
+        self._calls = 0
+        self._changes = 0
+        self._last_cost = 0
+        self._stretch = 1.0
+        self._failures = 0  # of asking, since the last answer
+        self._breaks = 0  # of the push, since it was last connected
+        self._last_error = ""
+        self._connected = False
+
+    # What watchers do. Each of these costs the same however many apps and watchers there are.
+
+    def stream(self, app_ids: Iterable[str], *, follow: bool) -> StateStream:
+        """Return a stream over these apps; it starts at its first step."""
+        return StateStream(self, app_ids, follow=follow)
+
+    def opened(self) -> None:
+        """Take note of a stream's first step."""
+        self._watchers += 1
+        if self._task is None:
+            self._start()
+
+    def subscribe(self, app_id: str, subscription: Subscription) -> None:
+        """Tell `subscription` the app's state, now or as soon as it is known, and each change of it."""
+        app = self._apps.get(app_id)
+        if app is None:
+            app = self._apps[app_id] = _App()
+            if self._port.on_add is not None:
+                self._port.on_add(app_id)
+            self._ask(app_id)
+        app.subscriptions[subscription] = None
+        if app.known:
+            subscription.put(app_id, app.last, gone=app.last is None)
+
+    def unsubscribe(self, app_id: str, subscription: Subscription) -> None:
+        """Tell `subscription` nothing more of the app."""
+        app = self._apps.get(app_id)
+        if app is None:
+            return
+        app.subscriptions.pop(subscription, None)
+        if not app.subscriptions:
+            del self._apps[app_id]
+            self._due.pop(app_id, None)
+            if self._port.on_discard is not None:
+                self._port.on_discard(app_id)
+
+    def released(self) -> None:
+        """Take note that a stream is over; with the last one the feed stops asking."""
+        self._watchers -= 1
+        if self._watchers == 0 and self._task is not None:
+            self._task.cancel()
+            self._ending.add(self._task)
+            self._task.add_done_callback(self._ending.discard)
+            self._task = None
+
+    async def settle(self, timeout: float = 10.0) -> None:
+        """Wait until nothing runs any more, if nobody watches."""
+        if self._ending:
+            await outlast(list(self._ending), timeout)
+
+    async def close(self) -> None:
+        """End the feed; every stream of it ends with a ClosedError."""
+        self._fail_all(ClosedError(f"{self._name} was closed while its apps were watched"))
+        if self._task is not None:
+            self._task.cancel()
+            await outlast([self._task], 10.0)
+        await self.settle()
+
+    def statistics(self) -> FeedStatistics:
+        """Return what the feed is doing."""
+        return FeedStatistics(
+            apps=len(self._apps),
+            watchers=self._watchers,
+            calls=self._calls,
+            changes=self._changes,
+            interval=0.0 if self._push is not None else self._interval(),
+            failures=self._failures,
+            last_error=self._last_error,
+            connected=self._connected,
+        )
+
+    # What the backend's reports do.
+
+    @property
+    def app_ids(self) -> Sequence[str]:
+        """The watched apps."""
+        return list(self._apps)
+
+    def connected(self) -> None:
+        """Note that reports are coming in, and ask for everything once."""
+        self._connected = True
+        self._breaks = 0
+        self._due.update(dict.fromkeys(self._apps))
+        self._wake.set()
+
+    def changed(self, app_ids: Iterable[str]) -> None:
+        """Ask for those of the apps that are watched."""
+        for app_id in app_ids:
+            if app_id in self._apps:
+                self._ask(app_id)
+
+    def apply(self, app_id: str, answer: DescribeAppResponse | AsyncSchedError | None) -> None:
+        """Hand an app's state to its watchers if it differs from what is known."""
+        app = self._apps.get(app_id)
+        if app is None:
+            return
+        if isinstance(answer, AsyncSchedError):
+            for subscription in list(app.subscriptions):
+                subscription.fail(answer)
+            return
+        new_print = () if answer is None else fingerprint(answer)
+        if app.known and new_print == app.print:
+            app.last = answer
+            return
+        gone, last = answer is None, app.last if answer is None else answer
+        app.known, app.last, app.print = True, answer, new_print
+        self._changes += 1
+        for subscription in list(app.subscriptions):
+            subscription.put(app_id, last, gone=gone)
+
+    # The feed's own task.
+
+    def _start(self) -> None:
+        # It serves several callers: it must not carry the context of the one that came first.
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(), name=f"states of {self._name}", context=contextvars.Context()
+        )
+
+    def _ask(self, app_id: str) -> None:
+        self._due[app_id] = None
+        self._wake.set()
+
+    async def _run(self) -> None:
+        await self._after_the_last_one()
+        try:
+            await (self._run_polled() if self._push is None else self._run_pushed())
+        except Exception as error:  # noqa: BLE001 - watchers must learn of a backend's mistake, not wait for ever
+            _log.exception("watching %s broke off", self._name)
+            broken = SchedulerError(f"watching {self._name} broke off", why=repr(error), backend=self._name)
+            broken.__cause__ = error
+            self._fail_all(broken)
+
+    async def _run_polled(self) -> None:
+        while True:
+            began = self._clock.monotonic()
+            self._due.clear()  # a whole sweep asks for all of them
+            cost = await self._guarded(list(self._apps))
+            self._last_cost = max(cost, 1)
+            await self._until_next(began)
+
+    async def _until_next(self, began: float) -> None:
+        """Wait for the next sweep's time, asking for new apps as they come."""
+        pause = max(self._interval(), self._backoff(self._failures))
+        while (left := began + pause - self._clock.monotonic()) > 0:
+            self._wake.clear()
+            if self._due:
+                await self._ask_due()
+                continue
+            await self._wait(left)
+
+    async def _run_pushed(self) -> None:
+        answering = asyncio.get_running_loop().create_task(self._answer_forever())
+        try:
+            while True:
+                await self._guarded_push()
+                await self._clock.sleep(self._backoff(self._breaks))
+        finally:
+            self._connected = False
+            answering.cancel()
+            await outlast([answering], 10.0)
+
+    async def _guarded_push(self) -> None:
+        assert self._push is not None
+        try:
+            await self._push(self._port)
+        except AsyncSchedError as error:
+            self._failed(error)
+        finally:
+            self._breaks += 1
+            self._connected = False
+            self._port.on_add = self._port.on_discard = None
+
+    async def _answer_forever(self) -> None:
+        while True:
+            self._wake.clear()
+            if self._due:
+                await self._ask_due()
+                await self._clock.sleep(self._backoff(self._failures))
+            else:
+                await self._wake.wait()
+
+    async def _ask_due(self) -> None:
+        due = list(self._due)
+        self._due.clear()
+        answered = await self._guarded(due)
+        if not answered:
+            self._due.update((app_id, None) for app_id in due if app_id in self._apps)
+            if self._push is None:
+                await self._clock.sleep(self._backoff(self._failures))
+
+    async def _guarded(self, app_ids: Sequence[str]) -> int:
+        """Ask for these apps; returns the calls that it took, 0 if it failed in a way that may pass."""
+        budget = budget_of(asyncio.get_running_loop())
+        calls = 0
+        try:
+            async for answers in self._sweep(app_ids):
+                calls += 1
+                self._calls += 1
+                budget.begin()
+                for app_id, answer in answers.items():
+                    self.apply(app_id, answer)
+                    await budget.breathe()
+                if self._push is None:
+                    await self._clock.sleep(self._gap * self._stretch)
+        except AsyncSchedError as error:
+            self._failed(error)
+            return 0
+        self._failures = 0
+        self._stretch = max(1.0, self._stretch * 0.9)
+        return max(calls, 1)
+
+    def _failed(self, error: AsyncSchedError) -> None:
+        self._failures += 1
+        self._last_error = str(error)
+        if isinstance(error, ThrottledError):
+            self._stretch = min(self._stretch * 2, 64.0)
+        final = not (isinstance(error, SchedulerError) and error.retryable)
+        _log.log(logging.WARNING, "watching %s failed%s: %s", self._name, "" if final else ", trying again", error)
+        if final:
+            self._fail_all(error)
+
+    def _fail_all(self, error: AsyncSchedError) -> None:
+        for subscription in {s: None for app in self._apps.values() for s in app.subscriptions}:
+            subscription.fail(error)
+
+    def _interval(self) -> float:
+        return max(self._shortest, self._last_cost * self._gap) * self._stretch
+
+    def _backoff(self, failures: int) -> float:
+        if not failures:
+            return 0.0
+        return min(self._shortest * 2.0 ** min(failures - 1, 10), LONGEST_BACKOFF) * random.uniform(0.5, 1.0)
+
+    async def _wait(self, seconds: float) -> None:
+        timer = self._clock.call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    async def _after_the_last_one(self) -> None:
+        others = [task for task in self._ending if task is not asyncio.current_task()]
+        if others:
+            await outlast(others, 10.0)
+
+
+def as_answer(error: AsyncSchedError) -> AsyncSchedError:
+    """Return an error as the answer for one app, if asking again would not help; raise it otherwise."""
+    if isinstance(error, SchedulerError) and error.retryable:
+        raise error
+    return error

@@ -1,0 +1,124 @@
+"""What a backend supplies: the hooks below `asyncsched.schedulers.Scheduler`."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, ClassVar, Generic
+
+from typing_extensions import TypeVar
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.errors import AsyncSchedError
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.feed import Answers, StatePort, as_answer
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.names import derive_id, make_unique
+from asyncsched.specs.state import ReplicaStatus
+from asyncsched.specs.stream import Stream
+
+__all__ = ["OptsT", "RequestT", "SchedulerHooks"]
+
+OptsT = TypeVar("OptsT", default=Any)
+RequestT = TypeVar("RequestT", default=Any)
+
+
+class SchedulerHooks(abc.ABC, Generic[OptsT, RequestT]):
+    """The side of a scheduler that differs from backend to backend.
+
+    Attributes:
+        options: The class of the run options: a frozen dataclass with typed, documented fields.
+        log_streams: The streams that the service can tell apart.
+        describe_batch: How many apps one call describes at most.
+        describe_at_once: How many calls run at a time where each describes one app.
+        pushes_states: Whether `_push_states` reports changes; else the apps are asked for again and again.
+        calls_per_second: How many calls the shared poll may make in a second.
+        poll_interval: The least number of seconds between two polls.
+    """
+
+    # Not a ClassVar, although it is one: a ClassVar may not hold a type variable (PEP 526).
+    options: type[OptsT]
+    session_name: str
+    log_streams: ClassVar[frozenset[Stream]] = frozenset(Stream)
+    describe_batch: ClassVar[int] = 100
+    describe_at_once: ClassVar[int] = 16
+    pushes_states: ClassVar[bool] = False
+    calls_per_second: float = 10.0
+    poll_interval: float = 0.5
+
+    @abc.abstractmethod
+    async def _request(self, app: AppDef, options: OptsT, app_id: str) -> RequestT:
+        """Return what would be sent for this app: a plain value that prints readably. Changes nothing anywhere.
+
+        `app` is a copy of the caller's and may be changed. Secrets stay `Secret` until they are sent.
+        """
+
+    @abc.abstractmethod
+    async def _schedule(self, info: AppDryRunInfo[RequestT]) -> None:
+        """Send it, all or nothing, under `info.app_id`; return if that app was submitted before.
+
+        Compare `info.digest` with the one stored with an app of that id and raise `ConflictError` if they differ.
+        Everything from the first committing request on stands inside `_or_removed`.
+        """
+
+    @abc.abstractmethod
+    async def _describe(self, app_id: str) -> DescribeAppResponse | None:
+        """Return what is known of one app, None if the service does not know it."""
+
+    async def _describe_many(self, app_ids: Sequence[str]) -> Answers:
+        """Describe up to `describe_batch` apps; an error of one app alone is its answer."""
+
+        async def one(app_id: str) -> tuple[str, DescribeAppResponse | AsyncSchedError | None]:
+            try:
+                return app_id, await self._describe(app_id)
+            except AsyncSchedError as error:
+                return app_id, as_answer(error)
+
+        return dict(await gather_bounded(one, app_ids, self.describe_at_once))
+
+    async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
+        """Ask for all of these apps, one item for each call; override it for a better way than batches."""
+        for start in range(0, len(app_ids), self.describe_batch):
+            yield await self._describe_many(app_ids[start : start + self.describe_batch])
+
+    async def _push_states(self, port: StatePort) -> None:
+        """Report changes to `port` until the service breaks off; used where `pushes_states` is set.
+
+        Call ``port.connected()`` once reports come in. To be told of apps, set ``port.on_add`` and
+        ``port.on_discard`` and begin with ``port.app_ids``. An error that is retryable, or a return, means: connect
+        again after a pause.
+        """
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    async def _cancel(self, app_id: str) -> None:
+        """Ask for the app's end; unknown or ended ones are left alone. Leave a mark that outlives us."""
+
+    @abc.abstractmethod
+    async def _delete(self, app_id: str) -> None:
+        """Remove what is left of an app that has ended; `ConflictError` for one that has not."""
+
+    @abc.abstractmethod
+    def _list(self) -> AsyncGenerator[ListAppResponse]:
+        """Yield a row for each app that asyncsched submitted here, newest first; fetch pages as they are needed."""
+
+    @abc.abstractmethod
+    async def _log_sources(
+        self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[LogSource]:
+        """Return sources for these replicas, which nobody has asked about before in this stream.
+
+        A source reads from `query.since_ns` on if it can (the engine looks again), and follows its replica if
+        `query.tail` is set. It is told of the replica's changes by `LogSource.observe`, and by `LogSource.finish`
+        that the app has ended.
+        """
+
+    async def _close(self) -> None:
+        """Release what this backend holds. Bounded by `cleanup_timeout`; errors are logged."""
+
+    def _app_id(self, app: AppDef, options: OptsT, key: str | None) -> str:
+        """Return the id for an app: unique, or derived from session and key."""
+        return make_unique(app.name) if key is None else derive_id(app.name, self.session_name, key)

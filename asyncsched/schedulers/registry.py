@@ -1,0 +1,144 @@
+"""Which schedulers there are: the built-in ones and those of plugins, none of them imported before it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import logging
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers.api import Scheduler
+
+__all__ = ["SchedulerFactory", "get_default_scheduler_name", "get_scheduler", "get_scheduler_factories"]
+
+GROUP = "asyncsched.schedulers"
+CONTRACT_VERSION = 1
+
+_log = logging.getLogger("asyncsched.schedulers")
+
+
+class SchedulerFactory(Protocol):
+    """Makes a scheduler; does no I/O and needs no running loop."""
+
+    def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
+        """Return a scheduler whose apps are marked with `session_name`."""
+        ...
+
+
+class _BuiltIn(NamedTuple):
+    module: str
+    extra: str = ""  # of asyncsched, if the backend needs one ...
+    package: str = ""  # ... and the package in it that its absence is known by
+
+
+# The first one is the default.
+_BUILT_IN: dict[str, _BuiltIn] = {
+    "local_cwd": _BuiltIn("asyncsched.schedulers.local"),
+    "local_docker": _BuiltIn("asyncsched.schedulers.docker", "docker", "aiodocker"),
+    "kubernetes": _BuiltIn("asyncsched.schedulers.kubernetes", "kubernetes", "kubernetes_asyncio"),
+    "aws_batch": _BuiltIn("asyncsched.schedulers.aws_batch", "aws", "aiobotocore"),
+    "gcp_batch": _BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
+}
+
+
+class _LazyFactory:
+    """A factory that imports its backend when it is called."""
+
+    def __init__(self, name: str, built_in: _BuiltIn) -> None:
+        self._name = name
+        self._built_in = built_in
+
+    def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
+        built_in = self._built_in
+        if built_in.package and importlib.util.find_spec(built_in.package) is None:
+            raise MissingExtraError(
+                f"{self._name} needs the package {built_in.package}",
+                why="it is not installed",
+                fix=f"pip install 'asyncsched[{built_in.extra}]'",
+            )
+        # An import error from here on is a fault of what is installed, and shows itself.
+        create = importlib.import_module(built_in.module).create_scheduler
+        return cast("Scheduler[Any, Any]", create(session_name, **kwargs))
+
+    def __repr__(self) -> str:
+        return f"<factory of {self._name}>"
+
+
+class _PluginFactory:
+    """A factory that loads an entry point when it is called, and checks what it makes."""
+
+    def __init__(self, entry: EntryPoint) -> None:
+        self._entry = entry
+
+    def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
+        made = cast("SchedulerFactory", self._entry.load())(session_name, **kwargs)
+        version = getattr(made, "contract_version", None)
+        if version != CONTRACT_VERSION:
+            raise ConfigError(
+                f"the scheduler {self._entry.name} was written for another asyncsched",
+                why=f"its contract version is {version}, this one's is {CONTRACT_VERSION}",
+                fix=f"install a release of {_distribution(self._entry)} that fits",
+            )
+        return made
+
+    def __repr__(self) -> str:
+        return f"<factory of {self._entry.name} from {_distribution(self._entry)}>"
+
+
+def get_scheduler_factories() -> dict[str, SchedulerFactory]:
+    """Return the factories of all schedulers by name, the default first; backends are imported when one is called."""
+    factories: dict[str, SchedulerFactory] = {
+        name: _LazyFactory(name, built_in) for name, built_in in _BUILT_IN.items() if _has_landed(built_in)
+    }
+    for entry in entry_points(group=GROUP):
+        if entry.name in _BUILT_IN:
+            _log.warning("the scheduler %s of %s is ignored: the name is built in", entry.name, _distribution(entry))
+        elif entry.name in factories:
+            _log.warning("the scheduler %s of %s is ignored: the name is taken", entry.name, _distribution(entry))
+        else:
+            factories[entry.name] = _PluginFactory(entry)
+    return factories
+
+
+def get_default_scheduler_name() -> str:
+    """Return the name of the scheduler that is used when none is named."""
+    return next(iter(get_scheduler_factories()))
+
+
+def get_scheduler(name: str, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
+    """Make the scheduler of this name.
+
+    Raises:
+        UnknownSchedulerError: There is none; the message names the nearest.
+        MissingExtraError: Its package is not installed; the message says which ``pip install`` brings it.
+    """
+    return find_factory(name, get_scheduler_factories())(session_name, **kwargs)
+
+
+def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> SchedulerFactory:
+    """Return the factory of this name; raise UnknownSchedulerError, naming the nearest, if there is none."""
+    if name in factories:
+        return factories[name]
+    if name in _BUILT_IN:
+        raise UnknownSchedulerError(f"the scheduler {name} is not part of this release", fix=_known(factories))
+    near = difflib.get_close_matches(name, factories, n=1)
+    hint = f"did you mean {near[0]}?" if near else _known(factories)
+    raise UnknownSchedulerError(f"no scheduler is named {name!r}", fix=hint)
+
+
+def _known(factories: Mapping[str, SchedulerFactory]) -> str:
+    return f"use one of {', '.join(factories)}"
+
+
+def _has_landed(built_in: _BuiltIn) -> bool:
+    return importlib.util.find_spec(built_in.module) is not None
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.value

@@ -1,0 +1,115 @@
+"""What a scheduler answers: about one app, in a list, and when something changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from asyncsched.specs.app import Role
+from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
+
+__all__ = ["DescribeAppResponse", "ListAppResponse", "StateEvent", "fingerprint"]
+
+NONE = "<NONE>"
+
+
+@dataclass(slots=True)
+class DescribeAppResponse:
+    """What is known of an app.
+
+    Attributes:
+        app_id: The app.
+        state: Its state.
+        num_restarts: How often it was restarted as a whole; -1 where the service does not tell.
+        msg: Why it failed, or what it waits for.
+        structured_error_msg: The error file of the replica that failed first, as JSON; ``<NONE>`` if there is none.
+        ui_url: A page that shows it.
+        roles_statuses: The state of each replica.
+        roles: The roles as far as they can be rebuilt.
+        name: The name that it was given in its AppDef.
+        session: The session that submitted it.
+        created_at: When it was submitted, aware UTC.
+        started_at: When its first replica started.
+        finished_at: When its last replica ended.
+        metadata: The AppDef's metadata, where the service keeps it.
+    """
+
+    app_id: str = NONE
+    state: AppState = AppState.UNSUBMITTED
+    num_restarts: int = -1
+    msg: str = ""
+    structured_error_msg: str = NONE
+    ui_url: str | None = None
+    roles_statuses: list[RoleStatus] = field(default_factory=list[RoleStatus])
+    roles: list[Role] = field(default_factory=list[Role])
+    name: str = field(default="", kw_only=True)
+    session: str = field(default="", kw_only=True)
+    created_at: datetime | None = field(default=None, kw_only=True)
+    started_at: datetime | None = field(default=None, kw_only=True)
+    finished_at: datetime | None = field(default=None, kw_only=True)
+    metadata: dict[str, str] = field(default_factory=dict[str, str], kw_only=True)
+
+    @property
+    def replicas(self) -> list[ReplicaStatus]:
+        """The replicas of all roles, in order."""
+        return [replica for role in self.roles_statuses for replica in role.replicas]
+
+
+@dataclass(frozen=True, slots=True)
+class ListAppResponse:
+    """One app in a list.
+
+    Attributes:
+        app_id: The app.
+        state: Its state.
+        app_handle: Its handle.
+        name: The name that it was given in its AppDef.
+        session: The session that submitted it.
+        created_at: When it was submitted, aware UTC, where that is known.
+    """
+
+    app_id: str
+    state: AppState
+    app_handle: str = NONE
+    name: str = field(default="", kw_only=True)
+    session: str = field(default="", kw_only=True)
+    created_at: datetime | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEvent:
+    """A change of an app, or its present state when a watch begins.
+
+    Attributes:
+        app_id: The app.
+        previous: What the watch had told of it before; None at first.
+        current: What is known of it now; None if nothing ever was.
+        gone: Whether the service does not know it (any more); `current` is then what was known last.
+    """
+
+    app_id: str
+    previous: DescribeAppResponse | None = None
+    current: DescribeAppResponse | None = None
+    gone: bool = False
+
+    @property
+    def state(self) -> AppState:
+        """The app's state; UNKNOWN for one that is gone without having ended."""
+        if self.current is None or (self.gone and not self.current.state.is_terminal()):
+            return AppState.UNKNOWN
+        return self.current.state
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will change: the app has ended or is gone."""
+        return self.gone or (self.current is not None and self.current.state.is_terminal())
+
+
+def fingerprint(response: DescribeAppResponse) -> tuple[object, ...]:
+    """Return what a watch compares: state, message, restarts, and each replica's state and restarts."""
+    return (
+        response.state,
+        response.msg,
+        response.num_restarts,
+        *((r.role, r.id, r.state, r.num_restarts) for s in response.roles_statuses for r in s.replicas),
+    )

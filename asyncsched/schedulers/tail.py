@@ -1,0 +1,121 @@
+"""Which replicas' logs are open, while an app starts, restarts and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from asyncsched.clock import Clock
+from asyncsched.errors import UnknownAppError
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.logs.stream import LogSink
+from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent
+from asyncsched.schedulers.watch import StateStream
+from asyncsched.specs.state import ReplicaStatus
+
+__all__ = ["LogOpener"]
+
+OpenSources = Callable[[DescribeAppResponse, Sequence[ReplicaStatus], LogQuery], Awaitable[Sequence[LogSource]]]
+
+
+class LogOpener:
+    """Opens the sources of one log stream: those of the replicas there are, and, when tailing, of those to come.
+
+    Args:
+        describe: Tells the app's state once.
+        watch: Tells it as it changes.
+        sources: Makes the sources of replicas.
+        clock: Tells when `until` has come.
+    """
+
+    def __init__(
+        self,
+        *,
+        describe: Callable[[str], Awaitable[DescribeAppResponse | None]],
+        watch: Callable[[str], StateStream],
+        sources: OpenSources,
+        clock: Clock,
+    ) -> None:
+        self._describe = describe
+        self._watch = watch
+        self._sources = sources
+        self._clock = clock
+        self._open: dict[tuple[str, int], LogSource | None] = {}
+        self._shared: list[LogSource] = []
+
+    async def __call__(self, query: LogQuery, sink: LogSink) -> None:
+        """Add sources to `sink`; returns when no more can come."""
+        if query.until_ns is not None and query.until_ns <= self._clock.time_ns():
+            query = replace(query, tail=False)  # all that is wanted has been written
+        if query.tail:
+            await self._follow(query, sink)
+        else:
+            app = await self._describe(query.app_id)
+            await self._update(_existing(app, query), query, sink)
+
+    async def _follow(self, query: LogQuery, sink: LogSink) -> None:
+        watch = self._watch(query.app_id)
+        try:
+            first = True
+            while (event := await self._next(watch, query)) is not None:
+                if first:
+                    _existing(event.current, query)
+                    first = False
+                if event.current is not None:
+                    await self._update(event.current, query, sink)
+                if event.over:
+                    break
+        finally:
+            await watch.aclose()
+        for source in (*self._open.values(), *self._shared):
+            if source is not None:
+                source.finish()
+
+    async def _next(self, watch: StateStream, query: LogQuery) -> StateEvent | None:
+        """Return the next change; None when the time `until` has come."""
+        left = None if query.until_ns is None else (query.until_ns - self._clock.time_ns()) / 1e9
+        timeout = self._clock.timeout(left if left is None else max(left, 0.0))
+        try:
+            async with timeout:  # a step of a watch that times out loses nothing
+                return await anext(watch, None)
+        except TimeoutError:
+            if not timeout.expired:
+                raise
+            return None
+
+    async def _update(self, app: DescribeAppResponse, query: LogQuery, sink: LogSink) -> None:
+        wanted = [replica for replica in app.replicas if query.wants(replica.role, replica.id)]
+        new = [replica for replica in wanted if (replica.role, replica.id) not in self._open]
+        if new:
+            self._open.update(((replica.role, replica.id), None) for replica in new)
+            for source in await self._sources(app, new, query):
+                if source.replica < 0:
+                    self._shared.append(source)
+                else:
+                    self._open[source.role, source.replica] = source
+                sink.add(source)
+        for replica in wanted:
+            own = self._open[replica.role, replica.id]
+            for source in self._shared if own is None else (own,):
+                source.observe(replica)
+
+
+def _existing(app: DescribeAppResponse | None, query: LogQuery) -> DescribeAppResponse:
+    """Return the app; raise UnknownAppError, naming what there is, if something that is asked for does not exist."""
+    if app is None:
+        raise UnknownAppError(f"no app {query.app_id}", fix="list the scheduler's apps to see those that exist")
+    sizes = {role.name: role.num_replicas for role in app.roles}
+    for replica in app.replicas:
+        sizes[replica.role] = max(sizes.get(replica.role, 0), replica.id + 1)
+    if not sizes:  # nothing is known of it yet
+        return app
+    for name in sorted(query.roles or ()):
+        if name not in sizes:
+            raise UnknownAppError(f"{query.app_id} has no role {name!r}", why=f"its roles are {', '.join(sizes)}")
+    chosen = {name: size for name, size in sizes.items() if query.roles is None or name in query.roles}
+    for number in sorted(query.replicas or ()):
+        if all(number >= size for size in chosen.values()):
+            have = ", ".join(f"{name} has {size} (0 to {size - 1})" for name, size in chosen.items())
+            raise UnknownAppError(f"{query.app_id} has no replica {number}", why=have)
+    return app

@@ -1,0 +1,278 @@
+"""`StateStream`: what `watch` returns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from asyncsched.errors import WrongLoopError
+from asyncsched.logs.budget import LoopBudget, budget_of
+from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent, fingerprint
+
+__all__ = ["StateStream", "Subscription", "WatchStatistics"]
+
+
+class Feed(Protocol):
+    """The side of a feed that a stream sees."""
+
+    def opened(self) -> None: ...
+    def subscribe(self, app_id: str, subscription: Subscription) -> None: ...
+    def unsubscribe(self, app_id: str, subscription: Subscription) -> None: ...
+    def released(self) -> None: ...
+    async def settle(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchStatistics:
+    """What a watch has done so far.
+
+    Attributes:
+        watched: Apps that have not ended.
+        events: Events that were handed on.
+        pending: Events that wait for the consumer, at most one for each app.
+        merged: Changes that a newer one replaced before they were taken.
+    """
+
+    watched: int
+    events: int
+    pending: int
+    merged: int
+
+
+class StateStream(AsyncGenerator[StateEvent, None]):
+    """The states of apps, present ones first, as an async generator that a cancelled step does not end.
+
+    It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
+    change the set at any time on the stream's loop. At most one event of each app waits for a slow consumer, the
+    newest. Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to
+    its end.
+    """
+
+    def __init__(self, feed: Feed, app_ids: Iterable[str] = (), *, follow: bool = False) -> None:
+        self._core = Subscription(feed)
+        self._follow = follow
+        self._stepping = False
+        self.add(*app_ids)
+
+    def add(self, *app_ids: str) -> None:
+        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
+        for app_id in app_ids:
+            self._core.add(app_id)
+
+    def discard(self, *app_ids: str) -> None:
+        """Watch these apps no more; an event of theirs that waits is dropped."""
+        for app_id in app_ids:
+            self._core.discard(app_id)
+
+    def __aiter__(self) -> StateStream:
+        return self
+
+    async def __anext__(self) -> StateEvent:
+        if self._stepping:
+            raise RuntimeError("another step of this watch has not ended yet")
+        self._stepping = True
+        try:
+            return await self._core.step(self._follow)
+        finally:
+            self._stepping = False
+
+    async def asend(self, value: None) -> StateEvent:
+        """Return the next event; `value` is ignored, as there is no ``yield`` to receive it."""
+        return await self.__anext__()
+
+    async def athrow(
+        self,
+        typ: type[BaseException] | BaseException,
+        val: BaseException | object = None,
+        tb: TracebackType | None = None,
+    ) -> StateEvent:
+        """Close the stream and raise the exception: there is no ``yield`` to raise it at."""
+        await self.aclose()
+        if isinstance(typ, BaseException):
+            raise typ
+        raise val if isinstance(val, BaseException) else typ() if val is None else typ(val)
+
+    async def aclose(self) -> None:
+        """End the watch; the apps are not touched. Idempotent."""
+        await self._core.aclose()
+
+    async def __aenter__(self) -> StateStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        core: Subscription | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
+        if core is not None:
+            core.abandon()
+
+    def statistics(self) -> WatchStatistics:
+        """Return what the watch has done so far."""
+        return self._core.statistics()
+
+    def __repr__(self) -> str:
+        return f"<StateStream {self._core.state}, {self._core.statistics().watched} apps>"
+
+
+class Subscription:
+    """What a feed knows of a stream: so that nothing but its user holds the stream itself."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._watched: dict[str, None] = {}
+        self._joining: deque[str] = deque()  # subscribed at the next step, so that ten thousand do not hold the loop
+        self._told: dict[str, DescribeAppResponse | None] = {}
+        self._over: set[str] = set()
+        self._pending: dict[str, StateEvent] = {}
+        self._error: BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._budget: LoopBudget | None = None
+        self._closed = False
+        self._events = 0
+        self._merged = 0
+
+    @property
+    def state(self) -> str:
+        """One word for a repr."""
+        return "closed" if self._closed else "new" if self._loop is None else "open"
+
+    def add(self, app_id: str) -> None:
+        """Watch this app too."""
+        if self._closed or app_id in self._watched or app_id in self._over:
+            return
+        self._watched[app_id] = None
+        self._joining.append(app_id)
+        self._notify()
+
+    def discard(self, app_id: str) -> None:
+        """Watch this app no more."""
+        self._over.discard(app_id)
+        self._told.pop(app_id, None)
+        self._pending.pop(app_id, None)
+        if app_id in self._watched:
+            del self._watched[app_id]
+            if self._loop is not None:
+                self._feed.unsubscribe(app_id, self)
+            self._notify()
+
+    def put(self, app_id: str, response: DescribeAppResponse | None, *, gone: bool) -> None:
+        """Note a change; a newer one replaces one that has not been taken, a last one is never replaced."""
+        if app_id not in self._watched:
+            return
+        previous = self._told.get(app_id)
+        event = StateEvent(
+            app_id=app_id, previous=previous, current=response if response is not None else previous, gone=gone
+        )
+        if self._pending.pop(app_id, None) is not None:
+            self._merged += 1
+        if previous is None or event.over or fingerprint(previous) != fingerprint(response or previous):
+            self._pending[app_id] = event
+        if event.over:
+            del self._watched[app_id]
+            self._over.add(app_id)
+            self._feed.unsubscribe(app_id, self)
+        self._notify()
+
+    def fail(self, error: BaseException) -> None:
+        """End the stream with this error once the events that wait have been taken."""
+        self._error = self._error or error
+        self._notify()
+
+    async def step(self, follow: bool) -> StateEvent:
+        """Wait for an event and return it; nothing is taken before the last await."""
+        if self._closed and not self._pending:
+            raise StopAsyncIteration
+        budget = self._begin()
+        await budget.breathe()
+        while not self._pending:
+            if self._joining:
+                await self._join(budget)
+                continue
+            if self._error is not None:
+                await self._raise()
+            if self._closed or not (follow or self._watched):
+                await self.aclose()
+                raise StopAsyncIteration
+            await self._wait()
+        app_id = next(iter(self._pending))
+        event = self._pending.pop(app_id)
+        self._told[app_id] = event.current
+        if event.over:
+            del self._told[app_id]
+        self._events += 1
+        return event
+
+    def _begin(self) -> LoopBudget:
+        loop = asyncio.get_running_loop()
+        if self._budget is None:
+            self._loop = loop
+            self._budget = budget_of(loop)
+            self._feed.opened()
+        elif loop is not self._loop:
+            raise WrongLoopError(
+                "this watch belongs to another event loop",
+                fix="use it where its first event was read; from several loops or threads, use asyncsched.sync",
+            )
+        return self._budget
+
+    async def _join(self, budget: LoopBudget) -> None:
+        while self._joining:
+            app_id = self._joining.popleft()
+            if app_id in self._watched:
+                self._feed.subscribe(app_id, self)
+            await budget.breathe()
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _notify(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _raise(self) -> None:
+        error = self._error
+        assert error is not None
+        await self.aclose()
+        raise error
+
+    def _detach(self) -> None:
+        opened = self._loop is not None and not self._closed
+        self._closed = True
+        watched, self._watched = self._watched, {}
+        if opened:
+            for app_id in watched:
+                self._feed.unsubscribe(app_id, self)
+            self._feed.released()
+
+    async def aclose(self) -> None:
+        """Leave the feed, and wait for its end if this was its last watcher."""
+        self._detach()
+        self._pending.clear()
+        self._notify()
+        if self._loop is not None:
+            await self._feed.settle()
+
+    def abandon(self) -> None:
+        """Leave the feed: the stream has been dropped, in whatever thread it was collected."""
+        if self._loop is not None and not self._closed:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed, and the feed's task with it
+                self._loop.call_soon_threadsafe(self._detach)
+
+    def statistics(self) -> WatchStatistics:
+        """Return what the watch has done so far."""
+        return WatchStatistics(
+            watched=len(self._watched), events=self._events, pending=len(self._pending), merged=self._merged
+        )
