@@ -6,7 +6,8 @@ neither asyncio nor a scheduler's SDK.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+# Type checkers know it by its name; `typing` would cost more than this whole package.
+TYPE_CHECKING = False
 
 # A public name is one line here, for type checkers ...
 if TYPE_CHECKING:
@@ -33,16 +34,43 @@ if TYPE_CHECKING:
     from asyncsched.errors import UsageError as UsageError
     from asyncsched.errors import WorkspaceError as WorkspaceError
     from asyncsched.errors import WrongLoopError as WrongLoopError
+    from asyncsched.specs import AppDef as AppDef
+    from asyncsched.specs import AppDryRunInfo as AppDryRunInfo
+    from asyncsched.specs import AppHandle as AppHandle
+    from asyncsched.specs import AppState as AppState
+    from asyncsched.specs import AppStatus as AppStatus
+    from asyncsched.specs import BindMount as BindMount
+    from asyncsched.specs import DeviceMount as DeviceMount
+    from asyncsched.specs import ReplicaStatus as ReplicaStatus
+    from asyncsched.specs import Resource as Resource
+    from asyncsched.specs import RetryPolicy as RetryPolicy
+    from asyncsched.specs import Role as Role
+    from asyncsched.specs import RoleStatus as RoleStatus
+    from asyncsched.specs import Secret as Secret
+    from asyncsched.specs import Stream as Stream
+    from asyncsched.specs import VolumeMount as VolumeMount
+    from asyncsched.specs import macros as macros
+    from asyncsched.specs import named_resources as named_resources
+    from asyncsched.specs import parse_mounts as parse_mounts
+    from asyncsched.specs import resource as resource
+    from asyncsched.specs import runopts as runopts
 
 # ... and one line here, which says where it lives. A test compares both.
 _HOME = {
+    "AppDef": "asyncsched.specs",
+    "AppDryRunInfo": "asyncsched.specs",
+    "AppHandle": "asyncsched.specs",
+    "AppState": "asyncsched.specs",
+    "AppStatus": "asyncsched.specs",
     "AppStatusError": "asyncsched.errors",
     "AsyncSchedError": "asyncsched.errors",
     "AuthError": "asyncsched.errors",
+    "BindMount": "asyncsched.specs",
     "ClosedError": "asyncsched.errors",
     "ComponentError": "asyncsched.errors",
     "ConfigError": "asyncsched.errors",
     "ConflictError": "asyncsched.errors",
+    "DeviceMount": "asyncsched.specs",
     "InvalidRequestError": "asyncsched.errors",
     "LogStreamError": "asyncsched.errors",
     "MalformedHandleError": "asyncsched.errors",
@@ -50,15 +78,28 @@ _HOME = {
     "NotFoundError": "asyncsched.errors",
     "PermissionDeniedError": "asyncsched.errors",
     "ReplicaFailure": "asyncsched.errors",
+    "ReplicaStatus": "asyncsched.specs",
+    "Resource": "asyncsched.specs",
+    "RetryPolicy": "asyncsched.specs",
+    "Role": "asyncsched.specs",
+    "RoleStatus": "asyncsched.specs",
     "RunOptionError": "asyncsched.errors",
     "SchedulerError": "asyncsched.errors",
+    "Secret": "asyncsched.specs",
+    "Stream": "asyncsched.specs",
     "ThrottledError": "asyncsched.errors",
     "UnavailableError": "asyncsched.errors",
     "UnknownAppError": "asyncsched.errors",
     "UnknownSchedulerError": "asyncsched.errors",
     "UsageError": "asyncsched.errors",
+    "VolumeMount": "asyncsched.specs",
     "WorkspaceError": "asyncsched.errors",
     "WrongLoopError": "asyncsched.errors",
+    "macros": "asyncsched.specs",
+    "named_resources": "asyncsched.specs",
+    "parse_mounts": "asyncsched.specs",
+    "resource": "asyncsched.specs",
+    "runopts": "asyncsched.specs",
 }
 
 __version__ = "0.1.0"

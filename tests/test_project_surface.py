@@ -73,9 +73,7 @@ def _public_names(room: ModuleType) -> Iterator[str]:
                 names = [name]
             case _:
                 names = []
-        yield from (
-            name for name in names if not name.startswith("_") and name not in {"name", "home", "value"}
-        )
+        yield from (name for name in names if not name.startswith("_") and name != "TYPE_CHECKING")
 
 
 def _top_level(room: ModuleType) -> Iterator[ast.stmt]:

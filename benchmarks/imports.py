@@ -1,0 +1,54 @@
+"""What it costs to import asyncsched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks._harness import Claim, at_most, in_turns
+
+ROUNDS = 21
+
+WHOLE_SURFACE = """
+import asyncio, importlib, importlib.util
+for room in ["", ".specs", ".schedulers", ".workspace", ".testing", ".sync"]:
+    if importlib.util.find_spec("asyncsched" + room):
+        module = importlib.import_module("asyncsched" + room)
+        [getattr(module, name) for name in module.__all__]
+"""
+
+
+def claims() -> Iterator[Claim]:
+    """Time whole interpreters, in turns, so that what else the machine does falls on all of them."""
+    measures = {
+        "nothing": _start("pass"),
+        "door": _start("import asyncsched"),
+        "asyncio": _start("import asyncio, importlib.util"),
+        "surface": _start(WHOLE_SURFACE),
+    }
+    took = in_turns(measures, ROUNDS)
+    detail = ", ".join(f"{name}: {seconds * 1000:.1f} ms" for name, seconds in took.items())
+    yield at_most(
+        "`import asyncsched` starts in at most 1.25 x an interpreter that imports nothing",
+        took["door"] / took["nothing"],
+        1.25,
+        detail=detail,
+    )
+    yield at_most(
+        "the whole public surface costs at most 30 ms more than `import asyncio`",
+        (took["surface"] - took["asyncio"]) * 1000,
+        30,
+        unit=" ms",
+        detail=detail,
+    )
+
+
+def _start(code: str) -> Callable[[], float]:
+    def seconds() -> float:
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return time.perf_counter() - begin
+
+    return seconds

@@ -1,0 +1,98 @@
+"""What an import brings along, and what the wheel holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SDKS = {
+    "aiobotocore",
+    "aiodocker",
+    "aiohttp",
+    "boto3",
+    "botocore",
+    "docker",
+    "gcloud",
+    "google",
+    "kubernetes_asyncio",
+}
+
+FRONT_DOOR = "import asyncsched"
+WHOLE_SURFACE = """
+import importlib, importlib.util
+rooms = ["specs", "schedulers", "workspace", "testing", "sync"]
+for room in ["asyncsched", *(f"asyncsched.{room}" for room in rooms)]:
+    if importlib.util.find_spec(room):
+        module = importlib.import_module(room)
+        [getattr(module, name) for name in module.__all__]
+"""
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the top-level packages that the code loads, beyond what Python has at its start."""
+    program = f"import sys\nbefore = set(sys.modules)\n{code}\nprint(*(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+def test_the_front_door_loads_nothing() -> None:
+    assert {"__future__", "asyncsched"} == loaded_by(FRONT_DOOR)
+
+
+def test_a_name_loads_neither_asyncio_nor_what_others_need() -> None:
+    assert not {"asyncio", "anyio", "click", "rich"} & loaded_by(
+        "from asyncsched import AppDef, UnknownAppError"
+    )
+
+
+def test_the_whole_surface_loads_no_sdk_and_nothing_for_a_terminal() -> None:
+    assert not (SDKS | {"click", "rich", "pytest"}) & loaded_by(WHOLE_SURFACE)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], check=True)
+    (built,) = folder.glob("asyncsched-*.whl")
+    return built
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+
+    assert {"asyncsched"} == {name.partition("/")[0] for name in names if ".dist-info/" not in name}
+    assert "asyncsched/py.typed" in names
+
+
+def pythons() -> Iterator[str]:
+    yield str(Path(sysconfig.get_config_var("BINDIR")) / Path(sys._base_executable).name)  # type: ignore[attr-defined]  # no public name for it
+    debian = Path("/usr/bin/python3")
+    is_new_enough = "import sys; sys.exit(sys.version_info < (3, 11))"
+    if debian.exists() and not subprocess.run([debian, "-c", is_new_enough], check=False).returncode:
+        yield str(debian)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("python", dict.fromkeys(pythons()))
+def test_the_wheel_works_in_an_empty_environment(wheel: Path, python: str, tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    subprocess.run([python, "-m", "venv", str(venv)], check=True)
+    pip = [str(venv / "bin/pip"), "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", str(wheel)], check=True)
+    command = [str(venv / "bin/python"), "-W", "error", "-c", WHOLE_SURFACE]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
