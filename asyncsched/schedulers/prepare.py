@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -42,6 +40,9 @@ def as_mapping(options: object) -> dict[str, CfgVal]:
 
 def digest(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:
     """Return a hash of what was asked for: equal for equal apps and options, whatever process computes it."""
+    import hashlib
+    import json
+
     text = json.dumps([_plain(app), _plain(cfg)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

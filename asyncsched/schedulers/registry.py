@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import logging
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from asyncsched.schedulers.api import Scheduler
 
 __all__ = ["SchedulerFactory", "get_default_scheduler_name", "get_scheduler", "get_scheduler_factories"]
@@ -96,6 +96,8 @@ def get_scheduler_factories() -> dict[str, SchedulerFactory]:
     factories: dict[str, SchedulerFactory] = {
         name: _LazyFactory(name, built_in) for name, built_in in _BUILT_IN.items() if _has_landed(built_in)
     }
+    from importlib.metadata import entry_points  # as much as the rest of the package, to import
+
     for entry in entry_points(group=GROUP):
         if entry.name in _BUILT_IN:
             _log.warning("the scheduler %s of %s is ignored: the name is built in", entry.name, _distribution(entry))
@@ -127,6 +129,8 @@ def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> Schedu
         return factories[name]
     if name in _BUILT_IN:
         raise UnknownSchedulerError(f"the scheduler {name} is not part of this release", fix=_known(factories))
+    import difflib
+
     near = difflib.get_close_matches(name, factories, n=1)
     hint = f"did you mean {near[0]}?" if near else _known(factories)
     raise UnknownSchedulerError(f"no scheduler is named {name!r}", fix=hint)
