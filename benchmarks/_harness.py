@@ -61,9 +61,7 @@ def in_turns(measures: dict[str, Callable[[], float]], rounds: int) -> dict[str,
 
 def names() -> list[str]:
     """Return the names of all benchmarks."""
-    return sorted(
-        m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in {"run", "_harness"}
-    )
+    return sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in {"run", "_harness"})
 
 
 def load(name: str) -> Callable[[], Iterator[Claim]]:
