@@ -34,6 +34,20 @@ if TYPE_CHECKING:
     from asyncsched.errors import UsageError as UsageError
     from asyncsched.errors import WorkspaceError as WorkspaceError
     from asyncsched.errors import WrongLoopError as WrongLoopError
+    from asyncsched.logs import LogGap as LogGap
+    from asyncsched.logs import LogLine as LogLine
+    from asyncsched.logs import LogStatistics as LogStatistics
+    from asyncsched.logs import LogStream as LogStream
+    from asyncsched.schedulers import DescribeAppResponse as DescribeAppResponse
+    from asyncsched.schedulers import ListAppResponse as ListAppResponse
+    from asyncsched.schedulers import Scheduler as Scheduler
+    from asyncsched.schedulers import SchedulerFactory as SchedulerFactory
+    from asyncsched.schedulers import StateEvent as StateEvent
+    from asyncsched.schedulers import StateStream as StateStream
+    from asyncsched.schedulers import WorkspaceBuilder as WorkspaceBuilder
+    from asyncsched.schedulers import get_default_scheduler_name as get_default_scheduler_name
+    from asyncsched.schedulers import get_scheduler as get_scheduler
+    from asyncsched.schedulers import get_scheduler_factories as get_scheduler_factories
     from asyncsched.specs import AppDef as AppDef
     from asyncsched.specs import AppDryRunInfo as AppDryRunInfo
     from asyncsched.specs import AppHandle as AppHandle
@@ -70,8 +84,14 @@ _HOME = {
     "ComponentError": "asyncsched.errors",
     "ConfigError": "asyncsched.errors",
     "ConflictError": "asyncsched.errors",
+    "DescribeAppResponse": "asyncsched.schedulers",
     "DeviceMount": "asyncsched.specs",
     "InvalidRequestError": "asyncsched.errors",
+    "ListAppResponse": "asyncsched.schedulers",
+    "LogGap": "asyncsched.logs",
+    "LogLine": "asyncsched.logs",
+    "LogStatistics": "asyncsched.logs",
+    "LogStream": "asyncsched.logs",
     "LogStreamError": "asyncsched.errors",
     "MalformedHandleError": "asyncsched.errors",
     "MissingExtraError": "asyncsched.errors",
@@ -84,8 +104,12 @@ _HOME = {
     "Role": "asyncsched.specs",
     "RoleStatus": "asyncsched.specs",
     "RunOptionError": "asyncsched.errors",
+    "Scheduler": "asyncsched.schedulers",
     "SchedulerError": "asyncsched.errors",
+    "SchedulerFactory": "asyncsched.schedulers",
     "Secret": "asyncsched.specs",
+    "StateEvent": "asyncsched.schedulers",
+    "StateStream": "asyncsched.schedulers",
     "Stream": "asyncsched.specs",
     "ThrottledError": "asyncsched.errors",
     "UnavailableError": "asyncsched.errors",
@@ -93,8 +117,12 @@ _HOME = {
     "UnknownSchedulerError": "asyncsched.errors",
     "UsageError": "asyncsched.errors",
     "VolumeMount": "asyncsched.specs",
+    "WorkspaceBuilder": "asyncsched.schedulers",
     "WorkspaceError": "asyncsched.errors",
     "WrongLoopError": "asyncsched.errors",
+    "get_default_scheduler_name": "asyncsched.schedulers",
+    "get_scheduler": "asyncsched.schedulers",
+    "get_scheduler_factories": "asyncsched.schedulers",
     "macros": "asyncsched.specs",
     "named_resources": "asyncsched.specs",
     "parse_mounts": "asyncsched.specs",

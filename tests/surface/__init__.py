@@ -149,4 +149,5 @@ def _is_named(value: Any) -> bool:
 
 
 def _is_private(base: type) -> bool:
-    return base.__module__.startswith("asyncsched") and base.__name__.startswith("_")
+    public = (getattr(room, name) for room in rooms() for name in room.__all__)
+    return base.__module__.startswith("asyncsched") and all(base is not value for value in public)
