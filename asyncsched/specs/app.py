@@ -39,8 +39,8 @@ class Resource:
     cpu: int
     gpu: int
     memMB: int  # noqa: N815 - the documents' name
-    capabilities: dict[str, object] = field(default_factory=dict)
-    devices: dict[str, int] = field(default_factory=dict)
+    capabilities: dict[str, object] = field(default_factory=dict[str, object])
+    devices: dict[str, int] = field(default_factory=dict[str, int])
 
     @staticmethod
     def copy(original: Resource, **capabilities: object) -> Resource:
@@ -102,16 +102,16 @@ class Role:
     min_replicas: int | None = None
     base_image: str | None = None
     entrypoint: str = MISSING
-    args: list[str] = field(default_factory=list)
+    args: list[str] = field(default_factory=list[str])
     # Out of the generated repr, so that it is out of those of subclasses too.
-    env: dict[str, str] = field(default_factory=dict, repr=False)
+    env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     num_replicas: int = 1
     max_retries: int = 0
     retry_policy: RetryPolicy = RetryPolicy.APPLICATION
     resource: Resource = field(default_factory=_null_resource)
-    port_map: dict[str, int] = field(default_factory=dict)
-    metadata: dict[str, object] = field(default_factory=dict, repr=False)
-    mounts: list[Mount] = field(default_factory=list)
+    port_map: dict[str, int] = field(default_factory=dict[str, int])
+    metadata: dict[str, object] = field(default_factory=dict[str, object], repr=False)
+    mounts: list[Mount] = field(default_factory=list[Mount])
 
     def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[RequestT]) -> AppDryRunInfo[RequestT]:
         """Change the request before it is sent; subclasses override this.
@@ -144,8 +144,8 @@ class AppDef:
     """
 
     name: str
-    roles: list[Role] = field(default_factory=list)
-    metadata: dict[str, str] = field(default_factory=dict)
+    roles: list[Role] = field(default_factory=list[Role])
+    metadata: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __repr__(self) -> str:
         metadata = masked_env(self.metadata)

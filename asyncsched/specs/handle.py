@@ -20,7 +20,7 @@ class ParsedAppHandle(NamedTuple):
 class AppHandle(str):
     """A handle: a plain string that knows its parts.
 
-    The session may be empty. Neither the session nor the app's id contains ``/``.
+    The session may be empty. No part contains ``/``, and the scheduler's name no ``:`` either.
 
     Raises:
         MalformedHandleError: The string is not a handle.
@@ -54,10 +54,8 @@ def make_app_handle(scheduler_backend: str, session_name: str, app_id: str) -> A
     Raises:
         MalformedHandleError: A part is empty, or contains what would make it another handle.
     """
-    handle = AppHandle(f"{scheduler_backend}://{session_name}/{app_id}")
-    if parse_app_handle(handle) != (scheduler_backend, session_name, app_id):
-        raise MalformedHandleError(f"{str(handle)!r} cannot be taken apart again")
-    return handle
+    # A part that holds a separator makes no handle, or one with too many parts: either is refused here.
+    return AppHandle(f"{scheduler_backend}://{session_name}/{app_id}")
 
 
 def parse_app_handle(app_handle: str) -> ParsedAppHandle:
@@ -68,7 +66,8 @@ def parse_app_handle(app_handle: str) -> ParsedAppHandle:
     """
     scheduler, scheme, rest = app_handle.partition("://")
     session, slash, app_id = rest.partition("/")
-    if not (scheduler and scheme and slash and app_id) or "/" in scheduler or "/" in app_id:
+    complete = scheduler and scheme and slash and app_id
+    if not complete or "/" in app_id or not {"/", ":"}.isdisjoint(scheduler):
         raise MalformedHandleError(
             f"{str(app_handle)!r} is not a handle",
             fix="write it as scheduler://session/app_id, where the session may be empty",

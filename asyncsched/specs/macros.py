@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import dataclass
+from typing import cast
 
 from asyncsched.specs.app import Role
 from asyncsched.specs.secret import Secret
@@ -69,9 +70,9 @@ class macros:  # noqa: N801 - the documents' name
             if isinstance(value, str):
                 return self.substitute(value)
             if isinstance(value, dict):
-                return {key: self._nested(item) for key, item in value.items()}
-            if isinstance(value, list):
-                return [self._nested(item) for item in value]
-            if type(value) is tuple:
-                return tuple(self._nested(item) for item in value)
+                pairs = cast("dict[object, object]", value)
+                return {key: self._nested(item) for key, item in pairs.items()}
+            if type(value) in (list, tuple):
+                items = [self._nested(item) for item in cast("list[object]", value)]
+                return items if isinstance(value, list) else tuple(items)
             return copy.deepcopy(value)

@@ -22,8 +22,10 @@ def make_unique(name: str, string_length: int = 0) -> str:
     Args:
         name: Cut so that the result has at most 128 characters; what is not a letter, a digit, ``.``, ``_``
             or ``-`` becomes ``-``.
-        string_length: The suffix's length; 0 means 14, which holds 64 random bits.
+        string_length: The suffix's length, at most 64; 0 means 14, which holds 64 random bits.
     """
+    if not 0 <= string_length <= _LONGEST // 2:
+        raise ValueError(f"a suffix of {string_length} characters is not between 1 and {_LONGEST // 2}")
     length = string_length or _SUFFIX_LENGTH
     # Eight bits more per character than needed, so that no character is likelier than another.
     return _join(name, _suffix(int.from_bytes(os.urandom(2 * length)), length))
@@ -54,8 +56,8 @@ def _suffix(number: int, length: int) -> str:
 
 
 def _join(name: str, suffix: str) -> str:
-    safe = _UNSAFE.sub("-", name).lstrip("-.")
-    stem = safe[: max(_LONGEST - len(suffix) - 1, 0)]
+    safe = _UNSAFE.sub("-", name).strip("-.")
+    stem = safe[: _LONGEST - len(suffix) - 1].rstrip("-.")
     return f"{stem or 'app'}-{suffix}"
 
 

@@ -51,7 +51,7 @@ def _without_none(hint: object) -> object:
 
 
 def _value_type(hint: object) -> tuple[type[object], tuple[str, ...]]:
-    if get_origin(hint) is Literal:
+    if get_origin(hint) is Literal and all(isinstance(choice, str) for choice in get_args(hint)):
         return str, get_args(hint)
     return cast("type[object]", hint), ()
 

@@ -4,6 +4,8 @@ Pairs are separated by ``,`` or ``;``, and so are the items of a list and of a d
 separated from their values by ``:``. What comes after a separator belongs to the option before it, unless
 it has the form ``name=``. An item in quotes may hold anything: in ``'...'`` all characters stand for
 themselves, in ``"..."`` a quote is ``\"`` and a backslash ``\\``.
+
+No message repeats what was written: it may hold a secret.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def split_pairs(text: str) -> list[tuple[str, str]]:
             pairs.append((match[1], match.end(), end))
         elif text[start:end].strip():
             if not pairs:
-                raise ValueError(f"`{text[start:end]}` is not of the form name=value")
+                raise ValueError("the text does not start with name=")
             name, value_start, _ = pairs[-1]
             pairs[-1] = name, value_start, end
     return [(name, text[start:end].strip()) for name, start, end in pairs]
@@ -100,13 +102,13 @@ def _unquote(item: str) -> str:
         return item
     match = _QUOTED.fullmatch(item)
     if match is None:
-        raise ValueError(f"`{item}` goes on after its closing quote")
+        raise ValueError("an item goes on after its closing quote")
     return _ESCAPE.sub(r"\1", match[1]) if match[1] is not None else match[2]
 
 
 def _parse_bool(text: str) -> bool:
     if text.lower() not in _YES + _NO:
-        raise ValueError(f"`{text}` is none of {', '.join(_YES + _NO)}")
+        raise ValueError(f"a bool is one of {', '.join(_YES + _NO)}")
     return text.lower() in _YES
 
 
@@ -126,7 +128,7 @@ def _parse_entry(item: str) -> tuple[str, str]:
         return _unquote(item[:end].strip()), _unquote(item[end + 1 :].strip())
     name, colon, value = _unquote(item).partition(":")  # The whole of it may be in quotes.
     if not colon:
-        raise ValueError(f"`{item}` is not of the form name:value")
+        raise ValueError("an item is not of the form name:value")
     return name, value
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from asyncsched.errors import RunOptionError
 from asyncsched.specs.masking import masked
@@ -89,7 +89,8 @@ class runopts:  # noqa: N801 - the documents' name
         if cfg is not None and not isinstance(cfg, Mapping):
             what = f"Run options must be {options.__name__} or a mapping"
             raise RunOptionError(what, why=f"got {type(cfg).__name__}")
-        return options(**cls.of(options).resolve(cfg or {}))
+        given = cast("Mapping[str, CfgVal]", cfg or {})
+        return options(**cls.of(options).resolve(given))
 
     def add(
         self,
@@ -107,7 +108,10 @@ class runopts:  # noqa: N801 - the documents' name
             ValueError: It is required and has a default.
             TypeError: The default is not of the type, or no run option can have the type.
         """
-        _kind(type_)
+        try:
+            _kind(type_)
+        except TypeError as error:
+            raise TypeError(f"Option: {cfg_key}, cannot be of type: {get_type_name(type_)}") from error
         if required and default is not None:
             raise ValueError(f"Required option: {cfg_key} must not specify default value. Given: {default}")
         if default is not None and not self.is_type(default, type_):
@@ -142,10 +146,10 @@ class runopts:  # noqa: N801 - the documents' name
     def is_type(obj: object, tp: type[object]) -> bool:
         """Tell whether a value is of an option's type; a bool is no int, but an int is a float."""
         kind = _kind(tp)
-        if kind is list:
-            return isinstance(obj, list) and all(isinstance(item, str) for item in obj)
-        if kind is dict:
-            return isinstance(obj, dict) and all(isinstance(item, str) for item in (*obj, *obj.values()))
+        if isinstance(obj, (list, dict)):
+            members = cast("list[object] | dict[object, object]", obj)
+            values = members.values() if isinstance(members, dict) else ()
+            return isinstance(obj, kind) and all(isinstance(item, str) for item in (*members, *values))
         if isinstance(obj, bool):
             return kind is bool
         return isinstance(obj, (float, int) if kind is float else kind)
@@ -190,10 +194,15 @@ class runopts:  # noqa: N801 - the documents' name
             RunOptionError: The option is unknown or mistyped.
         """
         opt = self._known(name)
+        kind = _kind(opt.opt_type)
         try:
-            value = parse_value(text, _kind(opt.opt_type))
-        except ValueError:
-            raise _mistyped(name, opt, text) from None
+            value = parse_value(text, kind)
+        except ValueError as error:
+            if kind in (int, float, bool):
+                raise _mistyped(name, opt, text) from None
+            # Not shown as it is: only a value that can be read can be masked.
+            what = f"Run option: {name}, must be of type: {opt.type_name}"
+            raise RunOptionError(what, key=name, why=str(error), fix=_SYNTAX) from None
         return self._checked(name, value)
 
     def cfg_from_json_repr(self, json_repr: str) -> dict[str, CfgVal]:
@@ -206,11 +215,12 @@ class runopts:  # noqa: N801 - the documents' name
 
         try:
             cfg: object = json.loads(json_repr)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunOptionError("The run options are not JSON", why=str(error)) from None
         if not isinstance(cfg, dict):
             raise RunOptionError("The run options are not a JSON object", why=f"got {type(cfg).__name__}")
-        return {name: self._checked(name, value) for name, value in cfg.items()}
+        pairs = cast("dict[str, object]", cfg)
+        return {name: self._checked(name, value) for name, value in pairs.items()}
 
     @staticmethod
     def cfg_to_str(cfg: Mapping[str, CfgVal]) -> str:
@@ -237,11 +247,9 @@ class runopts:  # noqa: N801 - the documents' name
         opt = self._known(name)
         if value is None:
             return None
-        if not self.is_type(value, opt.opt_type):
+        if not self.is_type(value, opt.opt_type) or (opt.choices and value not in opt.choices):
             raise _mistyped(name, opt, value)
-        if opt.choices and value not in opt.choices:
-            raise _mistyped(name, opt, value)
-        return _copied(float(value) if opt.opt_type is float else value)  # type: ignore[arg-type]
+        return _copied(cast("CfgVal", value))
 
     def __repr__(self) -> str:
         required = [(name, opt) for name, opt in self if opt.is_required]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -87,7 +87,7 @@ class Secret(str):
 
 
 @contextmanager
-def show_secrets() -> Iterator[None]:
+def show_secrets() -> Generator[None]:
     """Print secrets in clear inside this block, in this task or thread only."""
     token = _showing.set(True)
     try:
@@ -163,5 +163,7 @@ def _spellings(secret: str) -> Iterator[str]:
     yield dumps(value)[1:-1]
     yield dumps(value, ensure_ascii=False)[1:-1]
     yield repr(value)[1:-1]
-    yield quote(value.encode(errors="surrogatepass"), safe="")
-    yield quote_plus(value.encode(errors="surrogatepass"))
+    encoded = value.encode(errors="surrogatepass")
+    yield quote(encoded)
+    yield quote(encoded, safe="")
+    yield quote_plus(encoded)

@@ -124,7 +124,7 @@ class AppStatus:
     msg: str = ""
     structured_error_msg: str = NONE
     ui_url: str | None = None
-    roles: list[RoleStatus] = field(default_factory=list)
+    roles: list[RoleStatus] = field(default_factory=list[RoleStatus])
 
     def is_terminal(self) -> bool:
         """Tell whether the app has ended."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from asyncsched.specs.app import NONE
-from asyncsched.specs.masking import plain
+from asyncsched.specs.plain import Plain, plain
 from asyncsched.specs.yaml import to_yaml
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _format_error(replica: ReplicaStatus) -> str:
     if replica.structured_error_msg == NONE:
         return " (no reply file)" if str(replica.state) in ("FAILED", "CANCELLED") else ""
     message, exit_code, timestamp = _read_error(replica.structured_error_msg)
-    lines = [f" (exitcode: {exit_code or '<N/A>'})"]
+    lines = [f" (exitcode: {exit_code or replica.exit_code or '<N/A>'})"]
     if timestamp is not None:
         lines.append(f"        timestamp: {timestamp}")
     lines.append(f"        hostname: {replica.hostname}")
@@ -59,24 +59,26 @@ def _format_error(replica: ReplicaStatus) -> str:
     return "\n".join(lines)
 
 
-def _read_error(text: str) -> tuple[str, object, datetime | None]:
+def _read_error(text: str) -> tuple[str, Plain, datetime | None]:
     """Return message, exit code and local time; what is not in the known form is all message."""
     record = _parse(text)
-    message = record.get("message") if isinstance(record, dict) else None
-    if isinstance(message, str):
-        return message, None, None
-    if not isinstance(message, dict) or not isinstance(message.get("message"), str):
+    details = record.get("message") if isinstance(record, dict) else None
+    message = details.get("message") if isinstance(details, dict) else details
+    if not isinstance(message, str):
         return text, None, None
-    extra = message.get("extraInfo")
+    if not isinstance(details, dict):
+        return message, None, None
+    extra = details.get("extraInfo")
     timestamp = extra.get("timestamp") if isinstance(extra, dict) else None
-    return message["message"], message.get("errorCode"), _local_time(timestamp)
+    return message, details.get("errorCode"), _local_time(timestamp)
 
 
-def _parse(text: str) -> object:
+def _parse(text: str) -> Plain:
     try:
-        return json.loads(text)
+        data: Plain = json.loads(text)
     except (ValueError, RecursionError):
         return text
+    return data
 
 
 def _local_time(timestamp: object) -> datetime | None:
@@ -104,8 +106,7 @@ def status_to_json(status: AppStatus, roles: Iterable[RoleStatus]) -> dict[str, 
         "state": status.state.name,
         "num_restarts": status.num_restarts,
         "roles": [
-            {"role": role.role, "replicas": [_replica_to_json(replica) for replica in role.replicas]}
-            for role in roles
+            {"role": role.role, "replicas": [_replica_to_json(replica) for replica in role.replicas]} for role in roles
         ],
         "msg": status.msg,
         "structured_error_msg": status.structured_error_msg,
@@ -113,17 +114,17 @@ def status_to_json(status: AppStatus, roles: Iterable[RoleStatus]) -> dict[str, 
     }
 
 
-def _replica_to_json(replica: ReplicaStatus) -> dict[str, object]:
+def _replica_to_json(replica: ReplicaStatus) -> dict[str, Plain]:
     return {field.name: _json_value(getattr(replica, field.name)) for field in fields(replica)}
 
 
-def _json_value(value: object) -> object:
+def _json_value(value: object) -> Plain:
     return value.isoformat() if isinstance(value, datetime) else plain(value)
 
 
 def status_to_yaml(status: AppStatus) -> str:
     """Return the status as YAML, with the structured error parsed."""
-    data = {
+    data: dict[str, Plain] = {
         "state": repr(status.state),
         "num_restarts": status.num_restarts,
         "roles": [
@@ -137,7 +138,7 @@ def status_to_yaml(status: AppStatus) -> str:
     return to_yaml({"AppStatus": data}, sort_keys=True)
 
 
-def _replica_to_yaml(replica: ReplicaStatus) -> dict[str, object]:
+def _replica_to_yaml(replica: ReplicaStatus) -> dict[str, Plain]:
     data = _replica_to_json(replica)
     known = {key: value for key, value in data.items() if value is not None and value != ""}
     return {**known, "hostname": replica.hostname, "state": repr(replica.state)}

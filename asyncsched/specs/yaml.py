@@ -9,6 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncsched.specs.plain import Plain
 
 __all__ = ["to_yaml"]
 
@@ -16,17 +20,18 @@ _PLAIN = re.compile(r"(?!<<)[A-Za-z_/<(](?:[^:#]|:(?! )|(?<! )#)*(?<![: ])")
 _OTHER_MEANING = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
 
-def to_yaml(value: object, *, sort_keys: bool = False) -> str:
+def to_yaml(value: Plain, *, sort_keys: bool = False) -> str:
     """Return the value in YAML's block style, ending with a newline.
 
     Args:
-        value: Dicts, lists and scalars; anything else is printed by ``str()``.
+        value: Dicts, lists and scalars.
         sort_keys: Print the keys of every dict in alphabetical order.
     """
     return "".join(f"{line}\n" for line in _lines(value, sort_keys))
 
 
-def _lines(value: object, sort_keys: bool) -> Iterator[str]:
+def _lines(value: Plain, sort_keys: bool) -> Iterator[str]:
+    """Give the lines of a value; those of a block are indented by whoever holds it."""
     if isinstance(value, dict) and value:
         for key in sorted(value) if sort_keys else value:
             yield from _entry(key, value[key], sort_keys)
@@ -35,20 +40,35 @@ def _lines(value: object, sort_keys: bool) -> Iterator[str]:
             first, *rest = _lines(item, sort_keys)
             yield f"- {first}"
             yield from (f"  {line}" for line in rest)
+    elif isinstance(value, str) and (block := _block(value)):
+        yield from block
     else:
         yield _scalar(value)
 
 
-def _entry(key: object, value: object, sort_keys: bool) -> Iterator[str]:
+def _entry(key: str, value: Plain, sort_keys: bool) -> Iterator[str]:
+    lines = _lines(value, sort_keys)
     if isinstance(value, (dict, list)) and value:
         yield f"{_scalar(key)}:"
         indent = "  " if isinstance(value, dict) else ""
-        yield from (f"{indent}{line}" for line in _lines(value, sort_keys))
+        yield from (f"{indent}{line}" for line in lines)
     else:
-        yield f"{_scalar(key)}: {_scalar(value)}"
+        yield f"{_scalar(key)}: {next(lines)}"
+        yield from lines
 
 
-def _scalar(value: object) -> str:
+def _block(text: str) -> list[str]:
+    """Return a text of several lines, such as a script, as it is written; none if YAML would read another."""
+    body = text.removesuffix("\n")
+    lines = body.split("\n")
+    if len(lines) == 1 or text.startswith((" ", "\n")) or body.endswith("\n"):
+        return []
+    if not all(line.isprintable() for line in lines):
+        return []
+    return ["|-" if body == text else "|", *(f"  {line}" for line in lines)]
+
+
+def _scalar(value: Plain) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -72,9 +92,13 @@ def _float(value: float) -> str:
 
 def _text(text: str) -> str:
     if not text.isprintable():
-        from json import dumps  # A JSON string is a double-quoted YAML string.
-
-        return dumps(text)
+        return f'"{"".join(map(_escape, text))}"'
     if _PLAIN.fullmatch(text) and text.lower() not in _OTHER_MEANING:
         return text
     return "'" + text.replace("'", "''") + "'"
+
+
+def _escape(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08x}"

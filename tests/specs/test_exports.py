@@ -1,11 +1,39 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
 import asyncsched.specs as specs
 
 
-def test_all_is_sorted_and_complete() -> None:
-    assert (
-        sorted(specs.__all__, key=lambda name: (not name.isupper(), name.lower() == name, name))
-        == specs.__all__
-    )
-    assert all(hasattr(specs, name) for name in specs.__all__)
+def test_all_names_exist_and_are_documented() -> None:
+    for name in specs.__all__:
+        value = getattr(specs, name)
+
+        assert value.__doc__, name
+
+
+def test_all_is_what_is_imported() -> None:
+    modules = {module.name for module in iter_modules(specs.__path__)}
+    imported = {name for name in vars(specs) if not name.startswith("_")} - modules - {"annotations"}
+
+    assert imported | {"resource"} | {"macros"} == set(specs.__all__)
+
+
+def test_every_module_says_what_it_exports() -> None:
+    for info in iter_modules(specs.__path__):
+        module = import_module(f"{specs.__name__}.{info.name}")
+
+        assert module.__doc__
+        assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_imports_neither_asyncio_nor_what_only_some_calls_need() -> None:
+    heavy = ["asyncio", "json", "difflib", "importlib.metadata", "hashlib", "typing_extensions", "threading"]
+    code = f"import sys, asyncsched.specs; print([name for name in {heavy} if name in sys.modules])"
+    # -S: what site imports is not ours.
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+
+    assert "[]" == done.stdout.strip()

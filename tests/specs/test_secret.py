@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import contextvars
+import copy
+import json
+import logging
+import pickle
+import traceback
+from dataclasses import asdict, dataclass
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncsched.specs import Secret, is_secret_name, masked_env, redact, reveal, revealed_env, show_secrets
+
+# Long enough not to come up by chance, and not a part of the mask.
+markers = st.text(st.characters(exclude_characters="*"), min_size=4).map(lambda text: f"mark{text}er")
+
+
+@dataclass
+class Holder:
+    value: str
+
+
+@given(markers)
+def test_nothing_that_prints_shows_it(marker: str) -> None:
+    secret = Secret(marker)
+    shown = [
+        str(secret),
+        repr(secret),
+        f"{secret}",
+        f"{secret!r:>50}",
+        "%s" % secret,  # noqa: UP031 - this is what is tested
+        "{}".format(secret),  # noqa: UP032
+        "".join([secret]),
+        secret + "",
+        secret.upper(),
+        secret[:],
+        secret.encode().decode(),
+        json.dumps({"a": [secret], secret: 1}),
+        repr(Holder(secret)),
+        repr(asdict(Holder(secret))),
+        repr({secret: [secret]}),
+        "".join(traceback.format_exception_only(ValueError(secret))),
+    ]
+
+    assert not [text for text in shown if marker in text]
+
+
+def test_it_prints_as_a_mask(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("test").warning("with %s", Secret("marker"))
+
+    assert ["with ***"] == caplog.messages
+    assert "***" == str(Secret("marker")) == f"{Secret('marker')}"
+    assert "'***'" == repr(Secret("marker"))
+    assert "  ***" == f"{Secret('marker'):>5}"
+
+
+@given(st.text())
+def test_only_reveal_gives_the_value(value: str) -> None:
+    assert value == Secret(value).reveal() == reveal(Secret(value)) == reveal(value)
+    assert type(Secret(value).reveal()) is str
+    assert value == Secret(Secret(value)).reveal()
+
+
+@given(st.text(), st.text())
+def test_equality_and_hash_are_those_of_the_value(one: str, other: str) -> None:
+    assert (one == other) == (Secret(one) == Secret(other))
+    assert (one != other) == (Secret(one) != Secret(other))
+    assert hash(Secret(one)) == hash(Secret(one))
+    assert {one, other} == {secret.reveal() for secret in {Secret(one), Secret(other), Secret(one)}}
+
+
+def test_a_secret_equals_no_plain_string() -> None:
+    for text in ("marker", "***"):
+        assert Secret("marker") != text
+        assert text != Secret("marker")
+        assert {text: 1}.get(Secret("marker")) is None
+
+
+@given(st.text())
+def test_copies_keep_the_value_and_stay_secret(value: str) -> None:
+    secret = Secret(value)
+    for other in (copy.copy(secret), copy.deepcopy(secret), pickle.loads(pickle.dumps(secret))):
+        assert isinstance(other, Secret)
+        assert secret == other
+        assert bool(value) == bool(other)
+
+
+def test_show_secrets_holds_for_its_block_and_its_context_only() -> None:
+    secret = Secret("marker")
+    outside = contextvars.copy_context()
+    with show_secrets():
+        assert ("marker", "'marker'", "marker") == (str(secret), repr(secret), f"{secret}")
+        assert {"A_TOKEN": "x"} == masked_env({"A_TOKEN": "x"})
+        assert "***" == outside.run(str, secret)
+
+    assert "***" == str(secret)
+
+
+def test_show_secrets_ends_with_an_error() -> None:
+    with pytest.raises(ValueError, match="stop"), show_secrets():
+        raise ValueError("stop")
+
+    assert "***" == str(Secret("marker"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("HF_TOKEN", "TOKEN", "token_file", "MY_SECRETS", "AWS_SECRET_ACCESS_KEY", "DbPassword", "API_KEY"),
+        *("GOOGLE_CREDENTIALS", "x_key"),
+    ],
+)
+def test_secret_names(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["PATH", "KEY", "KEYBOARD", "API_KEY_FILE", "MONKEY", "", "USER", "TOKE"])
+def test_other_names(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_names_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_secret_name("PGPASS")
+    monkeypatch.setenv("ASYNCSCHED_SECRET_NAMES", "PGPASS | *_DSN|")
+
+    assert is_secret_name("pgpass")
+    assert is_secret_name("SENTRY_DSN")
+    assert is_secret_name("A_TOKEN")
+    assert not is_secret_name("")
+    assert not is_secret_name("PATH")
+
+
+def test_an_environment_is_masked_by_name_and_by_type() -> None:
+    env = {"A_TOKEN": "marker", "OTHER": Secret("marker"), "PATH": "/bin"}
+
+    assert {"A_TOKEN": "***", "OTHER": "***", "PATH": "/bin"} == masked_env(env)
+    assert all(type(value) is str for value in masked_env(env).values())
+
+
+def test_an_environment_is_revealed_as_plain_strings() -> None:
+    revealed = revealed_env({"A_TOKEN": "marker", "OTHER": Secret("marker")})
+
+    assert {"A_TOKEN": "marker", "OTHER": "marker"} == revealed
+    assert all(type(value) is str for value in revealed.values())
+    assert '{"A_TOKEN": "marker", "OTHER": "marker"}' == json.dumps(revealed)
+
+
+@given(st.text(), markers, st.text())
+def test_redact_leaves_no_known_value(before: str, marker: str, after: str) -> None:
+    text = before + marker + after
+
+    assert marker not in redact(text, [marker])
+    assert marker not in redact(text, ["other", Secret(marker)])
+    assert marker not in redact(f"{before}{json.dumps({'a': marker})}", [marker])
+    assert json.dumps(marker)[1:-1] not in redact(json.dumps(marker), [marker])
+    assert repr(marker)[1:-1] not in redact(repr(marker), [marker])
+
+
+def test_redact_finds_other_spellings() -> None:
+    secret = 'p"ss w/rd&ü'
+
+    for text in (json.dumps(secret), json.dumps(secret, ensure_ascii=False), repr(secret), quote(secret)):
+        assert "rd" not in redact(text, [secret])
+    assert "url?a=***&b=1" == redact(f"url?a={quote(secret, safe='')}&b=1", [secret])
+
+
+def test_redact_takes_the_longest_first() -> None:
+    assert "***" == redact("password-long", ["password", "password-long"])
+
+
+def test_redact_leaves_the_rest_readable() -> None:
+    assert "retry 1 of 10" == redact("retry 1 of 10", ["1", ""])
+    assert "retry *** of ***0" == redact("retry 1 of 10", [Secret("1")])
+    assert "text" == redact("text", [])
+    assert r"a.c a*c ***" == redact(r"a.c a*c a.*c", ["a.*c"])

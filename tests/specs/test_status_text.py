@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncsched.specs import AppState, AppStatus, ReplicaStatus, RoleStatus
+
+
+def error(message: object, code: object = 1, timestamp: object = "1293182") -> str:
+    extra = {"timestamp": timestamp, "py_callstack": "Traceback"}
+    return json.dumps({"message": {"message": message, "errorCode": code, "extraInfo": extra}})
+
+
+def status(*replicas: ReplicaStatus) -> AppStatus:
+    roles = [
+        RoleStatus(name, [replica for replica in replicas if replica.role == name])
+        for name in dict.fromkeys(replica.role for replica in replicas)
+    ]
+    return AppStatus(AppState.FAILED, num_restarts=2, msg="gone", ui_url="http://x", roles=roles)
+
+
+def failed(text: str, exit_code: int | None = None) -> ReplicaStatus:
+    return ReplicaStatus(0, AppState.FAILED, "ps", "host1", text, exit_code=exit_code)
+
+
+def replica_lines(text: str) -> list[str]:
+    return status(failed(text)).format().split("\n")[4:-4]
+
+
+def test_format_is_the_documents() -> None:
+    local_time = datetime.fromtimestamp(1293182)  # noqa: DTZ006 - as it is printed
+    shown = status(
+        ReplicaStatus(1, AppState.RUNNING, "ps", "host2"),
+        failed(error("boom")),
+        ReplicaStatus(0, AppState.CANCELLED, "trainer", "host3"),
+    ).format()
+
+    assert shown == (
+        "AppStatus:\n"
+        "    State: FAILED\n"
+        "    Num Restarts: 2\n"
+        "    Roles: \n"
+        " *ps[0]:FAILED (exitcode: 1)\n"
+        f"        timestamp: {local_time}\n"
+        "        hostname: host1\n"
+        "        error_msg: boom\n"
+        "  ps[1]:RUNNING\n"
+        " *trainer[0]:CANCELLED (no reply file)\n"
+        "    Msg: gone\n"
+        "    Structured Error Msg: <NONE>\n"
+        "    UI URL: http://x\n"
+        "    "
+    )
+
+
+def test_format_of_chosen_roles() -> None:
+    two = status(ReplicaStatus(0, AppState.RUNNING, "ps", "h"), ReplicaStatus(0, AppState.RUNNING, "trainer", "h"))
+
+    assert "trainer[0]" in two.format()
+    assert "trainer[0]" not in two.format(filter_roles=["ps"])
+    assert two.format() == two.format([])
+    assert '"trainer"' not in json.dumps(two.to_json(["ps"]))
+
+
+def test_a_long_message_is_wrapped_at_spaces() -> None:
+    first, *more = replica_lines(error("word " * 39 + "word"))[3:]
+
+    assert "        error_msg: " + "word " * 16 + "word" == first
+    assert [" " * 15 + " word" * 16, " " * 15 + " word" * 7] == more
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "a\nRuntimeError('On WorkerInfo(id=1, name=t:0:0):\nTraceback\nboom\n')\nrest",
+            "RuntimeError('On Wo",
+        ),
+        ("c10::Error: CUDA error\nException raised from x at y.cpp:1", "c10::Error: CUDA error"),
+    ],
+)
+def test_the_innermost_error_is_shown(message: str, shown: str) -> None:
+    assert f"        error_msg: {shown}" in "\n".join(replica_lines(error(message)))
+    assert "rest" not in "\n".join(replica_lines(error(message)))
+    assert "raised from" not in "\n".join(replica_lines(error(message)))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("not json", "not json"),
+        ('["a"]', '["a"]'),
+        ("{}", "{}"),
+        ('{"message": null}', '{"message": null}'),
+        ('{"message": {"errorCode": 1}}', '{"message": {"errorCode": 1}}'),
+        ('{"message": "plain text"}', "plain text"),
+        ('{"message": {"message": "boom", "extraInfo": 5}}', "boom"),
+        (error("boom", timestamp="soon"), "boom"),
+        (error("boom", timestamp=10**30), "boom"),
+    ],
+)
+def test_a_malformed_error_is_shown_as_text(text: str, shown: str) -> None:
+    lines = replica_lines(text)
+
+    assert lines[0].startswith(" *ps[0]:FAILED (exitcode: ")
+    assert ["        hostname: host1", f"        error_msg: {shown}"] == lines[1:]
+
+
+def test_the_exit_code_we_know_serves_where_the_report_has_none() -> None:
+    assert "FAILED (exitcode: 7)" in status(failed("not json", exit_code=7)).format()
+    assert "FAILED (exitcode: <N/A>)" in status(failed(error("boom", code=None))).format()
+
+
+@given(
+    st.text()
+    | st.recursive(
+        st.none() | st.text(),
+        lambda x: st.dictionaries(st.sampled_from(["message", "extraInfo", "errorCode", "timestamp"]), x),
+    ).map(json.dumps)
+)
+def test_any_report_can_be_shown(text: str) -> None:
+    app = status(failed(text))
+    app.structured_error_msg = text
+
+    assert app.format()
+    assert repr(app)
+    assert json.dumps(app.to_json())
+
+
+def test_repr_is_yaml_with_the_error_parsed() -> None:
+    app = status(failed("<NONE>", exit_code=3))
+    app.structured_error_msg = '{"message": {"message": "boom", "errorCode": 3}}'
+
+    assert repr(app) == (
+        "AppStatus:\n"
+        "  msg: gone\n"
+        "  num_restarts: 2\n"
+        "  roles:\n"
+        "  - replicas:\n"
+        "    - exit_code: 3\n"
+        "      hostname: host1\n"
+        "      id: 0\n"
+        "      role: ps\n"
+        "      state: FAILED (5)\n"
+        "      structured_error_msg: <NONE>\n"
+        "    role: ps\n"
+        "  state: FAILED (5)\n"
+        "  structured_error_msg:\n"
+        "    message:\n"
+        "      errorCode: 3\n"
+        "      message: boom\n"
+        "  ui_url: http://x\n"
+    )
+
+
+def test_to_json_is_json() -> None:
+    replica = ReplicaStatus(0, AppState.FAILED, "ps", "h", exit_code=1, started_at=datetime(2026, 1, 2, 3, tzinfo=UTC))
+
+    assert json.loads(json.dumps(status(replica).to_json())) == {
+        "state": "FAILED",
+        "num_restarts": 2,
+        "roles": [
+            {
+                "role": "ps",
+                "replicas": [
+                    {
+                        "id": 0,
+                        "state": "FAILED",
+                        "role": "ps",
+                        "hostname": "h",
+                        "structured_error_msg": "<NONE>",
+                        "exit_code": 1,
+                        "signal": None,
+                        "reason": "",
+                        "num_restarts": None,
+                        "started_at": "2026-01-02T03:00:00+00:00",
+                        "finished_at": None,
+                    }
+                ],
+            }
+        ],
+        "msg": "gone",
+        "structured_error_msg": "<NONE>",
+        "url": "http://x",
+    }
