@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,32 +35,36 @@ STEP_LIMIT = 0.020
 RULES = ("loop_step", "blocking", "left_over")
 
 
+class _PerThread(threading.local):
+    seconds = 0.0
+
+
 class StepMeter:
     """Measures the CPU time of each step of a loop's thread while it is switched on."""
 
     def __init__(self) -> None:
         self.on = False
         self.long_steps: list[str] = []
-        self._collecting = 0.0
+        self._collecting = _PerThread()
 
     def run(self, step: Callable[[], Any], describe: Callable[[], str]) -> Any:
         """Run one step, and note it if it took too long."""
         if not self.on:
             return step()
-        self._collecting = 0.0
+        self._collecting.seconds = 0.0
         started = time.thread_time()
         try:
             return step()
         finally:
             # A collection of pytest's whole heap may fall into any step: it is nobody's fault.
-            used = time.thread_time() - started - self._collecting
+            used = time.thread_time() - started - self._collecting.seconds
             if used > STEP_LIMIT and self.on:
                 self.long_steps.append(f"{used * 1000:.1f} ms of CPU time in one step: {describe()}")
 
     def on_collection(self, phase: str, info: Mapping[str, Any]) -> None:
         """Keep the collector's own time apart (an entry of `gc.callbacks`)."""
         now = time.thread_time()
-        self._collecting += -now if phase == "start" else now
+        self._collecting.seconds += -now if phase == "start" else now
 
 
 METER = StepMeter()
@@ -136,6 +141,14 @@ def guard(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
+def leaves_nothing() -> Iterator[None]:
+    """Fail a plain test, such as one of the blocking facade, that leaves something behind."""
+    before = _left_over.snapshot()
+    yield
+    _fail_for(_left_over.since_blocking(before))
+
+
+@pytest.fixture
 async def _guarded_loop(request: pytest.FixtureRequest) -> AsyncIterator[None]:
     waived = _waived(request.node)
     before = _left_over.snapshot()
@@ -143,9 +156,12 @@ async def _guarded_loop(request: pytest.FixtureRequest) -> AsyncIterator[None]:
         yield
     if "left_over" not in waived:
         faults["left_over"] += await _left_over.since(before)
-    found = [fault for rule, rule_faults in faults.items() if rule not in waived for fault in rule_faults]
-    if found:
-        pytest.fail("the guard found:\n" + "\n".join(f"- {fault}" for fault in found), pytrace=False)
+    _fail_for([fault for rule, found in faults.items() if rule not in waived for fault in found])
+
+
+def _fail_for(faults: list[str]) -> None:
+    if faults:
+        pytest.fail("the guard found:\n" + "\n".join(f"- {fault}" for fault in faults), pytrace=False)
 
 
 @contextmanager

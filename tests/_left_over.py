@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests._support import eventually
+from tests._support import eventually, eventually_blocking
 
 WITHIN = float(os.environ.get("TESTS_LEFT_OVER_WITHIN", "3"))
 """How long ends may take, in seconds: they are waited for, not timed."""
@@ -43,10 +43,9 @@ class Snapshot:
 
 
 def snapshot() -> Snapshot:
-    """Look around, from inside the loop."""
-    current = asyncio.current_task()
+    """Look around, from inside a loop or where none runs."""
     return Snapshot(
-        tasks=frozenset(task for task in asyncio.all_tasks() if task is not current),
+        tasks=frozenset(_other_tasks()),
         threads=frozenset(t for t in threading.enumerate() if not t.name.startswith(_KNOWN_THREADS)),
         children=frozenset(_children()),
         descriptors=frozenset(_descriptors()),
@@ -60,6 +59,21 @@ async def since(before: Snapshot) -> list[str]:
     except AssertionError:
         return snapshot().new_since(before)
     return []
+
+
+def since_blocking(before: Snapshot) -> list[str]:
+    """Do what `since` does where no loop runs."""
+    try:
+        eventually_blocking(lambda: not snapshot().new_since(before), within=WITHIN)
+    except AssertionError:
+        return snapshot().new_since(before)
+    return []
+
+
+def _other_tasks() -> set[asyncio.Task[object]]:
+    if asyncio._get_running_loop() is None:
+        return set()
+    return asyncio.all_tasks() - {asyncio.current_task()}
 
 
 def _children() -> list[str]:

@@ -58,9 +58,7 @@ def _pauses() -> Iterator[float]:
 
 def _check(deadline: float, condition: Callable[[], Any], value: object, within: float) -> None:
     if time.monotonic() >= deadline:
-        raise AssertionError(
-            f"not true within {within:g} s: {_source(condition)} (its last value: {value!r})"
-        )
+        raise AssertionError(f"not true within {within:g} s: {_source(condition)} (its last value: {value!r})")
 
 
 def _source(condition: Callable[[], Any]) -> str:

@@ -53,9 +53,7 @@ async def run_block(code: str, page: Path, line: int, names: dict[str, Any]) -> 
     return printed.getvalue()
 
 
-@pytest.mark.guard(
-    loop_step=False, blocking=False, reason="a page's blocks import, define and block as users do"
-)
+@pytest.mark.guard(loop_step=False, blocking=False, reason="a page's blocks import, define and block as users do")
 @pytest.mark.parametrize("page", pages("python"))
 async def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -129,6 +129,11 @@ async def test_no_reason():
 
 def test_good_blocking_without_a_loop():
     ours("time.sleep(0.03)", time=time)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+def test_plain_thread():
+    threading.Thread(target=time.sleep, args=[1.5], name="forgotten").start()
 '''
 
 EXPECTED = {
@@ -199,7 +204,8 @@ def test_good_guests_are_left_alone(verdicts: Mapping[str, str], loop: str) -> N
     assert {""} == {*good.values()}
 
 
-def test_a_plain_test_is_not_judged(verdicts: Mapping[str, str]) -> None:
+def test_a_plain_test_is_judged_if_it_asks_for_it(verdicts: Mapping[str, str]) -> None:
+    assert re.search("a thread is left: .*forgotten", verdicts["test_plain_thread"])
     assert verdicts["test_good_blocking_without_a_loop"] == ""
 
 

@@ -38,9 +38,7 @@ for room in ["asyncsched", *(f"asyncsched.{room}" for room in rooms)]:
 def loaded_by(code: str) -> set[str]:
     """Return the top-level packages that the code loads, beyond what Python has at its start."""
     program = f"import sys\nbefore = set(sys.modules)\n{code}\nprint(*(set(sys.modules) - before))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
@@ -49,9 +47,7 @@ def test_the_front_door_loads_nothing() -> None:
 
 
 def test_a_name_loads_neither_asyncio_nor_what_others_need() -> None:
-    assert not {"asyncio", "anyio", "click", "rich"} & loaded_by(
-        "from asyncsched import AppDef, UnknownAppError"
-    )
+    assert not {"asyncio", "anyio", "click", "rich"} & loaded_by("from asyncsched import AppDef, UnknownAppError")
 
 
 def test_the_whole_surface_loads_no_sdk_and_nothing_for_a_terminal() -> None:

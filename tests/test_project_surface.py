@@ -21,9 +21,7 @@ ROOMS = [pytest.param(room, id=room.__name__) for room in surface.rooms()]
 
 def test_the_surface_is_what_was_promised() -> None:
     promised = surface.PROMISED.read_text().splitlines()
-    difference = difflib.unified_diff(
-        promised, surface.describe().splitlines(), "promised", "now", lineterm="", n=1
-    )
+    difference = difflib.unified_diff(promised, surface.describe().splitlines(), "promised", "now", lineterm="", n=1)
     changes = "\n".join(difference)
 
     assert not changes, f"{changes}\nif this is meant: python -m tests.surface --write"
@@ -93,9 +91,7 @@ def _documentable(room: ModuleType) -> Iterator[tuple[str, object]]:
             yield name, value
         if inspect.isclass(value) and value.__module__.startswith("asyncsched"):
             for member, static in surface.members(value):
-                is_described = inspect.isfunction(static) or isinstance(
-                    static, property | classmethod | staticmethod
-                )
+                is_described = inspect.isfunction(static) or isinstance(static, property | classmethod | staticmethod)
                 if is_described and not member.startswith("__"):
                     yield f"{name}.{member}", getattr(value, member)
 
