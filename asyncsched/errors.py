@@ -258,12 +258,14 @@ class ReplicaFailure:
         replica: Its number in the role.
         last_timestamp: When the last line that was delivered had been written, where that is known.
         cause: What went wrong.
+        app_id: The replica's app.
     """
 
     role: str
     replica: int
     last_timestamp: datetime | None = None
     cause: BaseException
+    app_id: str = ""
 
 
 class LogStreamError(SchedulerError):

@@ -26,6 +26,7 @@ class _Cursor:
     """What the merge knows of one source."""
 
     source: LogSource
+    app_id: str
     queued: bool = False
     last_ns: int | None = None
     # The last lines of each replica, while the source still reads its past and only `tail_lines` of it are wanted.
@@ -55,9 +56,9 @@ class Merge:
         self.failures: list[ReplicaFailure] = []
         self.on_idle: Callable[[], None] = lambda: None  # called when the last living source has ended
 
-    def add(self, source: LogSource) -> None:
-        """Read this source too, until it ends."""
-        cursor = _Cursor(source)
+    def add(self, source: LogSource, app_id: str) -> None:
+        """Read this source of an app too, until it ends."""
+        cursor = _Cursor(source, app_id)
         if self._query.tail_lines is not None:
             cursor.tails = {}
         self._sources.append(source)
@@ -182,6 +183,7 @@ class Merge:
         source = cursor.source
         self.failures.append(
             ReplicaFailure(
+                app_id=cursor.app_id,
                 role=source.role,
                 replica=source.replica,
                 last_timestamp=None if cursor.last_ns is None else utc(cursor.last_ns),

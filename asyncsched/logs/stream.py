@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
-from types import TracebackType
 
-from asyncsched._tasks import close_all, outlast
-from asyncsched.errors import LogStreamError, ReplicaFailure, WrongLoopError
+from asyncsched._streams import AsyncStream
+from asyncsched._tasks import close_all, gather_bounded, outlast
+from asyncsched.errors import LogStreamError, ReplicaFailure, SchedulerError, WrongLoopError
 from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.merge import Merge
@@ -22,6 +23,9 @@ __all__ = ["LogSink", "LogStatistics", "LogStream", "OpenLogs"]
 
 MAX_TURN = 256
 """Lines that are taken from one source at a time, at most."""
+
+OPENED_AT_ONCE = 16
+"""Apps that are looked up at the same time, when the logs of many are read to their present end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,21 +50,33 @@ class LogStatistics:
 
 
 class LogSink:
-    """What a backend gives its sources to."""
+    """What a backend gives the sources of one app to."""
 
-    def __init__(self, merge: Merge) -> None:
+    def __init__(self, merge: Merge, app_id: str) -> None:
         self._merge = merge
+        self._app_id = app_id
+        self._sources: list[LogSource] = []
 
     def add(self, source: LogSource) -> None:
         """Read `source` into the stream, from now on until it ends; the stream closes it."""
-        self._merge.add(source)
+        self._sources.append(source)
+        self._merge.add(source, self._app_id)
+
+    def beside(self, app_id: str) -> LogSink:
+        """Return a sink of the same stream for another app."""
+        return LogSink(self._merge, app_id)
+
+    def finish(self) -> None:
+        """Let all sources of this app deliver what is there by now, and end."""
+        for source in self._sources:
+            source.finish()
 
 
 OpenLogs = Callable[[LogQuery, LogSink], Awaitable[None]]
 """Adds sources to the sink as replicas appear, and returns when no more can; raises if the app is unknown."""
 
 
-class LogStream(AsyncGenerator[LogLine, None]):
+class LogStream(AsyncStream[LogLine]):
     """The lines of an app, as an async generator that a cancelled step does not end.
 
     Nothing is opened before the first step. A step that is cancelled or times out loses nothing: the next one goes
@@ -73,9 +89,26 @@ class LogStream(AsyncGenerator[LogLine, None]):
         self._core = _Core(query, open_logs, cleanup_timeout)
         self._ready: deque[LogLine] = deque()
         self._stepping = False
+        self._parts: Sequence[LogStream] = ()
 
-    def __aiter__(self) -> LogStream:
-        return self
+    @classmethod
+    def merged(cls, streams: Sequence[LogStream]) -> LogStream:
+        """Return one stream of the lines of several apps, of whatever schedulers, with the same guarantees.
+
+        Args:
+            streams: What `log_iter` returned for each of them, with the same selection of lines. They must not have
+                begun, and are used up. To close one of them, as its scheduler does, is to close the whole.
+        """
+        if len(streams) == 1:
+            return streams[0]
+        first = streams[0]._core
+        openings = [(stream._core.query, stream._core.open_logs) for stream in streams]
+        query = replace(first.query, app_id=f"{len(streams)} apps")
+        whole = cls(query, partial(_open_all, openings), cleanup_timeout=first.cleanup_timeout)
+        whole._parts = streams
+        for stream in streams:
+            stream._core = whole._core
+        return whole
 
     async def __anext__(self) -> LogLine:
         if self._ready:  # nothing awaits per line
@@ -88,22 +121,6 @@ class LogStream(AsyncGenerator[LogLine, None]):
         finally:
             self._stepping = False
 
-    async def asend(self, value: None) -> LogLine:
-        """Return the next line; `value` is ignored, as there is no ``yield`` to receive it."""
-        return await self.__anext__()
-
-    async def athrow(
-        self,
-        typ: type[BaseException] | BaseException,
-        val: BaseException | object = None,
-        tb: TracebackType | None = None,
-    ) -> LogLine:
-        """Close the stream and raise the exception: there is no ``yield`` to raise it at."""
-        await self.aclose()
-        if isinstance(typ, BaseException):
-            raise typ
-        raise val if isinstance(val, BaseException) else typ() if val is None else typ(val)
-
     async def aclose(self) -> None:
         """End the stream: its tasks and connections are gone when this returns. Idempotent."""
         self._ready.clear()
@@ -114,14 +131,6 @@ class LogStream(AsyncGenerator[LogLine, None]):
         self._ready.clear()
         self._core.fail(error)
         await self._core.aclose()
-
-    async def __aenter__(self) -> LogStream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __del__(self) -> None:
         core: _Core | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
@@ -150,8 +159,8 @@ class _Core:
     def __init__(self, query: LogQuery, open_logs: OpenLogs, cleanup_timeout: float) -> None:
         self.query = query
         self.merge = Merge(query)
-        self._open = open_logs
-        self._cleanup_timeout = cleanup_timeout
+        self.open_logs = open_logs
+        self.cleanup_timeout = cleanup_timeout
         self._loop: asyncio.AbstractEventLoop | None = None
         self._budget: LoopBudget | None = None
         self._task: asyncio.Task[None] | None = None
@@ -235,7 +244,7 @@ class _Core:
         merge = self.merge
         try:
             try:
-                await self._open(self.query, LogSink(merge))
+                await self.open_logs(self.query, LogSink(merge, self.query.app_id))
             except Exception as error:  # noqa: BLE001 - told to the consumer once it has read what there is
                 self._error = error
                 for source in merge.sources:
@@ -246,7 +255,7 @@ class _Core:
                 self._drained.clear()
                 await self._drained.wait()
         finally:
-            await close_all([source.aclose() for source in merge.sources], self._cleanup_timeout)
+            await close_all([source.aclose() for source in merge.sources], self.cleanup_timeout)
 
     async def _end(self) -> None:
         task = self._task
@@ -268,7 +277,7 @@ class _Core:
             raise _wrong_loop()
         self._task.cancel()
         self.merge.notify()
-        await outlast([self._task], 2 * self._cleanup_timeout)
+        await outlast([self._task], 2 * self.cleanup_timeout)
 
     def abandon(self) -> None:
         """End the stream from outside: its user has dropped it, in whatever thread it was collected."""
@@ -279,6 +288,25 @@ class _Core:
             self._loop.call_soon_threadsafe(self._task.cancel)
 
 
+async def _open_all(openings: Sequence[tuple[LogQuery, OpenLogs]], query: LogQuery, sink: LogSink) -> None:
+    """Open several apps' logs at once; when a service fails, the other apps' logs are read to their end first."""
+    failed: list[SchedulerError] = []
+
+    async def open_one(opening: tuple[LogQuery, OpenLogs]) -> None:
+        own, open_logs = opening
+        beside = sink.beside(own.app_id)
+        try:
+            await open_logs(own, beside)
+        except SchedulerError as error:
+            beside.finish()
+            error.add_note(f"The log of {own.app_id} could not be followed any further.")
+            failed.append(error)
+
+    await gather_bounded(open_one, openings, len(openings) if query.tail else OPENED_AT_ONCE)
+    if failed:
+        raise failed[0]
+
+
 def _wrong_loop() -> WrongLoopError:
     return WrongLoopError(
         "this log stream belongs to another event loop",
@@ -287,7 +315,7 @@ def _wrong_loop() -> WrongLoopError:
 
 
 def _incomplete(app_id: str, failures: Sequence[ReplicaFailure]) -> LogStreamError:
-    which = ", ".join(f"{failure.role}/{failure.replica}" for failure in failures[:5])
+    which = ", ".join(_where(failure, app_id) for failure in failures[:5])
     more = f" and {len(failures) - 5} more" if len(failures) > 5 else ""
     cause = failures[0].cause
     error = LogStreamError(
@@ -298,3 +326,8 @@ def _incomplete(app_id: str, failures: Sequence[ReplicaFailure]) -> LogStreamErr
     )
     error.__cause__ = cause
     return error
+
+
+def _where(failure: ReplicaFailure, app_id: str) -> str:
+    where = f"{failure.role}/{failure.replica}"
+    return where if failure.app_id == app_id else f"{failure.app_id}/{where}"

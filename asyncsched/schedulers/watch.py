@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol
 
+from asyncsched._streams import AsyncStream
 from asyncsched.errors import WrongLoopError
 from asyncsched.logs.budget import LoopBudget, budget_of
 from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent, fingerprint
@@ -44,7 +44,7 @@ class WatchStatistics:
     merged: int
 
 
-class StateStream(AsyncGenerator[StateEvent, None]):
+class StateStream(AsyncStream[StateEvent]):
     """The states of apps, present ones first, as an async generator that a cancelled step does not end.
 
     It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
@@ -69,45 +69,31 @@ class StateStream(AsyncGenerator[StateEvent, None]):
         for app_id in app_ids:
             self._core.discard(app_id)
 
-    def __aiter__(self) -> StateStream:
-        return self
-
     async def __anext__(self) -> StateEvent:
         if self._stepping:
             raise RuntimeError("another step of this watch has not ended yet")
         self._stepping = True
         try:
-            return await self._core.step(self._follow)
+            if not await self._core.ready(self._follow):
+                raise StopAsyncIteration
+            return self._core.take()
         finally:
             self._stepping = False
 
-    async def asend(self, value: None) -> StateEvent:
-        """Return the next event; `value` is ignored, as there is no ``yield`` to receive it."""
-        return await self.__anext__()
+    async def ready(self) -> bool:
+        """Wait until `take_ready` has something to give, and return whether it has: False at the stream's end.
 
-    async def athrow(
-        self,
-        typ: type[BaseException] | BaseException,
-        val: BaseException | object = None,
-        tb: TracebackType | None = None,
-    ) -> StateEvent:
-        """Close the stream and raise the exception: there is no ``yield`` to raise it at."""
-        await self.aclose()
-        if isinstance(typ, BaseException):
-            raise typ
-        raise val if isinstance(val, BaseException) else typ() if val is None else typ(val)
+        For one who reads several streams: nothing is taken, so that what waits is still replaced by what is newer.
+        """
+        return await self._core.ready(self._follow)
+
+    def take_ready(self) -> StateEvent | None:
+        """Return an event that waits, None if there is none at this moment."""
+        return self._core.take() if self._core.pending else None
 
     async def aclose(self) -> None:
         """End the watch; the apps are not touched. Idempotent."""
         await self._core.aclose()
-
-    async def __aenter__(self) -> StateStream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __del__(self) -> None:
         core: Subscription | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
@@ -187,10 +173,10 @@ class Subscription:
         self._error = self._error or error
         self._notify()
 
-    async def step(self, follow: bool) -> StateEvent:
-        """Wait for an event and return it; nothing is taken before the last await."""
+    async def ready(self, follow: bool) -> bool:
+        """Wait for an event and return True, or False at the end; nothing is taken."""
         if self._closed and not self._pending:
-            raise StopAsyncIteration
+            return False
         budget = self._begin()
         await budget.breathe()
         while not self._pending:
@@ -201,8 +187,17 @@ class Subscription:
                 await self._raise()
             if self._closed or not (follow or self._watched):
                 await self.aclose()
-                raise StopAsyncIteration
+                return False
             await self._wait()
+        return True
+
+    @property
+    def pending(self) -> bool:
+        """Whether an event waits."""
+        return bool(self._pending)
+
+    def take(self) -> StateEvent:
+        """Take the event that has waited longest."""
         app_id = next(iter(self._pending))
         event = self._pending.pop(app_id)
         self._told[app_id] = event.current
