@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -43,9 +44,10 @@ def pages(*languages: str) -> list[Any]:
 
 async def run_block(code: str, page: Path, line: int, names: dict[str, Any]) -> str:
     """Run one block as a notebook would, and return what it printed."""
-    tree = compile(code, str(page), "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    # The page's own future imports count, not this module's.
+    tree = compile(code, str(page), "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     ast.increment_lineno(tree, line)
-    program = compile(tree, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    program = compile(tree, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         result = eval(program, names)
         if inspect.isawaitable(result):
@@ -57,11 +59,12 @@ async def run_block(code: str, page: Path, line: int, names: dict[str, Any]) -> 
 @pytest.mark.parametrize("page", pages("python"))
 async def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "__main__"}
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up
     printed = ""
     for language, text, line in blocks(page, "python", "text"):
         if language == "python":
-            printed = await run_block(text, page, line, names)
+            printed = await run_block(text, page, line, vars(module))
             continue
         told = doctest.OutputChecker().check_output(text, printed, doctest.ELLIPSIS)
 
