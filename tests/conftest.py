@@ -2,4 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
 pytest_plugins = ["tests._guard", "tests._services"]
+
+# A busy machine is not a wrong result.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
