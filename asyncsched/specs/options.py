@@ -239,8 +239,9 @@ class runopts:  # noqa: N801 - the documents' name
     def _unknown(self, name: str) -> RunOptionError:
         from difflib import get_close_matches
 
-        nearest = get_close_matches(name, self._opts, n=1, cutoff=0.5)
-        fix = f"did you mean `{nearest[0]}`?" if nearest else f"valid are: {', '.join(self._opts) or 'none'}"
+        known = {known.lower(): known for known in self._opts}
+        nearest = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+        fix = f"did you mean `{known[nearest[0]]}`?" if nearest else f"valid are: {', '.join(self._opts) or 'none'}"
         return RunOptionError(f"Unknown run option: {name}", key=name, fix=fix)
 
     def _checked(self, name: str, value: object) -> CfgVal:

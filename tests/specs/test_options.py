@@ -118,6 +118,8 @@ def test_resolve_shares_no_list(opts: runopts) -> None:
             "prioritty",
             r"Unknown run option: prioritty; did you mean `priority`\?",
         ),
+        ({"cluster_id": 1, "TAGS": ["a"]}, "TAGS", "did you mean `tags`"),
+        ({"cluster_id": 1, "clusterId": 1}, "clusterId", "did you mean `cluster_id`"),
         ({"cluster_id": 1, "qqq": 1}, "qqq", "valid are: run_as_user, cluster_id, priority"),
         ({"cluster_id": "1"}, "cluster_id", r"must be of type: int, but was: '1' \(str\)"),
         ({"cluster_id": True}, "cluster_id", "must be of type: int, but was: True"),
