@@ -381,6 +381,8 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         self, states: Collection[AppState] | None, since: datetime | timedelta | None, limit: int | None
     ) -> Sequence[ListAppResponse]:
         rows: list[ListAppResponse] = []
+        if limit is not None and limit <= 0:
+            return rows
         async with aclosing(self.list_iter(states=states, since=since)) as found:
             async for row in found:
                 rows.append(row)

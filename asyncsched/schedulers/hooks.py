@@ -45,7 +45,7 @@ class SchedulerHooks(abc.ABC, Generic[OptsT, RequestT]):
     log_streams: ClassVar[frozenset[Stream]] = frozenset(Stream)
     describe_batch: ClassVar[int] = 100
     describe_at_once: ClassVar[int] = 16
-    pushes_states: ClassVar[bool] = False
+    pushes_states: bool = False
     calls_per_second: float = 10.0
     poll_interval: float = 0.5
 

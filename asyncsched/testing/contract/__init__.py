@@ -1,0 +1,26 @@
+"""One suite that checks a backend against the contract, for those who write one.
+
+::
+
+    class TestMyScheduler(SchedulerContract):
+        @pytest.fixture
+        async def rig(self):
+            scheduler = MyScheduler("test")
+            yield ContractRig(scheduler, another=lambda: MyScheduler("other"))
+            await scheduler.close()
+
+It needs pytest and pytest-asyncio (in auto mode).
+"""
+
+from __future__ import annotations
+
+from asyncsched.testing.contract.logs import LogContract
+from asyncsched.testing.contract.rig import ContractRig, echo, texts
+from asyncsched.testing.contract.states import StateContract
+from asyncsched.testing.contract.submitting import SubmitContract
+
+__all__ = ["ContractRig", "SchedulerContract", "echo", "texts"]
+
+
+class SchedulerContract(SubmitContract, StateContract, LogContract):
+    """The whole contract; a subclass supplies the fixture ``rig``."""

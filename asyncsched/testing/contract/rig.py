@@ -1,0 +1,136 @@
+"""What the contract suite is told of a backend."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from asyncsched.logs.line import LogLine
+from asyncsched.logs.stream import LogStream
+from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.options import CfgVal
+from asyncsched.specs.state import AppState
+
+__all__ = ["ContractRig", "echo", "impatient", "texts"]
+
+ItemT = TypeVar("ItemT")
+
+
+def echo(*texts: str, err: bool = False) -> str:
+    """Return a script that writes each text as a line."""
+    return "\n".join(f"echo {shlex.quote(text)}{' >&2' if err else ''}" for text in texts)
+
+
+@dataclass
+class ContractRig:
+    """A backend under test, and what it can do.
+
+    Attributes:
+        scheduler: The scheduler. another: Makes another one on the same service, as another process would have, of
+        a session named ``other``; the caller
+            closes it.
+        cfg: Run options that every submit needs.
+        image: An image in which ``sh`` is found.
+        patience: Seconds after which something that should have happened is taken to have failed.
+        tells_streams: Whether stdout and stderr can be told apart.
+        tells_attempts: Whether lines know their attempt.
+        restarts: Whether failed replicas are started again (`Role.max_retries`).
+        exact_times: Whether lines carry their time, so that ``since`` and ``until`` can be tested.
+        unstartable: An app that is accepted at dry-run but cannot be launched as a whole; None: that cannot be made.
+        unknown_id: A well-formed id of an app that does not exist.
+        long_sleep: A script line that waits until it is cancelled.
+    """
+
+    scheduler: Scheduler[Any, Any]
+    another: Callable[[], Scheduler[Any, Any]]
+    cfg: Mapping[str, CfgVal] = field(default_factory=dict[str, CfgVal])
+    image: str = "fake"
+    patience: float = 30.0
+    tells_streams: bool = True
+    tells_attempts: bool = True
+    restarts: bool = True
+    exact_times: bool = True
+    unstartable: AppDef | None = None
+    unknown_id: str = "nosuchapp-x1"
+    long_sleep: str = "sleep 3600"
+
+    def role(self, script: str, name: str = "main", **more: Any) -> Role:
+        """Return a role that runs a shell script."""
+        return Role(name, self.image, entrypoint="sh", args=["-c", script], **more)
+
+    def app(self, script: str = "", *, name: str = "job", replicas: int = 1, **more: Any) -> AppDef:
+        """Return an app of one role that runs a shell script."""
+        return AppDef(name, [self.role(script, num_replicas=replicas, **more)])
+
+    async def submit(self, app: AppDef, **more: Any) -> str:
+        """Launch an app."""
+        return await self.scheduler.submit(app, self.cfg, **more)
+
+    async def until(
+        self,
+        app_id: str,
+        condition: Callable[[DescribeAppResponse], bool],
+        scheduler: Scheduler[Any, Any] | None = None,
+    ) -> DescribeAppResponse:
+        """Watch an app until it fulfils a condition."""
+        seen: list[str] = []
+        async with asyncio.timeout(self.patience):
+            async with (scheduler or self.scheduler).watch([app_id]) as watch:
+                async for event in watch:
+                    seen.append(f"{event.state}{' gone' if event.gone else ''}")
+                    if event.current is not None and condition(event.current):
+                        return event.current
+        raise AssertionError(f"{app_id} ended without that; it was {', '.join(seen)}")
+
+    async def ended(self, app_id: str) -> DescribeAppResponse:
+        """Wait for an app's end."""
+        return await self.until(app_id, lambda app: app.state.is_terminal())
+
+    async def running(self, app_id: str) -> DescribeAppResponse:
+        """Wait until every replica runs."""
+        return await self.until(
+            app_id, lambda app: bool(app.replicas) and all(r.state is AppState.RUNNING for r in app.replicas)
+        )
+
+    async def running_or_pending(self, app_id: str) -> DescribeAppResponse:
+        """Describe an app that has not ended."""
+        found = await self.scheduler.describe(app_id)
+        assert found is not None
+        return found
+
+    async def lines(self, app_id: str, **query: Any) -> list[LogLine]:
+        """Read a log to its end."""
+        return await self.read(self.scheduler.log_iter(app_id, **query))
+
+    async def read(self, stream: LogStream, count: int | None = None) -> list[LogLine]:
+        """Read so many lines of a stream, or all."""
+        lines: list[LogLine] = []
+        async with asyncio.timeout(self.patience):
+            while count is None or len(lines) < count:
+                line = await anext(stream, None)
+                if line is None:
+                    break
+                lines.append(line)
+        return lines
+
+
+async def impatient(stream: AsyncGenerator[ItemT, None]) -> ItemT:
+    """Take a step, but cancel it if it is not over within three iterations of the loop (TimeoutError)."""
+    step: asyncio.Future[ItemT] = asyncio.ensure_future(anext(stream))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    step.cancel()
+    try:
+        return await step
+    except asyncio.CancelledError:
+        raise TimeoutError from None
+
+
+def texts(lines: Iterable[LogLine]) -> list[str]:
+    """Return the lines without newlines."""
+    return [line.text for line in lines]

@@ -1,0 +1,191 @@
+"""The contract's sentences on options, dry-runs, identity and submitting."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import dataclasses
+from typing import TypeVar
+
+import pytest
+
+from asyncsched.errors import ConflictError, RunOptionError, SchedulerError, UsageError
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.secret import Secret
+from asyncsched.specs.state import AppState
+from asyncsched.testing.contract.rig import ContractRig, echo
+
+__all__ = ["SubmitContract"]
+
+T = TypeVar("T")
+
+MARKER = "s3cr3t-m4rk3r"
+
+
+class SubmitContract:
+    """Submitting: all or nothing, once, and without surprises."""
+
+    async def test_submit_returns_an_id_that_describe_knows(self, rig: ContractRig) -> None:
+        app_id = await rig.submit(rig.app(echo("hello")))
+
+        assert "/" not in app_id
+        found = await rig.scheduler.describe(app_id)
+        assert found is not None
+        assert app_id == found.app_id
+        assert "job" == found.name
+        assert rig.scheduler.session_name == found.session
+
+    async def test_two_submits_of_one_app_are_two_apps(self, rig: ContractRig) -> None:
+        app = rig.app(echo("hello"))
+
+        assert await rig.submit(app) != await rig.submit(app)
+
+    async def test_a_dry_run_changes_nothing(self, rig: ContractRig) -> None:
+        before = await rig.scheduler.list()
+
+        info = await rig.scheduler.submit_dryrun(rig.app(echo("hello")), rig.cfg)
+
+        assert info.request is not None
+        assert await rig.scheduler.describe(info.app_id) is None
+        assert before == await rig.scheduler.list()
+
+    async def test_a_dry_run_prints_what_would_be_sent(self, rig: ContractRig) -> None:
+        info = await rig.scheduler.submit_dryrun(rig.app(echo("a-text-to-find")), rig.cfg)
+
+        assert "a-text-to-find" in repr(info)
+
+    async def test_the_callers_app_and_options_are_not_changed(self, rig: ContractRig) -> None:
+        app = rig.app(echo("${app_id}"), env={"A": "${replica_id}", "PATH": "/bin:/usr/bin"})
+        kept, cfg = copy.deepcopy(app), dict(rig.cfg)
+
+        await rig.scheduler.submit_dryrun(app, cfg)
+        await rig.scheduler.submit_dryrun(app, cfg)
+        await rig.scheduler.submit(app, cfg)
+
+        assert kept == app
+        assert dict(rig.cfg) == cfg
+
+    async def test_an_unknown_option_names_the_nearest(self, rig: ContractRig) -> None:
+        options = [name for name, _ in await rig.scheduler.run_opts()]
+        if not options:
+            pytest.skip("this backend has no run options")
+        wrong = options[0] + "x"
+
+        with pytest.raises(RunOptionError, match=options[0]):
+            await rig.scheduler.submit_dryrun(rig.app(), {**rig.cfg, wrong: "1"})
+
+    async def test_options_may_be_an_object_of_the_class(self, rig: ContractRig) -> None:
+        by_name = await rig.scheduler.submit_dryrun(rig.app(), rig.cfg)
+        by_class = await rig.scheduler.submit_dryrun(rig.app(), rig.scheduler.options(**by_name.cfg))
+
+        assert by_name.cfg == by_class.cfg
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            (AppDef("job"), "no roles"),
+            (AppDef("job", [Role("one", "i")]), "'one' has no entrypoint"),
+            (AppDef("job", [Role("one", "i", entrypoint="sh", num_replicas=0)]), "'one' has 0 replicas"),
+        ],
+    )
+    async def test_an_app_that_cannot_run_is_refused(self, rig: ContractRig, wrong: AppDef, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            await rig.scheduler.submit(wrong, rig.cfg)
+
+    async def test_pre_proc_runs_once_for_each_role_in_order(self, rig: ContractRig) -> None:
+        calls: list[tuple[str, str]] = []
+
+        class Noting(Role):
+            def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
+                calls.append((self.name, scheduler))
+                return dryrun_info
+
+        roles = [
+            Noting(**{f.name: getattr(rig.role("", name), f.name) for f in dataclasses.fields(Role)})
+            for name in ("one", "two")
+        ]
+        await rig.scheduler.submit_dryrun(AppDef("job", list(roles)), rig.cfg)
+
+        assert [("one", rig.scheduler.backend), ("two", rig.scheduler.backend)] == calls
+
+    async def test_scheduling_one_dry_run_twice_submits_once(self, rig: ContractRig) -> None:
+        info = await rig.scheduler.submit_dryrun(rig.app(echo("once")), rig.cfg)
+
+        first, second = await asyncio.gather(rig.scheduler.schedule(info), rig.scheduler.schedule(info))
+        await rig.ended(info.app_id)
+        third = await rig.scheduler.schedule(info)
+
+        assert info.app_id == first == second == third
+        assert 1 == len([row for row in await rig.scheduler.list() if row.app_id == info.app_id])
+        assert ["once"] == [line.text for line in await rig.lines(info.app_id, should_tail=True)]
+
+    async def test_renewing_a_dry_run_gives_another_id(self, rig: ContractRig) -> None:
+        info = await rig.scheduler.submit_dryrun(rig.app(), rig.cfg)
+
+        assert info.app_id != (await info.renew()).app_id
+
+    async def test_a_key_makes_a_submit_idempotent(self, rig: ContractRig) -> None:
+        other = rig.another()
+        other.session_name = rig.scheduler.session_name
+        try:
+            first = await rig.submit(rig.app(echo("a")), key="order-42")
+            again = await rig.submit(rig.app(echo("a")), key="order-42")
+            elsewhere = await other.submit(rig.app(echo("a")), rig.cfg, key="order-42")
+
+            assert first == again == elsewhere
+            assert first != await rig.submit(rig.app(echo("a")), key="order-43")
+            with pytest.raises(ConflictError):
+                await rig.submit(rig.app(echo("b")), key="order-42")
+        finally:
+            await other.close()
+
+    async def test_a_dry_run_of_another_scheduler_is_refused(self, rig: ContractRig) -> None:
+        info = await rig.scheduler.submit_dryrun(rig.app(), rig.cfg)
+        info.scheduler = "elsewhere"
+
+        with pytest.raises(UsageError, match="elsewhere"):
+            await rig.scheduler.schedule(info)
+
+    async def test_a_submit_that_fails_half_way_leaves_nothing(self, rig: ContractRig) -> None:
+        if rig.unstartable is None:
+            pytest.skip("this backend has no way to fail half-way")
+        before = {row.app_id for row in await rig.scheduler.list()}
+
+        with pytest.raises((SchedulerError, ValueError)):
+            await rig.submit(rig.unstartable)
+
+        assert before == {row.app_id for row in await rig.scheduler.list()}
+
+    @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55])
+    async def test_a_cancelled_submit_leaves_nothing_or_an_app(self, rig: ContractRig, steps: int) -> None:
+        info = await rig.scheduler.submit_dryrun(rig.app(rig.long_sleep), rig.cfg)
+        task = asyncio.create_task(rig.scheduler.schedule(info))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+
+        found = await rig.scheduler.describe(info.app_id)
+        if isinstance(outcome, asyncio.CancelledError):
+            assert found is None
+        else:
+            assert info.app_id == outcome
+            assert found is not None
+            await rig.scheduler.cancel(info.app_id)
+            await rig.until(info.app_id, lambda app: app.state is AppState.CANCELLED)
+
+    async def test_secrets_are_sent_but_never_shown(self, rig: ContractRig) -> None:
+        app = rig.app(
+            echo("$PLAIN").replace("'", "") + "\nexit 3",
+            env={"API_TOKEN": MARKER, "PLAIN": Secret(MARKER + "-2")},
+        )
+        info = await rig.scheduler.submit_dryrun(app, rig.cfg)
+        app_id = await rig.scheduler.schedule(info)
+        ended = await rig.ended(app_id)
+        shown = [repr(info), repr(app), repr(ended), repr(await rig.scheduler.list()), repr(rig.scheduler)]
+        with pytest.raises(ValueError) as caught:
+            await rig.scheduler.submit(AppDef("job", [dataclasses.replace(app.roles[0], num_replicas=-1)]), rig.cfg)
+
+        assert [] == [text for text in (*shown, str(caught.value), repr(caught.value)) if MARKER in text]
+        assert [MARKER + "-2"] == [line.text for line in await rig.lines(app_id, should_tail=True)]

@@ -1,0 +1,221 @@
+"""A scheduler that runs in memory, in the three shapes that real services have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from typing_extensions import Doc, override
+
+from asyncsched.clock import Clock
+from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
+from asyncsched.logs.line import utc
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.feed import Answers, StatePort
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.handle import make_app_handle
+from asyncsched.specs.macros import macros
+from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
+from asyncsched.testing.fake_logs import FakeHub, FakePoll, FakePush
+from asyncsched.testing.service import FakeApp, FakeService
+
+__all__ = ["FakeOptions", "FakeRequest", "FakeScheduler", "Mode", "create_scheduler"]
+
+MISSING_PROGRAM = "missing-program"
+"""An entrypoint that the fake service takes, but cannot start."""
+
+Mode = Literal["push", "polled", "hub"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeOptions:
+    """Run options of every type that there is."""
+
+    queue: Annotated[str, Doc("Where the app waits.")] = "default"
+    priority: Annotated[int, Doc("Who comes first.")] = 0
+    spot: Annotated[bool, Doc("Whether it may be interrupted.")] = False
+    labels: Annotated[dict[str, str] | None, Doc("What to mark it with.")] = None
+    zones: Annotated[list[str] | None, Doc("Where it may run.")] = None
+
+
+@dataclass
+class FakeRequest:
+    """What the fake scheduler sends.
+
+    Attributes:
+        app: The app, its macros replaced.
+        queue: The queue that was asked for.
+    """
+
+    app: AppDef
+    queue: str
+
+
+class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
+    """A scheduler over a `FakeService`.
+
+    Args:
+        session_name: The session that submitted apps are marked with. service: What runs the apps; share one
+        between schedulers to stand for several processes. mode: ``push``: changes are reported, each replica's log
+        is a connection; ``polled``: both are asked for; ``hub``: one
+            query serves the logs of all apps.
+        clock: Tells the time; the service's by default.
+    """
+
+    options = FakeOptions
+
+    def __init__(
+        self,
+        session_name: str,
+        service: FakeService | None = None,
+        *,
+        mode: Mode = "push",
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__("fake", session_name)
+        self.service = service if service is not None else FakeService(clock or Clock())
+        self.clock = clock or self.service.clock
+        self.mode: Mode = mode
+        self.pushes_states = mode == "push"
+        self._hub = FakeHub(self.service, self.clock)
+
+    @override
+    async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        for number, role in enumerate(app.roles):
+            values = macros.Values("/", app_id, "0", "FAKE_RANK0")
+            app.roles[number] = values.apply(role)
+        return FakeRequest(app, options.queue)
+
+    @override
+    async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:
+        service = self.service
+        await service.call("submit")
+        present = service.apps.get(info.app_id)
+        if present is not None:
+            if present.digest != info.digest:
+                raise ConflictError(f"another app was submitted as {info.app_id}", backend=self.backend)
+            return
+
+        async def remove() -> None:
+            await service.call("remove")
+            service.apps.pop(info.app_id, None)
+
+        async with self._or_removed(info.app_id, remove):
+            service.launch(info.app_id, info.request.app, self.session_name, info.digest)
+            for role in info.request.app.roles:
+                if role.entrypoint == MISSING_PROGRAM:
+                    raise NotFoundError(f"role {role.name}: no program {role.entrypoint}", backend=self.backend)
+            await service.call("commit")
+
+    @override
+    async def _describe(self, app_id: str) -> DescribeAppResponse | None:
+        await self.service.call("describe")
+        app = self.service.apps.get(app_id)
+        return _describe(app) if app is not None else None
+
+    @override
+    async def _describe_many(self, app_ids: Sequence[str]) -> Answers:
+        await self.service.call("describe")
+        apps = self.service.apps
+        return {app_id: _describe(apps[app_id]) if app_id in apps else None for app_id in app_ids}
+
+    @override
+    async def _push_states(self, port: StatePort) -> None:
+        await self.service.call("connect")
+        broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def cut() -> None:
+            if not broken.done():
+                broken.set_exception(UnavailableError("the connection broke", backend=self.backend))
+
+        self.service.watchers.add(port.changed)
+        self.service.cuts.add(cut)
+        self.service.connections += 1
+        try:
+            port.connected()
+            await broken
+        finally:
+            self.service.connections -= 1
+            self.service.watchers.discard(port.changed)
+            self.service.cuts.discard(cut)
+
+    @override
+    async def _cancel(self, app_id: str) -> None:
+        await self.service.call("cancel")
+        app = self.service.apps.get(app_id)
+        if app is not None and not app.ended:
+            self.service.cancel(app_id)
+
+    @override
+    async def _delete(self, app_id: str) -> None:
+        await self.service.call("delete")
+        app = self.service.apps.get(app_id)
+        if app is not None and not app.ended:
+            raise ConflictError(f"{app_id} still runs", backend=self.backend, operation="delete", fix="cancel it first")
+        if app is not None:
+            self.service.vanish(app_id)
+
+    @override
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        newest_first = sorted(self.service.apps.values(), key=lambda app: app.created_ns)[::-1]
+        for start in range(0, len(newest_first), 10):
+            await self.service.call("list")
+            for app in newest_first[start : start + 10]:
+                yield ListAppResponse(
+                    app.app_id,
+                    _state(app),
+                    make_app_handle(self.backend, app.session, app.app_id),
+                    name=app.app.name,
+                    session=app.session,
+                    created_at=utc(app.created_ns),
+                )
+
+    @override
+    async def _log_sources(
+        self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[LogSource]:
+        kind = FakePush if self.mode == "push" else FakePoll
+        return [kind(self.service, self.clock, app.app_id, replica, query) for replica in replicas]
+
+    @override
+    async def _close(self) -> None:
+        await self._hub.aclose()
+
+
+def create_scheduler(session_name: str, **kwargs: object) -> FakeScheduler:
+    """Return a fake scheduler on a service of its own."""
+    return FakeScheduler(session_name)
+
+
+def _state(app: FakeApp) -> AppState:
+    return combine((replica.status() for replica in app.replicas.values()), cancelled=app.cancelled)
+
+
+def _describe(app: FakeApp) -> DescribeAppResponse:
+    statuses = [replica.status() for replica in app.replicas.values()]
+    ended = [status.finished_at for status in statuses if status.finished_at is not None]
+    started = [status.started_at for status in statuses if status.started_at is not None]
+    failed = [status for status in statuses if status.reason]
+    return DescribeAppResponse(
+        app.app_id,
+        _state(app),
+        num_restarts=sum(replica.attempt for replica in app.replicas.values()),
+        msg=f"{failed[0].role}/{failed[0].id}: {failed[0].reason}" if failed else "",
+        roles_statuses=[
+            RoleStatus(name, [status for status in statuses if status.role == name])
+            for name in dict.fromkeys(status.role for status in statuses)
+        ],
+        roles=app.app.roles,
+        name=app.app.name,
+        session=app.session,
+        created_at=utc(app.created_ns),
+        started_at=min(started, default=None),
+        finished_at=max(ended, default=None) if len(ended) == len(statuses) else None,
+        metadata=app.app.metadata,
+    )

@@ -1,0 +1,290 @@
+"""The service behind the fake scheduler: apps, replicas and their logs, in memory."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from asyncsched.clock import Clock, TimerHandle
+from asyncsched.errors import AsyncSchedError
+from asyncsched.logs.line import utc
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.secret import revealed_env
+from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.stream import Stream
+from asyncsched.testing.shell import Exit, Sleep, Write, parse_script
+
+__all__ = ["FakeApp", "FakeReplica", "FakeService", "Record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Something that a replica wrote."""
+
+    number: int
+    ns: int
+    stream: Stream
+    data: bytes
+    attempt: int
+
+
+@dataclass(eq=False)
+class FakeReplica:
+    """One replica, and all that it has written."""
+
+    role: str
+    id: int
+    state: AppState = AppState.PENDING
+    attempt: int = 0
+    exit_code: int | None = None
+    reason: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    records: list[Record] = field(default_factory=list[Record])
+    purged: int = 0  # the numbers of records below this one can no longer be read
+    listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
+
+    def status(self) -> ReplicaStatus:
+        """Return its state as a scheduler describes it."""
+        return ReplicaStatus(
+            self.id,
+            self.state,
+            self.role,
+            f"fake-{self.role}-{self.id}",
+            exit_code=self.exit_code,
+            reason=self.reason,
+            num_restarts=self.attempt,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+        )
+
+    def readable(self) -> Sequence[Record]:
+        """Return the records that have not been purged."""
+        return self.records[max(self.purged - (self.records[0].number if self.records else 0), 0) :]
+
+
+@dataclass(eq=False)
+class FakeApp:
+    """An app that was submitted."""
+
+    app_id: str
+    app: AppDef
+    session: str
+    digest: str
+    created_ns: int
+    cancelled: bool = False
+    replicas: dict[tuple[str, int], FakeReplica] = field(default_factory=dict[tuple[str, int], FakeReplica])
+
+    @property
+    def ended(self) -> bool:
+        """Whether every replica has ended."""
+        return all(replica.state.is_terminal() for replica in self.replicas.values())
+
+
+class FakeService:
+    """What a cluster is to a real scheduler: it runs on, whichever schedulers use it, and can be made to misbehave.
+
+    Args:
+        clock: Tells the time, usually a `VirtualClock`.
+        start_delay: Seconds between a submit and the start of its replicas; None: they wait until `start` is called.
+    """
+
+    def __init__(self, clock: Clock, *, start_delay: float | None = 0.0) -> None:
+        self.clock = clock
+        self.start_delay = start_delay
+        self.apps: dict[str, FakeApp] = {}
+        self.calls: Counter[str] = Counter()
+        self.connections = 0
+        self.watchers: set[Callable[[str], None]] = set()
+        self.cuts: set[Callable[[], None]] = set()
+        self._failures: dict[str, deque[AsyncSchedError]] = {}
+        self._delays: dict[str, float] = {}
+        self._timers: set[TimerHandle] = set()
+        self._hooks: dict[str, Callable[[], None]] = {}
+
+    # What a test makes it do.
+
+    def start(self, app_id: str, role: str = "", k: int | None = None) -> None:
+        """Start replicas that wait."""
+        for replica in self._chosen(app_id, role, k):
+            if replica.state is AppState.PENDING:
+                self._start(self.apps[app_id], replica)
+
+    def say(self, app_id: str, text: str | bytes, role: str = "", k: int | None = None, *, err: bool = False) -> None:
+        """Let replicas write `text` as it is: a newline only where it has one."""
+        data = text.encode() if isinstance(text, str) else text
+        for replica in self._chosen(app_id, role, k):
+            self._write(replica, data, Stream.STDERR if err else Stream.STDOUT)
+
+    def exit(self, app_id: str, code: int = 0, role: str = "", k: int | None = None) -> None:
+        """Let replicas end."""
+        for replica in self._chosen(app_id, role, k):
+            self._exit(self.apps[app_id], replica, code)
+
+    def add_replica(self, app_id: str, role: str, k: int, *, start: bool = True) -> None:
+        """Let a replica appear late."""
+        app = self.apps[app_id]
+        replica = app.replicas[role, k] = FakeReplica(role, k)
+        if start:
+            self._set(app, replica, AppState.RUNNING)
+        self._changed(app_id)
+
+    def set_reason(self, app_id: str, reason: str, role: str = "", k: int | None = None) -> None:
+        """Let replicas give a reason for what they do."""
+        for replica in self._chosen(app_id, role, k):
+            replica.reason = reason
+        self._changed(app_id)
+
+    def purge(self, app_id: str, keep: int = 0, role: str = "", k: int | None = None) -> None:
+        """Make all but the last `keep` records unreadable, as a log rotation does."""
+        for replica in self._chosen(app_id, role, k):
+            if replica.records:
+                replica.purged = replica.records[-1].number + 1 - keep
+
+    def vanish(self, app_id: str) -> None:
+        """Forget an app, as services do with old ones."""
+        self.apps.pop(app_id, None)
+        self._changed(app_id)
+
+    def cut(self) -> None:
+        """Break every open connection."""
+        for cut in list(self.cuts):
+            cut()
+
+    def fail(self, operation: str, *errors: AsyncSchedError) -> None:
+        """Answer the next calls of an operation with these errors."""
+        self._failures.setdefault(operation, deque()).extend(errors)
+
+    def slow(self, operation: str, seconds: float) -> None:
+        """Take so long for each call of an operation from now on."""
+        self._delays[operation] = seconds
+
+    def on_call(self, operation: str, hook: Callable[[], None]) -> None:
+        """Call `hook` when an operation is asked for, before it is done."""
+        self._hooks[operation] = hook
+
+    def close(self) -> None:
+        """Forget the timers of scripts that still run."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    # What the fake scheduler asks of it.
+
+    async def call(self, operation: str) -> None:
+        """Count a request, take its time, and fail it if a test said so."""
+        self.calls[operation] += 1
+        if operation in self._hooks:
+            self._hooks[operation]()
+        await self.clock.sleep(self._delays.get(operation, 0.0))
+        errors = self._failures.get(operation)
+        if errors:
+            raise errors.popleft()
+
+    def launch(self, app_id: str, app: AppDef, session: str, digest: str) -> None:
+        """Run an app."""
+        made = FakeApp(app_id, app, session, digest, self.clock.time_ns())
+        for role in app.roles:
+            for k in range(role.num_replicas):
+                made.replicas[role.name, k] = FakeReplica(role.name, k)
+        self.apps[app_id] = made
+        self._changed(app_id)
+        if self.start_delay is not None:
+            self._later(self.start_delay, lambda: self.start(app_id) if app_id in self.apps else None)
+
+    def cancel(self, app_id: str) -> None:
+        """End an app."""
+        app = self.apps[app_id]
+        app.cancelled = True
+        for replica in app.replicas.values():
+            if not replica.state.is_terminal():
+                self._set(app, replica, AppState.CANCELLED)
+
+    def replica(self, app_id: str, role: str, k: int) -> FakeReplica | None:
+        """Return a replica, if it is known."""
+        app = self.apps.get(app_id)
+        return app.replicas.get((role, k)) if app is not None else None
+
+    # How it runs.
+
+    def _chosen(self, app_id: str, role: str, k: int | None) -> list[FakeReplica]:
+        return [
+            replica
+            for (name, number), replica in self.apps[app_id].replicas.items()
+            if role in ("", name) and k in (None, number)
+        ]
+
+    def _start(self, app: FakeApp, replica: FakeReplica) -> None:
+        self._set(app, replica, AppState.RUNNING)
+        role = next((role for role in app.app.roles if role.name == replica.role), None)
+        if role is not None and role.args[:1] == ["-c"]:
+            self._run(app, replica, role, parse_script(role.args[1], revealed_env(role.env)), replica.attempt)
+
+    def _run(
+        self, app: FakeApp, replica: FakeReplica, role: Role, steps: Iterator[Write | Sleep | Exit], attempt: int
+    ) -> None:
+        for step in steps:
+            if replica.state is not AppState.RUNNING or replica.attempt != attempt:
+                return
+            match step:
+                case Write():
+                    self._write(replica, step.text.encode(), step.stream)
+                case Sleep():
+                    if step.seconds != math.inf:
+                        self._later(step.seconds, lambda: self._run(app, replica, role, steps, attempt))
+                    return
+                case Exit():
+                    self._exit(app, replica, step.code)
+                    return
+        self._exit(app, replica, 0)
+
+    def _exit(self, app: FakeApp, replica: FakeReplica, code: int) -> None:
+        if replica.state.is_terminal():
+            return
+        role = next((role for role in app.app.roles if role.name == replica.role), None)
+        if code and role is not None and replica.attempt < role.max_retries:
+            replica.attempt += 1
+            self._set(app, replica, AppState.PENDING)
+            self._later(0.0, lambda: self._start(app, replica))
+            return
+        replica.exit_code = code
+        replica.reason = f"exited with code {code}" if code else ""
+        self._set(app, replica, AppState.FAILED if code else AppState.SUCCEEDED)
+
+    def _set(self, app: FakeApp, replica: FakeReplica, state: AppState) -> None:
+        replica.state = state
+        now = utc(self.clock.time_ns())
+        if state is AppState.RUNNING:
+            replica.started_at = now
+        elif state.is_terminal():
+            replica.finished_at = now
+        self._changed(app.app_id)
+        _tell(replica)
+
+    def _write(self, replica: FakeReplica, data: bytes, stream: Stream) -> None:
+        number = replica.records[-1].number + 1 if replica.records else 0
+        replica.records.append(Record(number, self._next_ns(), stream, data, replica.attempt))
+        _tell(replica)
+
+    def _next_ns(self) -> int:
+        return self.clock.time_ns()
+
+    def _changed(self, app_id: str) -> None:
+        for watcher in list(self.watchers):
+            watcher(app_id)
+
+    def _later(self, seconds: float, callback: Callable[[], None]) -> None:
+        def run() -> None:
+            self._timers.discard(timer)
+            callback()
+
+        timer = self.clock.call_later(seconds, run)
+        self._timers.add(timer)
+
+
+def _tell(replica: FakeReplica) -> None:
+    for listener in list(replica.listeners):
+        listener()

@@ -1,0 +1,61 @@
+"""The few words of shell that the fake scheduler runs: the same app then runs on a real one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from asyncsched.specs.stream import Stream
+
+__all__ = ["Exit", "Sleep", "Write", "parse_script"]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write text to a stream."""
+
+    text: str
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Do nothing for some seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """End with a code."""
+
+    code: int
+
+
+def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Write | Sleep | Exit]:
+    """Read ``echo``, ``printf %s``, ``sleep`` and ``exit``, one to a line, with ``>&2`` and ``$NAME``."""
+    for line in script.splitlines():
+        words = [_expand(word, env) for word in shlex.split(line)]
+        stream = Stream.STDOUT
+        if words and words[-1] == ">&2":
+            words.pop()
+            stream = Stream.STDERR
+        match words:
+            case []:
+                continue
+            case ["echo", *rest]:
+                yield Write(" ".join(rest) + "\n", stream)
+            case ["printf", "%s", text]:
+                yield Write(text, stream)
+            case ["sleep", seconds]:
+                yield Sleep(float(seconds))
+            case ["exit", code]:
+                yield Exit(int(code))
+            case _:
+                raise ValueError(f"the fake scheduler does not run {line!r}: it knows echo, printf %s, sleep and exit")
+
+
+def _expand(word: str, env: Mapping[str, str]) -> str:
+    return re.sub(r"\$\{?(\w+)\}?", lambda match: env.get(match[1], ""), word)
