@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def pretty(request: object) -> str:
     """Print a request for people: YAML, with its secrets masked."""
-    return to_yaml(masked(request))
+    return to_yaml(masked(request)).removesuffix("\n")
 
 
 class AppDryRunInfo(Generic[T]):

@@ -37,8 +37,8 @@ def test_defaults() -> None:
     assert 0 == role.max_retries
     assert RetryPolicy.APPLICATION is role.retry_policy
     assert NULL_RESOURCE == role.resource == Resource(-1, -1, -1)
-    assert [] == role.args == role.mounts
-    assert {} == role.env == role.port_map == role.metadata
+    assert ([], []) == (role.args, role.mounts)
+    assert ({}, {}, {}) == (role.env, role.port_map, role.metadata)
     assert AppDef("app") == AppDef("app", roles=[], metadata={})
 
 

@@ -21,7 +21,7 @@ def test_the_request_is_printed_readably() -> None:
     info = AppDryRunInfo(Request("app-1", {"A": "b", "A_TOKEN": "marker"}))
 
     assert repr(info) == (
-        "name: app-1\nenv:\n  A: b\n  A_TOKEN: '***'\nscript: |\n  set -e\n  echo $$\ncount: 2\nstream: stderr\n"
+        "name: app-1\nenv:\n  A: b\n  A_TOKEN: '***'\nscript: |\n  set -e\n  echo $$\ncount: 2\nstream: stderr"
     )
 
 
@@ -50,7 +50,7 @@ def test_show_secrets_shows_them() -> None:
 
     assert "marker" not in repr(info)
     with show_secrets():
-        assert "env:\n- name: A_KEY\n  value: marker\nargs:\n- marker2\n" == repr(info)
+        assert "env:\n- name: A_KEY\n  value: marker\nargs:\n- marker2" == repr(info)
 
 
 def test_what_it_knows() -> None:
