@@ -40,6 +40,9 @@ class Secret(str):
 
     Two secrets are equal if their values are; a secret never equals a plain string. Copies and pickles
     keep the value, so a pickle is as secret as the value itself.
+
+    Whatever is made *from* a secret holds the mask, so make the whole of an argument secret:
+    ``Secret(f"--password={value}")``, not ``f"--password={Secret(value)}"``.
     """
 
     __slots__ = ("_value",)
