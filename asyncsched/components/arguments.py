@@ -1,0 +1,208 @@
+"""Read a component's arguments: from a command line, or from values by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from asyncsched.components.signature import Parameter, Value
+from asyncsched.errors import ComponentError
+from asyncsched.specs.option_text import parse_value, split_pairs
+from asyncsched.specs.secret import MASK, is_secret_name
+
+__all__ = ["HelpAskedError", "convert", "parse_arguments"]
+
+_BOOLS = frozenset(("1", "true", "yes", "on", "0", "false", "no", "off"))
+
+
+class HelpAskedError(Exception):
+    """``--help`` stands among the arguments."""
+
+
+class _Reader:
+    """Walks through a command line once."""
+
+    def __init__(self, component: str, parameters: Iterable[Parameter]) -> None:
+        self._component = component
+        self._options = {parameter.name: parameter for parameter in parameters if parameter.shape != "rest"}
+        self._rest = next((parameter for parameter in parameters if parameter.shape == "rest"), None)
+        self.given: dict[str, object] = {}
+
+    def read(self, words: Sequence[str]) -> None:
+        """Read options up to the first word that is none; what follows it, or ``--``, is left as it is."""
+        position = 0
+        while position < len(words):
+            word = words[position]
+            if word == "--":
+                self._read_rest(words[position + 1 :])
+                return
+            if not word.startswith("-") or word == "-":
+                self._read_rest(words[position:])
+                return
+            position += 1 + self._read_option(word, words[position + 1 : position + 2])
+
+    def _read_option(self, word: str, following: Sequence[str]) -> int:
+        """Read one option and return how many words after it were its value."""
+        name, equals, text = word.lstrip("-").partition("=")
+        name = name.replace("-", "_")
+        if name == "help" or (word == "-h" and "h" not in self._options):
+            raise HelpAskedError
+        parameter = self._options.get(name)
+        if parameter is None and not word.startswith("--") and name[:1] in self._options:
+            parameter, equals, text = self._options[name[0]], "=", word[2:]  # -j2x4
+        if parameter is None:
+            return self._read_negation(word, name)
+        if equals:
+            self._set(parameter, text)
+            return 0
+        if parameter.value is bool and parameter.shape == "one":
+            return self._read_bool(parameter, following)
+        if not following or self._is_option(following[0]):
+            raise ComponentError(
+                f"{self._component}: {parameter.flag} needs a value",
+                fix=f"write {parameter.flag} {parameter.type_name.upper()}",
+            )
+        self._set(parameter, following[0])
+        return 1
+
+    def _read_bool(self, parameter: Parameter, following: Sequence[str]) -> int:
+        has_value = bool(following) and following[0].lower() in _BOOLS
+        self._set(parameter, following[0] if has_value else "true")
+        return int(has_value)
+
+    def _read_negation(self, word: str, name: str) -> int:
+        parameter = self._options.get(name.removeprefix("no_"))
+        if not name.startswith("no_") or parameter is None or parameter.value is not bool:
+            raise _unknown(self._component, word, [option.flag for option in self._options.values()], self._rest)
+        self._set(parameter, "false")
+        return 0
+
+    def _is_option(self, word: str) -> bool:
+        return word == "--" or (word.startswith("--") and word[2:].partition("=")[0].replace("-", "_") in self._options)
+
+    def _read_rest(self, words: Sequence[str]) -> None:
+        if self._rest is None:
+            if words:
+                raise ComponentError(
+                    f"{self._component}: nothing takes the argument {words[0]!r}",
+                    why="its arguments are written as --name value",
+                    fix=f"see asyncsched run {self._component} --help",
+                )
+            return
+        self.given[self._rest.name] = [_value(self._component, self._rest, word) for word in words]
+
+    def _set(self, parameter: Parameter, text: str) -> None:
+        value = _parsed(self._component, parameter, text)
+        self.given[parameter.name] = _joined(self.given.get(parameter.name), value)
+
+
+def _joined(earlier: object, value: object) -> object:
+    if isinstance(earlier, list) and isinstance(value, list):
+        return [*cast("list[object]", earlier), *cast("list[object]", value)]
+    if isinstance(earlier, dict) and isinstance(value, dict):
+        return {**cast("dict[str, object]", earlier), **cast("dict[str, object]", value)}
+    return value
+
+
+def parse_arguments(component: str, parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, object]:
+    """Return the arguments that a command line gives, by name; lists and dicts given twice are joined.
+
+    Raises:
+        ComponentError: An argument is unknown (the message names the nearest) or has a wrong value.
+        HelpAskedError: ``--help`` is among them, before any word that is no option.
+    """
+    reader = _Reader(component, parameters)
+    reader.read(words)
+    return reader.given
+
+
+def convert(component: str, parameters: Sequence[Parameter], values: Mapping[str, object]) -> dict[str, object]:
+    """Return values by name as the component takes them; a text is read as on a command line.
+
+    Raises:
+        ComponentError: A name is unknown (the message names the nearest) or a value is wrong.
+    """
+    known = {parameter.name: parameter for parameter in parameters}
+    converted: dict[str, object] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise _unknown(component, name, list(known), None)
+        converted[name] = _converted(component, known[name], value)
+    return converted
+
+
+def _converted(component: str, parameter: Parameter, value: object) -> object:
+    if value is None and parameter.default is None and not parameter.required:
+        return None
+    if isinstance(value, str) and parameter.shape != "rest":
+        return _parsed(component, parameter, value)
+    if parameter.shape in ("list", "rest") and isinstance(value, (list, tuple)):
+        return [_checked(component, parameter, item) for item in cast("Sequence[object]", value)]
+    if parameter.shape == "dict" and isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value).items()
+        return {str(key): _checked(component, parameter, item) for key, item in items}
+    if parameter.shape == "one":
+        return _checked(component, parameter, value)
+    raise _mistyped(component, parameter, value)
+
+
+def _checked(component: str, parameter: Parameter, value: object) -> Value:
+    if isinstance(value, str):
+        return _value(component, parameter, value)
+    if parameter.value is float and type(value) is int:
+        return float(value)
+    if type(value) is parameter.value and isinstance(value, (int, float)):
+        return value
+    raise _mistyped(component, parameter, value)
+
+
+def _parsed(component: str, parameter: Parameter, text: str) -> object:
+    try:
+        if parameter.shape == "list":
+            items = parse_value(text, list)
+            return [_value(component, parameter, item) for item in items] if isinstance(items, list) else []
+        if parameter.shape == "dict":
+            return {name: _value(component, parameter, _unquoted(part)) for name, part in split_pairs(text)}
+    except ValueError as error:
+        if isinstance(error, ComponentError):
+            raise
+        raise _mistyped(component, parameter, text, str(error)) from None
+    return _value(component, parameter, text)
+
+
+def _unquoted(text: str) -> str:
+    return str(parse_value(text, str))
+
+
+def _value(component: str, parameter: Parameter, text: str) -> Value:
+    if parameter.choices and text not in parameter.choices:
+        raise _mistyped(component, parameter, text)
+    if parameter.value is str:
+        return text
+    try:
+        value = parse_value(text, parameter.value)
+    except ValueError:
+        raise _mistyped(component, parameter, text) from None
+    assert isinstance(value, (bool, int, float))
+    return value
+
+
+def _mistyped(component: str, parameter: Parameter, value: object, why: str = "") -> ComponentError:
+    shown = MASK if is_secret_name(parameter.name) else repr(value)
+    return ComponentError(
+        f"{component}: {shown} is no value for {parameter.flag}",
+        why=why or f"it takes {parameter.type_name}",
+        fix=f"see asyncsched run {component} --help",
+    )
+
+
+def _unknown(component: str, name: str, known: Sequence[str], rest: Parameter | None) -> ComponentError:
+    near = difflib.get_close_matches(name.partition("=")[0], known, n=1)
+    hints = [f"did you mean {near[0]}?"] if near else []
+    if rest is not None:
+        hints.append(f"what is meant for the program stands after -- : {component} ... -- {name}")
+    return ComponentError(
+        f"{component} has no argument {name.partition('=')[0]}",
+        fix="; ".join(hints) or f"it has {', '.join(known) or 'none'}",
+    )

@@ -1,0 +1,108 @@
+"""A component: a function that makes an `AppDef`, with its command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from asyncsched.components.arguments import convert, parse_arguments
+from asyncsched.components.docstring import parse_docstring
+from asyncsched.components.place import place_of, where
+from asyncsched.components.signature import Parameter, read_parameters
+from asyncsched.errors import AsyncSchedError, ComponentError
+from asyncsched.specs.app import AppDef
+
+__all__ = ["Component"]
+
+
+class Component:
+    """A function that makes an `AppDef`.
+
+    Args:
+        name: The name that it was asked for by.
+        function: The function; its annotations and docstring are read.
+
+    Raises:
+        ComponentError: The function cannot be a component; each reason is told with file and line.
+    """
+
+    def __init__(self, name: str, function: Callable[..., object]) -> None:
+        self.name = name
+        self.function = function
+        self.parameters, problems = _read(name, function)
+        if problems:
+            raise ComponentError(f"{name} is not a component", why="\n".join(problems))
+
+    def __repr__(self) -> str:
+        return f"<component {self.name} in {':'.join(map(str, where(self.function)))}>"
+
+    @property
+    def summary(self) -> str:
+        """The docstring up to its first section."""
+        return parse_docstring(self.function.__doc__).summary
+
+    @property
+    def source(self) -> str:
+        """The source of the function."""
+        return inspect.getsource(self.function)
+
+    def app(
+        self, args: Sequence[str] | Mapping[str, object] = (), defaults: Mapping[str, object] | None = None
+    ) -> AppDef:
+        """Make the app.
+
+        Args:
+            args: The component's command line, or its arguments by name.
+            defaults: Arguments by name that are used where `args` has none.
+
+        Raises:
+            ComponentError: An argument is unknown, missing or wrong, or the function failed.
+            HelpAskedError: ``--help`` is among the arguments.
+        """
+        given = convert(self.name, self.parameters, defaults or {})
+        if isinstance(args, Mapping):
+            given |= convert(self.name, self.parameters, args)
+        else:
+            given |= parse_arguments(self.name, self.parameters, args)
+        for parameter in self.parameters:
+            if parameter.required and parameter.name not in given:
+                raise _missing(self.name, parameter)
+        return self._call(given)
+
+    def _call(self, given: dict[str, object]) -> AppDef:
+        arguments = inspect.signature(self.function).bind_partial()
+        arguments.arguments.update(
+            (parameter.name, tuple(_list(value)) if parameter.shape == "rest" else value)
+            for parameter in self.parameters
+            if (value := given.get(parameter.name, parameter.default)) is not None or parameter.name in given
+        )
+        try:
+            app = self.function(*arguments.args, **arguments.kwargs)
+        except AsyncSchedError:
+            raise
+        except Exception as error:  # the user's code: whatever it raises is told
+            raise ComponentError(
+                f"{self.name} failed", why=f"{place_of(error)}: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(app, AppDef):
+            file, line = where(self.function)
+            raise ComponentError(f"{self.name} made no AppDef", why=f"{file}:{line}: it returned {app!r}")
+        return app
+
+
+def _read(name: str, function: object) -> tuple[list[Parameter], list[str]]:
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        raise ComponentError(f"{name} is not a component", why=f"it is {function!r}, and not a function")
+    return read_parameters(function)
+
+
+def _list(value: object) -> list[object]:
+    return list(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else []
+
+
+def _missing(name: str, parameter: Parameter) -> ComponentError:
+    help_text = f" ({parameter.help})" if parameter.help else ""
+    return ComponentError(
+        f"{name} needs {parameter.flag}", fix=f"give {parameter.flag} {parameter.type_name.upper()}{help_text}"
+    )

@@ -1,0 +1,211 @@
+"""Find components: built-in ones, those of installed packages, and functions named by module or by file."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from asyncsched.components.component import Component
+from asyncsched.components.place import place_of
+from asyncsched.errors import ComponentError
+
+__all__ = ["get_component", "get_components"]
+
+GROUP = "asyncsched.components"
+
+_BUILT_IN = {"dist": "asyncsched.components.dist", "utils": "asyncsched.components.utils"}
+
+_RULE = "a component is a public function with annotations that returns an AppDef"
+
+_log = logging.getLogger("asyncsched.components")
+
+
+def get_component(name: str) -> Component:
+    """Return the component of this name, which may import a module or run a file.
+
+    Args:
+        name: ``utils.echo``, the name that a package has registered, ``module.function``, or
+            ``path/file.py:function``.
+
+    Raises:
+        ComponentError: There is none, it cannot be imported, or it does not follow the rules.
+    """
+    if ":" in name:
+        return Component(name, _from_file(name))
+    prefix, dot, function = name.rpartition(".")
+    if prefix in _BUILT_IN:
+        return Component(name, _attribute(importlib.import_module(_BUILT_IN[prefix]), function, name))
+    plugin = next((found for entry in _plugins() if (found := _from_plugin(entry, name)) is not None), None)
+    if plugin is not None:
+        return Component(name, plugin)
+    if not dot:
+        raise _unknown(name)
+    return Component(name, _from_module(prefix, function, name))
+
+
+def get_components() -> dict[str, Component]:
+    """Return the built-in components and those of installed packages by name; broken ones are logged and left out."""
+    found: dict[str, Component] = {}
+    for prefix, module in _BUILT_IN.items():
+        found |= _components(prefix, importlib.import_module(module))
+    for entry in _plugins():
+        try:
+            plugins = _of_plugin(entry)
+        except Exception as error:  # noqa: BLE001 - one broken package must not hide the others
+            _log.warning("the components %s of %s cannot be loaded: %s", entry.name, entry.value, error)
+            continue
+        for name in plugins.keys() & found.keys():
+            _log.warning("the component %s of %s is ignored: the name is taken", name, entry.value)
+        found = plugins | found
+    return dict(sorted(found.items()))
+
+
+def _plugins() -> list[EntryPoint]:
+    return sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+
+
+def _from_plugin(entry: EntryPoint, name: str) -> Callable[..., object] | None:
+    """Return the function if this package has a component of this name; others are not imported."""
+    if entry.attr:
+        return cast("Callable[..., object]", _loaded(entry)) if name == _shown_name(entry) else None
+    prefix, _, function = name.rpartition(".")
+    if _is_hidden(entry) or prefix == entry.name:
+        module = _loaded(entry)
+        value: object = getattr(module, function or name, None) if prefix == _prefix(entry) else None
+        return value if callable(value) else None
+    return None
+
+
+def _of_plugin(entry: EntryPoint) -> dict[str, Component]:
+    loaded = _loaded(entry)
+    if isinstance(loaded, ModuleType):
+        return _components(_prefix(entry), loaded)
+    name = _shown_name(entry)
+    return {name: Component(name, cast("Callable[..., object]", loaded))}
+
+
+def _loaded(entry: EntryPoint) -> object:
+    try:
+        return cast("object", entry.load())
+    except Exception as error:
+        raise ComponentError(
+            f"the components {entry.name} cannot be loaded from {entry.value}",
+            why=f"{type(error).__name__}: {error}",
+            fix="repair or remove the package that brings them",
+        ) from error
+
+
+def _is_hidden(entry: EntryPoint) -> bool:
+    return entry.name.startswith("_")
+
+
+def _prefix(entry: EntryPoint) -> str:
+    """Return what stands before the functions' names: nothing, if the entry's name starts with an underscore."""
+    return "" if _is_hidden(entry) else entry.name
+
+
+def _shown_name(entry: EntryPoint) -> str:
+    return entry.attr if _is_hidden(entry) else entry.name
+
+
+def _components(prefix: str, module: ModuleType) -> dict[str, Component]:
+    """Return the public functions that the module itself defines, as far as they are components."""
+    found: dict[str, Component] = {}
+    for function, value in vars(module).items():
+        if function.startswith("_") or getattr(value, "__module__", None) != module.__name__:
+            continue
+        name = f"{prefix}.{function}" if prefix else function
+        try:
+            found[name] = Component(name, value)
+        except ComponentError as error:
+            _log.debug("%s", error)  # a helper beside the components is no fault
+    return found
+
+
+def _from_file(name: str) -> Callable[..., object]:
+    file, _, function = name.rpartition(":")
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise ComponentError(
+            f"no file {file}",
+            why=f"looked in {path.absolute().parent}",
+            fix="a component in a file is written as path/file.py:function",
+        )
+    # The name is of no consequence, but it must not hide a module that the file imports.
+    spec = importlib.util.spec_from_file_location(f"_component_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ComponentError(f"{file} is not a Python file", fix="its name has to end in .py")
+    module = importlib.util.module_from_spec(spec)
+    with _importable(path.absolute().parent), _told(name):
+        spec.loader.exec_module(module)
+    return _attribute(module, function, name)
+
+
+def _from_module(module_name: str, function: str, name: str) -> Callable[..., object]:
+    with _importable(Path.cwd()), _told(name):
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            # The module itself, or one that it imports?
+            if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+                raise _unknown(name, f"no module {error.name} can be imported") from None
+            raise
+    return _attribute(module, function, name)
+
+
+@contextmanager
+def _importable(directory: Path) -> Generator[None]:
+    """Let modules beside a component be imported while it is, as they are when a script is run."""
+    entry = str(directory)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)
+
+
+@contextmanager
+def _told(name: str) -> Generator[None]:
+    """Turn whatever importing the user's code raises into a ComponentError with file and line."""
+    try:
+        yield
+    except ComponentError:
+        raise
+    except (Exception, SystemExit) as error:
+        told = error.msg if isinstance(error, SyntaxError) else error
+        why = f"{place_of(error)}: {type(error).__name__}: {told}"
+        raise ComponentError(f"{name} cannot be imported", why=why) from error
+
+
+def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., object]:
+    value: object = getattr(module, function, None)
+    if value is not None and not function.startswith("_"):
+        return cast("Callable[..., object]", value)
+    there = [found.name for found in _components("", module).values()]
+    near = difflib.get_close_matches(function, there, n=1)
+    file = getattr(module, "__file__", None) or module.__name__
+    raise ComponentError(
+        f"no component {name}",
+        why=f"{file} has no function {function}; it has {', '.join(there) or 'none that is a component'}",
+        fix=f"did you mean {name.removesuffix(function)}{near[0]}?"
+        if near
+        else "a component is a public function with annotations that returns an AppDef",
+    )
+
+
+def _unknown(name: str, why: str = "") -> ComponentError:
+    known = list(get_components())
+    near = [full for full in known if full.rpartition(".")[2] == name]
+    near = near or difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else "asyncsched builtins lists those that there are"
+    return ComponentError(f"no component {name}", why=why, fix=f"{hint} (your own: path/file.py:function)")
