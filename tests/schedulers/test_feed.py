@@ -1,0 +1,284 @@
+"""The feed: one source of state changes for everyone who waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from asyncsched.errors import AuthError, SchedulerError, ThrottledError, UnavailableError
+from asyncsched.schedulers import StateEvent, StateStream
+from asyncsched.specs import AppDef, AppState, Role
+from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
+from asyncsched.testing.fake import Mode
+from tests._support import eventually
+
+
+@pytest.fixture
+async def clock() -> AsyncGenerator[VirtualClock]:
+    async with VirtualClock() as clock:
+        yield clock
+
+
+@pytest.fixture
+async def service(clock: VirtualClock) -> AsyncGenerator[FakeService]:
+    service = FakeService(clock)
+    yield service
+    service.close()
+
+
+@pytest.fixture(params=["push", "polled"])
+async def scheduler(service: FakeService, request: pytest.FixtureRequest) -> AsyncGenerator[FakeScheduler]:
+    scheduler = FakeScheduler("mine", service, mode=request.param)
+    yield scheduler
+    await scheduler.close()
+
+
+@pytest.fixture
+async def polled(service: FakeService) -> AsyncGenerator[FakeScheduler]:
+    scheduler = FakeScheduler("mine", service, mode="polled")
+    yield scheduler
+    await scheduler.close()
+
+
+@pytest.fixture
+async def pushed(service: FakeService) -> AsyncGenerator[FakeScheduler]:
+    scheduler = FakeScheduler("mine", service, mode="push")
+    yield scheduler
+    await scheduler.close()
+
+
+def waiting_app() -> AppDef:
+    return AppDef("job", [Role("main", "i", entrypoint="sh", args=["-c", "sleep infinity"])])
+
+
+async def launch(service: FakeService, count: int) -> list[str]:
+    app = waiting_app()
+    app_ids = [f"app-{number}" for number in range(count)]
+    for number, app_id in enumerate(app_ids):
+        service.launch(app_id, app, "mine", "")
+        service.start(app_id)
+        if number % 50 == 0:
+            await asyncio.sleep(0)
+    return app_ids
+
+
+async def end_of(scheduler: FakeScheduler, app_id: str) -> AppState:
+    async for event in scheduler.watch([app_id]):
+        if event.over:
+            return event.state
+    raise AssertionError("the watch ended without an end")
+
+
+async def drain(watch: StateStream) -> list[StateEvent]:
+    return [event async for event in watch]
+
+
+async def test_a_thousand_waiters_on_a_thousand_apps_make_the_calls_of_one(
+    polled: FakeScheduler, service: FakeService
+) -> None:
+    app_ids = await launch(service, 1000)
+    one = asyncio.create_task(drain(polled.watch(app_ids)))
+    await eventually(lambda: service.calls["describe"] >= 10)
+    before, sweeps = service.calls["describe"], polled.watch_statistics()
+    assert sweeps is not None
+    waiters = [asyncio.create_task(end_of(polled, app_id)) for app_id in app_ids]
+    await eventually(lambda: service.calls["describe"] - before >= 40)
+    statistics = polled.watch_statistics()
+
+    assert statistics is not None
+    assert (1000, 1001) == (statistics.apps, statistics.watchers)
+    assert sweeps.interval == statistics.interval == pytest.approx(1.0)
+    for app_id in app_ids:
+        service.exit(app_id)
+    assert {AppState.SUCCEEDED} == set(await asyncio.gather(*waiters))
+    assert 1000 == sum(event.over for event in await one)
+
+
+@pytest.mark.parametrize(("count", "interval"), [(1, 0.5), (500, 0.5), (2000, 2.0), (10_000, 10.0)])
+async def test_the_poll_is_never_slower_than_its_budget_asks(
+    polled: FakeScheduler, service: FakeService, count: int, interval: float
+) -> None:
+    app_ids = await launch(service, count)
+    async with polled.watch(app_ids) as watch:
+        for _ in app_ids:
+            await anext(watch)
+        await eventually(lambda: (s := polled.watch_statistics()) is not None and s.interval == pytest.approx(interval))
+
+
+async def test_ten_thousand_apps_are_watched_within_the_rules(polled: FakeScheduler, service: FakeService) -> None:
+    polled.calls_per_second = 50.0
+    app_ids = await launch(service, 10_000)
+    watch = polled.watch(app_ids)
+    first = [await anext(watch) for _ in range(10_000)]
+    assert {AppState.RUNNING} == {event.state for event in first}
+
+    service.exit("app-7777", 1)
+    changed = await anext(watch)
+    assert ("app-7777", AppState.FAILED) == (changed.app_id, changed.state)
+    await watch.aclose()
+
+
+async def test_a_change_is_told_once_to_each_watcher(scheduler: FakeScheduler, service: FakeService) -> None:
+    (app_id,) = await launch(service, 1)
+    first, second = scheduler.watch([app_id]), scheduler.watch([app_id])
+    assert AppState.RUNNING == (await anext(first)).state == (await anext(second)).state
+    service.set_reason(app_id, "slow disk")
+    for watch in (first, second):
+        event = await anext(watch)
+        assert event.current is not None
+        assert "slow disk" in event.current.msg
+    service.exit(app_id)
+    assert [AppState.SUCCEEDED] == [event.state for event in await drain(first)]
+    assert [AppState.SUCCEEDED] == [event.state for event in await drain(second)]
+
+
+async def test_a_later_watcher_gets_the_present_without_a_call(pushed: FakeScheduler, service: FakeService) -> None:
+    (app_id,) = await launch(service, 1)
+    async with pushed.watch([app_id]) as first:
+        await anext(first)
+        await eventually(lambda: (s := pushed.watch_statistics()) is not None and s.connected)
+        before = service.calls.copy()
+        async with pushed.watch([app_id]) as second:
+            assert AppState.RUNNING == (await anext(second)).state
+        assert before == service.calls
+
+
+async def test_one_connection_serves_all_and_its_loss_loses_nothing(
+    pushed: FakeScheduler, service: FakeService
+) -> None:
+    app_ids = await launch(service, 100)
+    async with pushed.watch(app_ids) as watch:
+        for _ in app_ids:
+            await anext(watch)
+        await eventually(lambda: service.connections == 1)
+        service.cut()
+        service.exit("app-42", 2)  # while nothing is connected
+        event = await anext(watch)
+
+        assert ("app-42", AppState.FAILED) == (event.app_id, event.state)
+        await eventually(lambda: service.calls["connect"] == 2)
+    assert 0 == service.connections
+
+
+@pytest.mark.parametrize("mode", ["push", "polled"])
+async def test_what_may_pass_is_tried_again_and_said_in_the_statistics(mode: Mode) -> None:
+    clock = VirtualClock()
+    service = FakeService(clock)
+    scheduler = FakeScheduler("mine", service, mode=mode)
+    (app_id,) = await launch(service, 1)
+    service.fail("describe", *[UnavailableError("no answer") for _ in range(5)])
+    async with scheduler.watch([app_id]) as watch:
+        waiting = asyncio.create_task(anext(watch))
+        await clock.advance(1.5)
+        statistics = scheduler.watch_statistics()
+        assert statistics is not None
+        assert statistics.failures in (2, 3, 4)
+        assert "no answer" == statistics.last_error
+        assert not waiting.done()
+
+        await clock.advance(60)
+        statistics = scheduler.watch_statistics()
+        assert statistics is not None
+        assert 0 == statistics.failures
+        assert AppState.RUNNING == (await waiting).state
+    service.close()
+    await scheduler.close()
+
+
+async def test_what_will_not_pass_reaches_every_waiter(scheduler: FakeScheduler, service: FakeService) -> None:
+    app_ids = await launch(service, 3)
+    service.fail("describe", AuthError("the token has expired"))
+    waiters = [asyncio.create_task(end_of(scheduler, app_id)) for app_id in app_ids]
+    results = await asyncio.gather(*waiters, return_exceptions=True)
+
+    assert ["the token has expired"] * 3 == [str(result) for result in results]
+    assert AppState.RUNNING == (await anext(scheduler.watch([app_ids[0]]))).state
+
+
+async def test_a_backends_mistake_does_not_let_its_watchers_wait_for_ever(
+    polled: FakeScheduler, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    (app_id,) = await launch(service, 1)
+    service.on_call("describe", lambda: {}["no such key"])
+
+    with pytest.raises(SchedulerError, match="broke off"):
+        await anext(polled.watch([app_id]))
+
+
+async def test_throttling_stretches_the_interval_and_success_shrinks_it() -> None:
+    clock = VirtualClock()
+    service = FakeService(clock)
+    scheduler = FakeScheduler("mine", service, mode="polled")
+    (app_id,) = await launch(service, 1)
+
+    def interval() -> float:
+        statistics = scheduler.watch_statistics()
+        assert statistics is not None
+        return statistics.interval
+
+    async with scheduler.watch([app_id]) as watch:
+        waiting = asyncio.create_task(anext(watch))
+        await clock.advance(1)
+        assert 0.5 == interval()
+        service.fail("describe", *[ThrottledError("slow down") for _ in range(3)])
+        await clock.advance(5)
+        assert interval() >= 2
+        await clock.advance(300)
+        assert 0.5 == interval()
+        assert AppState.RUNNING == (await waiting).state
+    service.close()
+    await scheduler.close()
+
+
+async def test_the_feed_carries_nobodys_context(pushed: FakeScheduler, service: FakeService) -> None:
+    request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="none")
+    seen: list[str] = []
+    (app_id,) = await launch(service, 1)
+    service.on_call("connect", lambda: seen.append(request_id.get()))
+    request_id.set("first caller")
+    async with pushed.watch([app_id]) as watch:
+        await anext(watch)
+        await eventually(lambda: seen)
+
+    assert ["none"] == seen
+
+
+async def test_an_app_that_vanishes_is_gone_with_its_last_state(scheduler: FakeScheduler, service: FakeService) -> None:
+    (app_id,) = await launch(service, 1)
+    async with scheduler.watch([app_id]) as watch:
+        await anext(watch)
+        service.vanish(app_id)
+        event = await anext(watch)
+
+    assert event.gone
+    assert event.current is not None
+    assert (AppState.RUNNING, AppState.UNKNOWN) == (event.current.state, event.state)
+
+
+async def test_states_merge_for_a_slow_consumer_but_never_an_end(pushed: FakeScheduler, service: FakeService) -> None:
+    (app_id,) = await launch(service, 1)
+    watch = pushed.watch([app_id])
+    await anext(watch)
+    for number in range(50):
+        service.set_reason(app_id, f"reason {number}")
+        await asyncio.sleep(0)
+    service.exit(app_id, 9)
+    await eventually(lambda: watch.statistics().watched == 0)
+
+    rest = await drain(watch)
+    assert [AppState.FAILED] == [event.state for event in rest]
+    assert rest[0].previous is not None
+    assert "" == rest[0].previous.msg
+
+
+async def test_the_feed_ends_with_its_last_watcher_and_begins_again(
+    scheduler: FakeScheduler, service: FakeService
+) -> None:
+    (app_id,) = await launch(service, 1)
+    for _ in range(3):
+        async with scheduler.watch([app_id]) as watch:
+            await anext(watch)
+        assert [] == [task for task in asyncio.all_tasks() if task.get_name() == "states of fake"]
