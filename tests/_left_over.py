@@ -77,6 +77,10 @@ def _other_tasks() -> set[asyncio.Task[object]]:
 
 
 def _children() -> list[str]:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return []  # there is none: no need to look at every process of the machine
     me = os.getpid()
     found: list[str] = []
     for entry in Path("/proc").glob("[0-9]*"):
