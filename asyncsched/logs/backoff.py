@@ -1,0 +1,52 @@
+"""How long to wait before the next try, and when to give up."""
+
+from __future__ import annotations
+
+import random
+
+from asyncsched.clock import Clock
+from asyncsched.errors import SchedulerError, ThrottledError
+
+__all__ = ["Backoff"]
+
+
+class Backoff:
+    """Pauses that double, spread so that many do not come back at once, until nothing has worked for too long.
+
+    Args:
+        clock: Tells the time.
+        retry_for: Seconds of failures without any success after which there is no more hope.
+        shortest: The first pause in seconds.
+        longest: The longest one.
+    """
+
+    def __init__(self, clock: Clock, *, retry_for: float, shortest: float = 0.1, longest: float = 10.0) -> None:
+        self._clock = clock
+        self._retry_for = retry_for
+        self._shortest = shortest
+        self._longest = longest
+        self._pauses = 0
+        self._failing_since: float | None = None
+        self.failures = 0
+
+    def worked(self) -> None:
+        """Take note of a success."""
+        self._pauses = self.failures = 0
+        self._failing_since = None
+
+    def failed(self, error: SchedulerError) -> float:
+        """Take note of a failure and return the seconds to wait; raise it if trying again would not help."""
+        now = self._clock.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if not error.retryable or now - self._failing_since > self._retry_for:
+            raise error
+        self.failures += 1
+        asked = error.retry_after if isinstance(error, ThrottledError) else None
+        return max(self.pause(), asked or 0.0)
+
+    def pause(self) -> float:
+        """Return the seconds to wait before the next try."""
+        pause = min(self._shortest * 2.0 ** min(self._pauses, 16), self._longest)
+        self._pauses += 1
+        return pause * random.uniform(0.5, 1.0)

@@ -1,0 +1,337 @@
+"""A source that reads one connection after the other, as if it were one that never broke."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from typing_extensions import override
+
+from asyncsched._tasks import outlast
+from asyncsched.clock import Clock, TimerHandle
+from asyncsched.errors import SchedulerError
+from asyncsched.logs.backoff import Backoff
+from asyncsched.logs.budget import budget_of
+from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
+from asyncsched.logs.resume import Hole, Resume
+from asyncsched.logs.source import LogSource
+from asyncsched.specs.state import ReplicaStatus
+
+__all__ = ["ConnectionSource", "NotStarted"]
+
+_log = logging.getLogger("asyncsched.logs")
+
+SLICE = 16_384
+"""Bytes that are parsed at a time: the step that reads them is shared with every other stream of the loop."""
+PROGRESS_AFTER = 0.1
+STOOD = 5.0
+"""A connection that stood for so many seconds was a success, also if no line came over it."""
+GRACE = 1.0
+"""Seconds in which a connection may end by itself once nothing more will be written."""
+
+
+class NotStarted(Exception):  # noqa: N818 - not an error: there is nothing to connect to yet
+    """Raised by `ConnectionSource.connect` while its replica has not started: wait for `observe` or `finish`."""
+
+
+class ConnectionSource(LogSource):
+    """Lines that come over a connection, which is made again when it breaks: nothing is lost, nothing repeated.
+
+    A backend supplies `connect` and `parse`. Bytes wait here, at most `buffer_bytes`; then the connection is not
+    read any more, which stops the service. They become lines only when the engine reads. Lines have to carry `ns`;
+    those without one are taken for new.
+
+    Args:
+        origin: Whose lines these are, for messages and gaps.
+        clock: Tells the time of pauses.
+        since_ns: Where to begin; None for the beginning of the log.
+        follow: Whether to wait for more where the log ends at present.
+        retry_for: Seconds of failures without any progress after which the source fails.
+        buffer_bytes: How many bytes may wait to be read, beside one chunk.
+        resume: What tells old lines from new ones after a break.
+    """
+
+    def __init__(
+        self,
+        origin: LogOrigin,
+        *,
+        clock: Clock,
+        since_ns: int | None = None,
+        follow: bool = False,
+        retry_for: float = 60.0,
+        buffer_bytes: int = 256 * 1024,
+        resume: Resume | None = None,
+    ) -> None:
+        self.role = origin.role
+        self.replica = origin.replica
+        self.origin = origin
+        self._clock = clock
+        self._since_ns = since_ns
+        self._follow = follow
+        self._buffer_bytes = buffer_bytes
+        self._resume = resume if resume is not None else Resume()
+        self._wake: Callable[[], None] = lambda: None
+        self._chunks: deque[bytes] = deque()
+        self._held = 0
+        self._lines: deque[LogLine] = deque()  # of the slice that was parsed last, not read yet
+        self._changed = asyncio.Event()  # something was read: there may be room, or nothing may be left
+        self._told = asyncio.Event()  # by observe or finish: a pause is over
+        self._ended = False
+        self._error: BaseException | None = None
+        self._fresh = 0
+        self._backoff = Backoff(clock, retry_for=retry_for)
+        self._task: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._cut: TimerHandle | None = None
+        self._progress_timer: TimerHandle | None = None
+        self._progress_due = False
+
+    # What a backend supplies.
+
+    @abc.abstractmethod
+    def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
+        """Yield what the service sends, from `since_ns` on, as it comes.
+
+        It ends when the service says that this is all, and raises an AsyncSchedError when the connection breaks or
+        cannot be made: one that is `retryable` is followed by another try. While `following` is False the service
+        must be asked for what there is by now only. Declare it with ``async def``.
+        """
+
+    @abc.abstractmethod
+    def parse(self, data: bytes) -> Sequence[LogLine]:
+        """Return the lines that these bytes, the next ones of the present connection, complete."""
+
+    def restart(self) -> None:
+        """Forget the unfinished rest of a connection that is over: a new one begins with a whole line."""
+
+    def flush(self) -> Sequence[LogLine]:
+        """Return the unfinished rest, at the end of the log."""
+        return ()
+
+    @property
+    def holding(self) -> bool:
+        """Whether `progress` may have something."""
+        return False
+
+    def progress(self) -> Sequence[LogLine]:
+        """Return an unfinished line that is progress output; asked for when nothing has come for 100 ms."""
+        return ()
+
+    async def over(self) -> bool:
+        """Return, after a connection that ended cleanly, whether the log has ended with it."""
+        return not self.following
+
+    # What the engine sees.
+
+    @property
+    def following(self) -> bool:
+        """Whether lines that are yet to be written are wanted."""
+        return self._follow
+
+    @override
+    def start(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        name = f"log of {self.origin.role}/{self.origin.replica}"
+        self._task = asyncio.get_running_loop().create_task(self._pump(), name=name)
+
+    @override
+    def read(self, limit: int) -> Sequence[LogLine]:
+        lines = self._lines
+        while len(lines) < limit and self._chunks:
+            self._parse_slice()
+        if self._progress_due and not lines and not self._chunks:
+            self._progress_due = False
+            lines.extend(self._new(self.progress()))
+        taken = [lines.popleft() for _ in range(min(limit, len(lines)))]
+        if len(taken) < limit:
+            self._watch_progress()
+        self._changed.set()
+        if self._error is not None and not taken:
+            raise self._error
+        return taken
+
+    @property
+    @override
+    def ended(self) -> bool:
+        return self._ended and self._error is None and self._drained
+
+    @override
+    def observe(self, status: ReplicaStatus) -> None:
+        self._told.set()
+
+    @override
+    def finish(self) -> None:
+        if self._follow:
+            self._follow = False
+            self._told.set()
+            self._cut_later()
+
+    @override
+    async def aclose(self) -> None:
+        self._stop_timers()
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await outlast([self._task], 10.0)
+        self._chunks.clear()
+        self._lines.clear()
+        self._held = 0
+        self._ended = True
+
+    # Bytes come in: the source's own task.
+
+    async def _pump(self) -> None:
+        try:
+            while not await self._one_connection():
+                pass
+        except Exception as error:  # noqa: BLE001 - whatever a backend raises is told to the reader of the stream
+            await self._until(lambda: self._drained)
+            self._error = error
+        self._stop_timers()
+        self._ended = True
+        self._wake()
+
+    async def _one_connection(self) -> bool:
+        """Read one connection to its end; returns whether the log has ended too."""
+        since = self._resume.reconnect()  # everything has been parsed: it knows all that came
+        self.restart()
+        began, fresh = self._clock.monotonic(), self._fresh
+        failure: SchedulerError | None = None
+        whole = False
+        try:
+            whole = await self._read_in_child(self._since_ns if since is None else since)
+        except NotStarted:
+            if not self.following:
+                return True
+            await self._pause(None)
+            return False
+        except SchedulerError as error:
+            failure = error
+        await self._until(lambda: self._drained)
+        if fresh != self._fresh or self._clock.monotonic() - began >= STOOD:
+            self._backoff.worked()
+        if failure is not None:
+            pause = self._backoff.failed(failure)
+            _log.info("the log of %s/%s broke off, connecting again: %s", self.role, self.replica, failure)
+            await self._pause(pause)
+        elif whole and await self.over():
+            self._finish_lines()
+            return True
+        elif whole:
+            await self._pause(self._backoff.pause())
+        return False
+
+    async def _read_in_child(self, since_ns: int | None) -> bool:
+        """Read one connection; returns False if it was cut because nothing more was wanted of it."""
+        # A task of its own, so that `finish` can end a connection that stays open, and nothing else.
+        reading = asyncio.get_running_loop().create_task(self._read_connection(since_ns))
+        self._reading = reading
+        try:
+            await asyncio.wait([reading])
+        finally:
+            self._reading = None
+            if not reading.done():
+                reading.cancel()
+                await outlast([reading], 10.0)
+        if reading.cancelled():
+            return False
+        reading.result()
+        return True
+
+    async def _read_connection(self, since_ns: int | None) -> None:
+        budget = budget_of(asyncio.get_running_loop())
+        async with aclosing(self.connect(since_ns)) as chunks:
+            async for chunk in chunks:
+                if not chunk:
+                    continue
+                self._chunks.extend(chunk[at : at + SLICE] for at in range(0, len(chunk), SLICE))
+                self._held += len(chunk)
+                self._wake()
+                if self._held >= self._buffer_bytes:
+                    await self._until(lambda: self._held * 2 <= self._buffer_bytes)
+                await budget.breathe()  # a service that is always ahead must not keep the loop
+
+    async def _pause(self, seconds: float | None) -> None:
+        """Wait so long, or until something is told; None: until then."""
+        timer = None if seconds is None else self._clock.call_later(seconds, self._told.set)
+        try:
+            await self._told.wait()
+        finally:
+            self._told.clear()
+            if timer is not None:
+                timer.cancel()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    @property
+    def _drained(self) -> bool:
+        return not self._chunks and not self._lines
+
+    def _cut_later(self) -> None:
+        reading = self._reading  # this one and none that comes after it
+        if reading is not None:
+            self._cut = self._clock.call_later(GRACE, lambda: _cancel(reading))
+
+    # Bytes become lines: the engine's step.
+
+    def _parse_slice(self) -> None:
+        chunk = self._chunks.popleft()
+        self._held -= len(chunk)
+        self._progress_due = False
+        self._lines.extend(self._new(self.parse(chunk)))
+
+    def _new(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
+        """Return the lines that were not seen before, a gap where some are missing."""
+        resume = self._resume
+        fresh: list[LogLine] = []
+        for line in lines:
+            ns = line.ns
+            if ns is None or resume.note(ns, line.source.stream.value, line):
+                if (hole := resume.take_hole()) is not None:
+                    fresh.append(_gap(hole, line.source))
+                fresh.append(line)
+        self._fresh += len(fresh)
+        return fresh
+
+    def _finish_lines(self) -> None:
+        self._lines.extend(self._new(self.flush()))
+        self._resume.end_replay()
+        if (hole := self._resume.take_hole()) is not None:
+            self._lines.append(_gap(hole, self.origin))
+
+    def _watch_progress(self) -> None:
+        if self._progress_timer is not None:
+            self._progress_timer.cancel()
+            self._progress_timer = None
+        if self.holding and not self._ended:
+            self._progress_timer = self._clock.call_later(PROGRESS_AFTER, self._hand_on_progress)
+
+    def _hand_on_progress(self) -> None:
+        self._progress_timer = None
+        self._progress_due = True
+        self._wake()
+
+    def _stop_timers(self) -> None:
+        for timer in (self._cut, self._progress_timer):
+            if timer is not None:
+                timer.cancel()
+        self._cut = self._progress_timer = None
+
+
+def _gap(hole: Hole, source: LogOrigin) -> LogLine:
+    gap = LogGap(
+        after=utc(hole.after),
+        before=None if hole.before is None else utc(hole.before),
+        reason="the service no longer has what was written here (rotated or purged)",
+    )
+    return gap_line(gap, source, hole.after)
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
