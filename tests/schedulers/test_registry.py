@@ -1,0 +1,99 @@
+"""Which schedulers there are, and what is said when one cannot be had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
+from asyncsched.schedulers import get_scheduler, get_scheduler_factories, registry
+from asyncsched.schedulers.registry import _BuiltIn, _LazyFactory, find_factory
+
+
+def plugin(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name, value, registry.GROUP)
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
+    entries: list[EntryPoint] = []
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: EntryPoints(entries))
+    return entries
+
+
+def test_plugins_stand_beside_the_built_in(plugins: list[EntryPoint]) -> None:
+    before = list(get_scheduler_factories())
+    plugins.append(plugin("fake", "asyncsched.testing.fake:create_scheduler"))
+
+    assert [*before, "fake"] == list(get_scheduler_factories())
+    made = get_scheduler("fake", "mine")
+    assert ("fake", "mine") == (made.backend, made.session_name)
+
+
+def test_a_plugin_never_takes_a_built_in_name(plugins: list[EntryPoint], caplog: pytest.LogCaptureFixture) -> None:
+    plugins.append(plugin("local_cwd", "asyncsched.testing.fake:create_scheduler"))
+
+    get_scheduler_factories()
+
+    assert 1 == len(caplog.messages)
+    assert "local_cwd" in caplog.messages[0]
+
+
+def test_a_broken_plugin_is_not_touched_until_it_is_asked_for(plugins: list[EntryPoint]) -> None:
+    plugins.append(plugin("broken", "no_such_module:create_scheduler"))
+
+    assert "broken" in get_scheduler_factories()
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        get_scheduler("broken", "mine")
+
+
+def test_a_plugin_of_another_contract_is_refused(
+    plugins: list[EntryPoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugins.append(plugin("fake", "asyncsched.testing.fake:create_scheduler"))
+    monkeypatch.setattr("asyncsched.testing.FakeScheduler.contract_version", 99)
+
+    with pytest.raises(ConfigError, match="contract version is 99"):
+        get_scheduler("fake", "mine")
+
+
+def test_an_unknown_name_is_told_the_nearest(plugins: list[EntryPoint]) -> None:
+    plugins.append(plugin("fake", "asyncsched.testing.fake:create_scheduler"))
+
+    with pytest.raises(UnknownSchedulerError, match="did you mean fake"):
+        get_scheduler("fkae", "mine")
+
+
+def test_a_name_that_has_not_landed_says_so() -> None:
+    with pytest.raises(UnknownSchedulerError, match="not part of this release"):
+        find_factory("gcp_batch", {})
+
+
+def test_a_missing_extra_names_the_command() -> None:
+    factory = _LazyFactory("far_away", _BuiltIn("asyncsched.testing.fake", "far", "no_such_package"))
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'asyncsched\[far\]'"):
+        factory("mine")
+
+
+def test_a_true_import_error_inside_a_backend_surfaces() -> None:
+    factory = _LazyFactory("broken", _BuiltIn("tests.schedulers.broken_backend"))
+
+    with pytest.raises(ImportError, match="a_name_that_is_not_there") as caught:
+        factory("mine")
+    assert not isinstance(caught.value, MissingExtraError)
+
+
+def test_listing_schedulers_imports_none_of_them() -> None:
+    code = (
+        "import sys; from asyncsched.schedulers import get_scheduler_factories; get_scheduler_factories();"
+        "sdks = {'aiodocker', 'aiobotocore', 'kubernetes_asyncio', 'gcloud', 'anyio'} & set(sys.modules);"
+        "rooms = [m for m in sys.modules if m.startswith(('asyncsched.schedulers.local', 'asyncsched.schedulers.docker'))];"
+        "print(sorted(sdks), rooms)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[] []" == done.stdout.strip()
