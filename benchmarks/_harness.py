@@ -50,13 +50,18 @@ def at_least(text: str, figure: float, bound: float, *, unit: str = "", detail: 
     return Claim(text=text, figure=figure, bound=bound, holds=figure >= bound, unit=unit, detail=detail)
 
 
-def in_turns(measures: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Measure each in turn, several rounds, and return the median of each."""
+def in_turns(
+    measures: dict[str, Callable[[], float]],
+    rounds: int,
+    *,
+    figure: Callable[[list[float]], float] = statistics.median,
+) -> dict[str, float]:
+    """Measure each in turn, several rounds, and return one figure of each, the median by default."""
     taken: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():
             taken[name].append(measure())
-    return {name: statistics.median(values) for name, values in taken.items()}
+    return {name: figure(values) for name, values in taken.items()}
 
 
 def names() -> list[str]:
