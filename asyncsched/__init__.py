@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from asyncsched.logs import LogLine as LogLine
     from asyncsched.logs import LogStatistics as LogStatistics
     from asyncsched.logs import LogStream as LogStream
+    from asyncsched.runner import AppEvent as AppEvent
+    from asyncsched.runner import Runner as Runner
     from asyncsched.schedulers import DescribeAppResponse as DescribeAppResponse
     from asyncsched.schedulers import ListAppResponse as ListAppResponse
     from asyncsched.schedulers import Scheduler as Scheduler
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AppDef": "asyncsched.specs",
     "AppDryRunInfo": "asyncsched.specs",
+    "AppEvent": "asyncsched.runner",
     "AppHandle": "asyncsched.specs",
     "AppState": "asyncsched.specs",
     "AppStatus": "asyncsched.specs",
@@ -104,6 +107,7 @@ _HOME = {
     "Role": "asyncsched.specs",
     "RoleStatus": "asyncsched.specs",
     "RunOptionError": "asyncsched.errors",
+    "Runner": "asyncsched.runner",
     "Scheduler": "asyncsched.schedulers",
     "SchedulerError": "asyncsched.errors",
     "SchedulerFactory": "asyncsched.schedulers",

@@ -12,7 +12,7 @@ from time import perf_counter
 
 from asyncsched._streams import AsyncStream
 from asyncsched._tasks import close_all, gather_bounded, outlast
-from asyncsched.errors import LogStreamError, ReplicaFailure, SchedulerError, WrongLoopError
+from asyncsched.errors import LogStreamError, ReplicaFailure, SchedulerError, UnknownAppError, WrongLoopError
 from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.merge import Merge
@@ -137,6 +137,11 @@ class LogStream(AsyncStream[LogLine]):
         if core is not None:
             core.abandon()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended or was closed."""
+        return self._core.closed
+
     def statistics(self) -> LogStatistics:
         """Return what the stream has done so far."""
         merge = self._core.merge
@@ -166,22 +171,23 @@ class _Core:
         self._task: asyncio.Task[None] | None = None
         self._error: BaseException | None = None  # of finding the sources: raised when all has been read
         self._failure: BaseException | None = None  # from outside: raised at once
+        self._refused = False  # what is asked for does not exist: raised although others' lines may be there
         self._drained: asyncio.Event = asyncio.Event()
         self._opened = False
-        self._closed = False
+        self.closed = False
         self._turn = MAX_TURN
         self._handed = 0.0
 
     @property
     def state(self) -> str:
         """One word for a repr."""
-        if self._closed:
+        if self.closed:
             return "closed"
         return "new" if self._task is None else "ended" if self._task.done() else "open"
 
     async def step(self, ready: deque[LogLine]) -> LogLine:
         """Wait for lines, put them into `ready` and return the first; everything after the last await is one piece."""
-        if self._closed:
+        if self.closed:
             self._raise_failure()
             raise StopAsyncIteration
         budget = self._begin()
@@ -189,6 +195,8 @@ class _Core:
         await budget.breathe()
         merge = self.merge
         while not self._ended():
+            if self._refused:
+                await self._end()
             lines = merge.turn(self._turn)
             if lines:
                 ready.extend(lines)
@@ -205,10 +213,10 @@ class _Core:
         raise StopAsyncIteration
 
     def _ended(self) -> bool:
-        return self._closed  # asked anew after each await: another task may have closed the stream
+        return self.closed  # asked anew after each await: another task may have closed the stream
 
     def fail(self, error: BaseException) -> None:
-        if not self._closed:
+        if not self.closed:
             self._failure = error
 
     def _raise_failure(self) -> None:
@@ -245,6 +253,9 @@ class _Core:
         try:
             try:
                 await self.open_logs(self.query, LogSink(merge, self.query.app_id))
+            except UnknownAppError as error:
+                self._error, self._refused = error, True
+                return
             except Exception as error:  # noqa: BLE001 - told to the consumer once it has read what there is
                 self._error = error
                 for source in merge.sources:
@@ -261,7 +272,7 @@ class _Core:
         task = self._task
         assert task is not None
         await asyncio.wait([task])
-        self._closed = True
+        self.closed = True
         if task.cancelled():
             raise LogStreamError(f"the task that reads the log of {self.query.app_id} was cancelled from outside")
         if self._error is not None:
@@ -270,7 +281,7 @@ class _Core:
             raise _incomplete(self.query.app_id, self.merge.failures)
 
     async def aclose(self) -> None:
-        self._closed = True
+        self.closed = True
         if self._task is None or self._task.done():
             return
         if asyncio.get_running_loop() is not self._loop:
@@ -281,9 +292,9 @@ class _Core:
 
     def abandon(self) -> None:
         """End the stream from outside: its user has dropped it, in whatever thread it was collected."""
-        if self._closed or self._task is None or self._loop is None or self._task.done():
+        if self.closed or self._task is None or self._loop is None or self._task.done():
             return
-        self._closed = True
+        self.closed = True
         with contextlib.suppress(RuntimeError):  # the loop has been closed, and the task with it
             self._loop.call_soon_threadsafe(self._task.cancel)
 

@@ -117,6 +117,8 @@ class AppStatus:
         structured_error_msg: The earliest error that a replica has reported, as JSON, or ``<NONE>``.
         ui_url: Where to look at it in a browser.
         roles: Its roles; a replica that was retried stands there with its latest attempt.
+        handle: The app's handle, where the status comes from a runner. It tells whose status this is, not how the
+            app is doing, and so is no part of comparing or printing.
     """
 
     state: AppState
@@ -125,6 +127,7 @@ class AppStatus:
     structured_error_msg: str = NONE
     ui_url: str | None = None
     roles: list[RoleStatus] = field(default_factory=list[RoleStatus])
+    handle: str = field(default="", kw_only=True, compare=False, repr=False)
 
     def is_terminal(self) -> bool:
         """Tell whether the app has ended."""

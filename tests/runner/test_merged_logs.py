@@ -95,12 +95,6 @@ async def test_an_unknown_app_ends_the_others_at_once() -> None:
     good, bad = App("a"), App("b", error=UnknownAppError("no app b"))
     good.write("one")
     bad.fails.set()
-
-    def finish() -> None:
-        good.source.end()
-
-    good.source.finish = finish  # type: ignore[method-assign]  # a queue does not end by itself
-    bad.source.finish = bad.source.end  # type: ignore[method-assign]
     stream = LogStream.merged([good.stream, bad.stream])
     with pytest.raises(UnknownAppError, match="no app b"):
         await read(stream)

@@ -1,0 +1,71 @@
+"""What a scheduler answers, in a runner's terms: handles in place of ids, statuses in place of responses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.state import AppState, AppStatus
+
+__all__ = ["AppEvent", "app_event", "app_of", "status_of"]
+
+GONE = "the scheduler does not know it any more"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppEvent:
+    """A change of an app, or its present state when a watch begins.
+
+    Attributes:
+        handle: The app.
+        previous: What the watch had told of it before; None at first.
+        current: What is known of it now; None if nothing ever was. The state of an app that went away before its
+            end is UNKNOWN.
+        gone: Whether its scheduler does not know it (any more).
+    """
+
+    handle: AppHandle
+    previous: AppStatus | None = None
+    current: AppStatus | None = None
+    gone: bool = False
+
+    @property
+    def state(self) -> AppState:
+        """The app's state; UNKNOWN if it is gone without having ended."""
+        return AppState.UNKNOWN if self.current is None else self.current.state
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will change: the app has ended or is gone."""
+        return self.gone or self.state.is_terminal()
+
+
+def status_of(response: DescribeAppResponse, handle: AppHandle) -> AppStatus:
+    """Return the status in a scheduler's response."""
+    return AppStatus(
+        state=response.state,
+        num_restarts=response.num_restarts,
+        msg=response.msg,
+        structured_error_msg=response.structured_error_msg,
+        ui_url=response.ui_url,
+        roles=response.roles_statuses,
+        handle=handle,
+    )
+
+
+def app_of(response: DescribeAppResponse) -> AppDef:
+    """Return the app as far as a scheduler's response tells it."""
+    name = response.name or response.app_id
+    return AppDef(name=name, roles=response.roles, metadata=response.metadata)
+
+
+def app_event(event: StateEvent, handle: AppHandle) -> AppEvent:
+    """Return a scheduler's event as a runner's."""
+    current = None if event.current is None else status_of(event.current, handle)
+    if current is not None and event.gone and not current.is_terminal():
+        current.msg = f"{GONE}; its last state was {current.state}" + (f": {current.msg}" if current.msg else "")
+        current.state = AppState.UNKNOWN
+    previous = None if event.previous is None else status_of(event.previous, handle)
+    return AppEvent(handle=handle, previous=previous, current=current, gone=event.gone)

@@ -1,0 +1,145 @@
+"""What every part of a runner stands on: its schedulers, its loop, its end, and what it tells of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from asyncsched._tasks import close_all
+from asyncsched.clock import Clock
+from asyncsched.errors import ClosedError, WrongLoopError
+from asyncsched.logs.stream import LogStream
+from asyncsched.runner.backends import AnyScheduler, Backends
+from asyncsched.runner.events import CallLog
+from asyncsched.runner.monitor import AppEventStream
+from asyncsched.runner.report import RunnerStatistics, SchedulerStatistics
+from asyncsched.schedulers.registry import SchedulerFactory
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.options import runopts
+from asyncsched.specs.sightings import Sightings
+
+CLOSE_TIMEOUT = 10.0
+
+
+class _RunnerBase:
+    """Owns what the operations share.
+
+    Args:
+        name: The session that submitted apps are marked with.
+        schedulers: What it may use, by name: factories, or schedulers of the caller's, which it does not close. All
+            that are installed by default.
+        component_defaults: Arguments of components that are used where a call gives none, by component.
+        scheduler_params: Further arguments for every factory.
+
+    Attributes:
+        clock: What tells the time to `wait` and `wait_all`.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        schedulers: Mapping[str, AnyScheduler | SchedulerFactory] | None = None,
+        component_defaults: Mapping[str, Mapping[str, object]] | None = None,
+        **scheduler_params: object,
+    ) -> None:
+        self._name = name
+        self._backends = Backends(name, schedulers, scheduler_params)
+        self._component_defaults = component_defaults or {}
+        self.clock = Clock()
+        self._calls = CallLog(name)
+        self._seen = Sightings()
+        self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
+        self._watches: weakref.WeakSet[AppEventStream] = weakref.WeakSet()
+        self._planned: weakref.WeakKeyDictionary[AppDryRunInfo[Any], str] = weakref.WeakKeyDictionary()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The session that submitted apps are marked with."""
+        return self._name
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "new" if self._loop is None else "open"
+        return f"<Runner {self._name!r} {state}, {', '.join(self._backends.ready) or 'no scheduler used yet'}>"
+
+    # About schedulers, and about itself
+
+    async def scheduler(self, name: str) -> AnyScheduler:
+        """Return the scheduler of this name, which this runner closes if it has made it."""
+        self._enter()
+        return await self._backends.open(name)
+
+    async def scheduler_run_opts(self, scheduler: str) -> runopts:
+        """Return the run options that a scheduler takes."""
+        self._enter()
+        with self._calls.call("scheduler_run_opts", scheduler):
+            return await (await self._backends.open(scheduler)).run_opts()
+
+    async def scheduler_backends(self) -> Sequence[str]:
+        """Return the names of all schedulers that this runner may use, the default first."""
+        self._enter()
+        return self._backends.names
+
+    def statistics(self) -> RunnerStatistics:
+        """Return what this runner is doing, and what it has called."""
+        counts = self._calls.counts
+        feeds = {name: backend.watch_statistics() for name, backend in self._backends.ready.items()}
+        return RunnerStatistics(
+            log_streams=sum(not stream.closed for stream in self._log_streams),
+            watches=sum(not stream.closed for stream in self._watches),
+            schedulers={
+                name: SchedulerStatistics(
+                    calls={operation: n for (each, operation), n in counts.items() if each == name},
+                    feed=feeds.get(name),
+                )
+                for name in dict.fromkeys((*feeds, *(each for each, _ in counts)))
+                if name
+            },
+        )
+
+    # Its end
+
+    async def close(self) -> None:
+        """End everything that this runner has open; apps run on. Never raises; the second time does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        closed = ClosedError(f"the runner {self._name!r} was closed")
+        streams: list[LogStream | AppEventStream] = [*self._log_streams, *self._watches]
+        await close_all([stream.fail(closed) for stream in streams if not stream.closed], CLOSE_TIMEOUT)
+        await self._backends.close()
+
+    async def __aenter__(self) -> Self:
+        self._enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"the runner {self._name!r} is closed", fix="make a new one")
+
+    def _enter(self) -> None:
+        """Check, at the start of every operation, that the runner is open and on its loop."""
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise WrongLoopError(
+                f"the runner {self._name!r} belongs to another event loop",
+                fix="make one for each loop; from several loops or threads, use asyncsched.sync",
+            )
+
+    def _on(self, handle: str) -> AppHandle:
+        """Do the same at the start of an operation on one app, and take its handle apart."""
+        self._enter()
+        return AppHandle(handle)

@@ -1,0 +1,160 @@
+"""How a runner launches apps."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from asyncsched.runner.backends import AnyScheduler
+from asyncsched.runner.base import _RunnerBase
+from asyncsched.schedulers.prepare import check_app
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.handle import AppHandle, make_app_handle
+from asyncsched.specs.macros import macros
+from asyncsched.specs.options import CfgVal
+from asyncsched.specs.state import AppState, AppStatus
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+JOB_ID_NAMES = ("ASYNCSCHED_JOB_ID", "TORCHX_JOB_ID")
+"""The environment variables in which a replica finds its app's handle."""
+
+
+class _LaunchingRunner(_RunnerBase):
+    """The operations that bring an app to a scheduler."""
+
+    async def run(
+        self,
+        app: AppDef,
+        scheduler: str,
+        cfg: Mapping[str, CfgVal] | DataclassInstance | None = None,
+        workspace: str | None = None,
+        *,
+        key: str | None = None,
+    ) -> AppHandle:
+        """Launch an app and return its handle.
+
+        Cancelled before the request that commits, nothing exists; after it, what was made is removed before the
+        cancellation goes on.
+
+        Args:
+            app: What to run; it is never changed.
+            scheduler: The scheduler's name.
+            cfg: Its run options, as a mapping or as its own class.
+            workspace: Files to lay over the app's images.
+            key: Makes the call idempotent: with the same session and key it returns the app there is.
+
+        Raises:
+            ValueError: The app cannot be run as it is described; the message names the role.
+            ConfigError: The scheduler, or an option, is not known.
+            ConflictError: Another app was launched under this key.
+            SchedulerError: The service refused or failed; nothing is left behind.
+        """
+        self._enter()
+        with self._calls.call("run", scheduler) as call:
+            backend = await self._backends.open(scheduler)
+            call.app_id = await backend.submit(
+                _told_its_handle(app, scheduler, backend.session_name), cfg, workspace, key=key
+            )
+            return self._launched(scheduler, backend, call.app_id)
+
+    async def run_component(
+        self,
+        component: str,
+        component_args: Sequence[str] | Mapping[str, object],
+        scheduler: str,
+        cfg: Mapping[str, CfgVal] | DataclassInstance | None = None,
+        workspace: str | None = None,
+        *,
+        key: str | None = None,
+    ) -> AppHandle:
+        """Launch the app that a component makes and return its handle.
+
+        Args:
+            component: ``utils.echo``, ``module.function``, ``path/file.py:function``, or a registered name.
+            component_args: The component's command line, or its arguments by name.
+            scheduler: As in `run`. cfg: As in `run`. workspace: As in `run`. key: As in `run`.
+
+        Raises:
+            ComponentError: There is no such component, or its arguments are wrong.
+        """
+        app = await self._component(component, component_args)
+        return await self.run(app, scheduler, cfg, workspace, key=key)
+
+    async def dryrun(
+        self,
+        app: AppDef,
+        scheduler: str,
+        cfg: Mapping[str, CfgVal] | DataclassInstance | None = None,
+        workspace: str | None = None,
+        *,
+        key: str | None = None,
+    ) -> AppDryRunInfo[Any]:
+        """Return what `run` would send, changing nothing; its `request` may be edited, then given to `schedule`."""
+        self._enter()
+        with self._calls.call("dryrun", scheduler) as call:
+            backend = await self._backends.open(scheduler)
+            told = _told_its_handle(app, scheduler, backend.session_name)
+            info: AppDryRunInfo[Any] = await backend.submit_dryrun(told, cfg, workspace, key=key)
+            call.app_id = info.app_id
+            self._planned[info] = scheduler
+            return info
+
+    async def dryrun_component(
+        self,
+        component: str,
+        component_args: Sequence[str] | Mapping[str, object],
+        scheduler: str,
+        cfg: Mapping[str, CfgVal] | DataclassInstance | None = None,
+        workspace: str | None = None,
+        *,
+        key: str | None = None,
+    ) -> AppDryRunInfo[Any]:
+        """Return what `run_component` would send, changing nothing."""
+        app = await self._component(component, component_args)
+        return await self.dryrun(app, scheduler, cfg, workspace, key=key)
+
+    async def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> AppHandle:
+        """Launch what a dry-run has shown and return its handle; the second time nothing happens."""
+        self._enter()
+        scheduler = self._planned.get(dryrun_info, dryrun_info.scheduler)
+        with self._calls.call("schedule", scheduler, dryrun_info.app_id):
+            backend = await self._backends.open(scheduler)
+            return self._launched(scheduler, backend, await backend.schedule(dryrun_info))
+
+    async def _component(self, name: str, args: Sequence[str] | Mapping[str, object]) -> AppDef:
+        self._enter()
+        # Finding one imports the user's modules or runs a file.
+        return await asyncio.to_thread(_make_app, name, args, self._component_defaults.get(name))
+
+    def _launched(self, scheduler: str, backend: AnyScheduler, app_id: str) -> AppHandle:
+        handle = make_app_handle(scheduler, backend.session_name, app_id)
+        self._seen.note(handle, AppStatus(AppState.SUBMITTED, handle=handle))
+        return handle
+
+
+def _told_its_handle(app: AppDef, scheduler: str, session: str) -> AppDef:
+    """Return a copy of the app, checked, whose replicas find their app's handle in their environment."""
+    check_app(app)
+    handle = f"{scheduler}://{session}/{macros.app_id}"
+    told = copy.copy(app)
+    told.roles = [_with_env(role, dict.fromkeys(JOB_ID_NAMES, handle)) for role in app.roles]
+    return told
+
+
+def _with_env(role: Role, env: Mapping[str, str]) -> Role:
+    told = copy.copy(role)  # of whatever class: a role may have a `pre_proc` of its own
+    told.env = {**role.env, **env}
+    return told
+
+
+def _make_app(name: str, args: Sequence[str] | Mapping[str, object], defaults: Mapping[str, object] | None) -> AppDef:
+    # Only who uses components pays for them.
+    components = importlib.import_module("asyncsched.components")
+    return cast("AppDef", components.get_component(name).app(args, defaults))

@@ -1,0 +1,278 @@
+"""Watching apps of several schedulers in one stream.
+
+Each scheduler has one feed of states that all its watchers share; what is done here is only to spread handles over
+those feeds, and to read them as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+
+from asyncsched._streams import AsyncStream
+from asyncsched._tasks import close_all, outlast
+from asyncsched.errors import WrongLoopError
+from asyncsched.logs.budget import LoopBudget, budget_of
+from asyncsched.runner.answers import AppEvent, app_event
+from asyncsched.schedulers.watch import StateStream
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.state import AppStatus
+
+__all__ = ["AppEventStream", "CompletionStream"]
+
+OpenStates = Callable[[str], StateStream]
+"""Returns an open-ended watch of the scheduler of this name."""
+
+CLEANUP_TIMEOUT = 10.0
+
+
+class AppEventStream(AsyncStream[AppEvent]):
+    """The states of apps of any mix of schedulers: present ones first, then each change.
+
+    It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
+    change the set at any time on the stream's loop. A step that is cancelled or times out loses nothing. At most one
+    event of each app waits for a slow consumer, the newest. When a scheduler fails for good, its error is raised by
+    one step, with a note that counts its apps; the steps after it go on with the apps of the others.
+
+    Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its end.
+    """
+
+    def __init__(
+        self,
+        handles: Iterable[str],
+        open_states: OpenStates,
+        *,
+        follow: bool = False,
+        on_event: Callable[[AppEvent], None] = lambda event: None,
+    ) -> None:
+        self._core = _Core(open_states, follow, on_event)
+        self._stepping = False
+        self.add(*handles)
+
+    def add(self, *handles: str) -> None:
+        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
+        for handle in map(AppHandle, handles):
+            self._core.add(handle)
+
+    def discard(self, *handles: str) -> None:
+        """Watch these apps no more; an event of theirs that waits is dropped."""
+        for handle in map(AppHandle, handles):
+            self._core.discard(handle)
+
+    async def __anext__(self) -> AppEvent:
+        if self._stepping:
+            raise RuntimeError("another step of this watch has not ended yet")
+        self._stepping = True
+        try:
+            return await self._core.step()
+        finally:
+            self._stepping = False
+
+    async def aclose(self) -> None:
+        """End the watch; the apps are not touched. Idempotent."""
+        await self._core.aclose()
+
+    async def fail(self, error: BaseException) -> None:
+        """End the watch as `aclose` does; its consumer gets `error` and not what looks like an end."""
+        self._core.fail(error)
+        await self._core.aclose()
+
+    def __del__(self) -> None:
+        core: _Core | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
+        if core is not None:
+            core.abandon()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended or was closed."""
+        return self._core.closed
+
+    @property
+    def watched(self) -> int:
+        """How many apps are watched that have not ended."""
+        return len(self._core.watched)
+
+    def __repr__(self) -> str:
+        return f"<AppEventStream {self._core.state}, {self.watched} apps>"
+
+
+class _Arm:
+    """The watch of one scheduler."""
+
+    def __init__(self, name: str, states: StateStream) -> None:
+        self.name = name
+        self.states = states
+        self.handles: dict[str, AppHandle] = {}  # by app id: how the caller calls it, session and all
+        self.waiting: asyncio.Task[bool] | None = None
+        self.ended = False
+
+    def wait(self, notify: Callable[[], None]) -> None:
+        """See to it that `notify` is called when there is an event to take."""
+        if self.waiting is None:
+            self.waiting = asyncio.create_task(self.states.ready(), name=f"watch of {self.name}")
+            self.waiting.add_done_callback(lambda _: notify())
+
+    def take(self) -> AppEvent | None:
+        """Return an event if there is one; raise what has ended the watch."""
+        event = self.states.take_ready()
+        if event is not None:
+            return app_event(event, self.handles[event.app_id])
+        if self.waiting is not None and self.waiting.done():
+            waiting, self.waiting = self.waiting, None
+            self.ended = not waiting.result()
+        return None
+
+
+class _Core:
+    """What a stream's tasks hold, so that nothing but its user holds the stream itself."""
+
+    def __init__(self, open_states: OpenStates, follow: bool, on_event: Callable[[AppEvent], None]) -> None:
+        self._open_states = open_states
+        self._follow = follow
+        self._on_event = on_event
+        self._arms: dict[str, _Arm] = {}
+        self.watched: set[AppHandle] = set()
+        self._error: BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._budget: LoopBudget | None = None
+        self.closed = False
+
+    @property
+    def state(self) -> str:
+        """One word for a repr."""
+        return "closed" if self.closed else "new" if self._loop is None else "open"
+
+    def add(self, handle: AppHandle) -> None:
+        if self.closed:
+            return
+        scheduler, app_id = handle.scheduler, handle.app_id
+        arm = self._arms.get(scheduler)
+        if arm is None:
+            arm = self._arms[scheduler] = _Arm(scheduler, self._open_states(scheduler))
+        if app_id not in arm.handles:
+            arm.handles[app_id] = handle
+            self.watched.add(handle)
+            arm.states.add(app_id)
+            self._notify()
+
+    def discard(self, handle: AppHandle) -> None:
+        arm = self._arms.get(handle.scheduler)
+        if arm is None or (known := arm.handles.pop(handle.app_id, None)) is None:
+            return
+        self.watched.discard(known)
+        arm.states.discard(handle.app_id)
+        self._notify()
+
+    async def step(self) -> AppEvent:
+        """Wait for an event and return it; nothing is taken before the last await."""
+        budget = self._begin()
+        await budget.breathe()
+        while not self.closed:
+            event = self._take()
+            if event is not None:
+                return event
+            if not (self._follow or self.watched):
+                await self.aclose()
+            else:
+                await self._wait()
+        error, self._error = self._error, None
+        raise error or StopAsyncIteration
+
+    def _begin(self) -> LoopBudget:
+        loop = asyncio.get_running_loop()
+        if self._budget is None:
+            self._loop = loop
+            self._budget = budget_of(loop)
+        elif loop is not self._loop:
+            raise WrongLoopError(
+                "this watch belongs to another event loop",
+                fix="use it where its first event was read; from several loops or threads, use asyncsched.sync",
+            )
+        return self._budget
+
+    def _take(self) -> AppEvent | None:
+        """Return an event of the scheduler whose turn it is, if there is one."""
+        for name, arm in list(self._arms.items()):
+            try:
+                event = arm.take()
+            except Exception as error:
+                error.add_note(f"It ended the watch of {self._give_up(arm)} app(s) of {name}.")
+                raise
+            if event is not None:
+                self._arms[name] = self._arms.pop(name)  # the others come first next time
+                if event.over:
+                    self.watched.discard(event.handle)
+                self._on_event(event)
+                return event
+            if arm.ended:
+                self._give_up(arm)
+        return None
+
+    def _give_up(self, arm: _Arm) -> int:
+        left = self.watched.intersection(arm.handles.values())
+        self.watched -= left
+        del self._arms[arm.name]
+        return len(left)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.closed:
+            self._error = error
+
+    async def _wait(self) -> None:
+        for arm in self._arms.values():
+            arm.wait(self._notify)
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _notify(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _detach(self) -> list[asyncio.Task[bool]]:
+        self.closed = True
+        self.watched.clear()
+        self._notify()
+        waiting = [arm.waiting for arm in self._arms.values() if arm.waiting is not None]
+        for task in waiting:
+            task.cancel()
+        return waiting
+
+    async def aclose(self) -> None:
+        """End the waiting tasks and the watches of all schedulers."""
+        waiting = self._detach()
+        arms, self._arms = self._arms, {}
+        try:
+            await outlast(waiting, CLEANUP_TIMEOUT)
+        finally:
+            await close_all([arm.states.aclose() for arm in arms.values()], CLEANUP_TIMEOUT)
+
+    def abandon(self) -> None:
+        """End the stream from outside: its user has dropped it, in whatever thread it was collected."""
+        if not self.closed and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed, and its tasks with it
+                self._loop.call_soon_threadsafe(self._detach)
+
+
+class CompletionStream(AsyncStream[tuple[AppHandle, AppStatus | None]]):
+    """Apps with their last status, in the order in which they end; a step that is cancelled loses nothing."""
+
+    def __init__(self, events: AppEventStream) -> None:
+        self._events = events
+
+    async def __anext__(self) -> tuple[AppHandle, AppStatus | None]:
+        while True:
+            event = await anext(self._events)
+            if event.over:
+                return event.handle, event.current
+
+    async def aclose(self) -> None:
+        """End the watch; the apps are not touched. Idempotent."""
+        await self._events.aclose()
+
+    def __repr__(self) -> str:
+        return f"<CompletionStream of {self._events!r}>"

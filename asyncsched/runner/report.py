@@ -1,0 +1,55 @@
+"""What a runner tells of many apps, and of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from asyncsched.schedulers.feed import FeedStatistics
+from asyncsched.schedulers.responses import ListAppResponse
+
+__all__ = ["AppList", "RunnerStatistics", "SchedulerStatistics"]
+
+
+class AppList(list[ListAppResponse]):
+    """The rows that the schedulers gave, newest first, and why those failed that gave none.
+
+    Attributes:
+        failures: The errors by scheduler.
+    """
+
+    def __init__(self, rows: Iterable[ListAppResponse] = (), failures: Mapping[str, Exception] | None = None) -> None:
+        super().__init__(rows)
+        self.failures: Mapping[str, Exception] = failures or {}
+
+    def __repr__(self) -> str:
+        failed = f", failures={dict(self.failures)!r}" if self.failures else ""
+        return f"AppList({super().__repr__()}{failed})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerStatistics:
+    """What a runner did with one scheduler.
+
+    Attributes:
+        calls: How often each operation was called.
+        feed: What its shared feed of states is doing; None if nobody has watched yet.
+    """
+
+    calls: Mapping[str, int]
+    feed: FeedStatistics | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerStatistics:
+    """What a runner is doing.
+
+    Attributes:
+        log_streams: Log streams that are open.
+        watches: Watches that are open, those of waiting calls among them.
+        schedulers: What it did with each scheduler that it has used.
+    """
+
+    log_streams: int
+    watches: int
+    schedulers: Mapping[str, SchedulerStatistics]

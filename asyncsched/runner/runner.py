@@ -1,0 +1,281 @@
+"""`Runner`: every operation, on apps of any mix of schedulers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.logs.stream import LogStream
+from asyncsched.runner.answers import AppEvent, app_of, status_of
+from asyncsched.runner.launch import _LaunchingRunner
+from asyncsched.runner.monitor import AppEventStream, CompletionStream
+from asyncsched.runner.report import AppList
+from asyncsched.schedulers.responses import ListAppResponse
+from asyncsched.schedulers.watch import StateStream
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.handle import AppHandle, make_app_handle
+from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.specs.stream import Stream
+
+__all__ = ["Runner", "get_runner"]
+
+NOTED = 20
+"""How many apps a TimeoutError tells the last status of."""
+
+
+class Runner(_LaunchingRunner):
+    """Launches, watches, reads and stops apps on any of several schedulers.
+
+    Use it as ``async with Runner("me") as runner`` or keep it and call `close`; no task, scope or connection is open
+    between two calls that nobody waits for. It belongs to the loop of its first await. Apps are named by their
+    handles, whichever runner, session or process submitted them.
+
+    Args:
+        name: The session that submitted apps are marked with.
+        schedulers: What it may use, by name: factories, or schedulers of the caller's, which it does not close. All
+            that are installed by default.
+        component_defaults: Arguments of components that are used where a call gives none, by component.
+        scheduler_params: Further arguments for every factory.
+
+    Attributes:
+        clock: What tells the time to `wait` and `wait_all`.
+    """
+
+    # Looking
+
+    async def status(self, handle: str) -> AppStatus | None:
+        """Return how an app is doing; None if its scheduler does not know it."""
+        handle = self._on(handle)
+        with self._calls.call("status", handle.scheduler, handle.app_id):
+            response = await (await self._backends.open(handle.scheduler)).describe(handle.app_id)
+        if response is None:
+            return None
+        status = status_of(response, handle)
+        self._seen.note(handle, status)
+        return status
+
+    async def describe(self, handle: str) -> AppDef | None:
+        """Return the app as far as its scheduler can tell it; None if it does not know it."""
+        handle = self._on(handle)
+        with self._calls.call("describe", handle.scheduler, handle.app_id):
+            response = await (await self._backends.open(handle.scheduler)).describe(handle.app_id)
+        return None if response is None else app_of(response)
+
+    async def wait(self, handle: str, timeout: float | None = None) -> AppStatus | None:
+        """Wait until an app has ended and return its last status.
+
+        Returns:
+            None if the app is unknown from the start; its last status with the state UNKNOWN, and why, if it goes
+            away while it is waited for.
+
+        Raises:
+            TimeoutError: It has not ended within `timeout` seconds; a note tells its last status. It runs on.
+        """
+        handle = self._on(handle)
+        with self._calls.call("wait", handle.scheduler, handle.app_id):
+            return (await self._ended([handle], timeout))[handle]
+
+    async def wait_all(self, handles: Iterable[str], timeout: float | None = None) -> dict[AppHandle, AppStatus | None]:
+        """Wait until all apps have ended and return their last statuses, in the order of `handles`.
+
+        Raises:
+            TimeoutError: Some have not ended within `timeout` seconds; notes tell which. They run on.
+        """
+        self._enter()
+        with self._calls.call("wait_all"):
+            return await self._ended(list(map(AppHandle, handles)), timeout)
+
+    def as_completed(self, handles: Iterable[str]) -> CompletionStream:
+        """Return a stream of (handle, last status) pairs, in the order in which the apps end."""
+        self._check_open()
+        with self._calls.call("as_completed"):
+            return CompletionStream(self._watch(handles))
+
+    def watch(self, handles: Iterable[str] = (), *, follow: bool = False) -> AppEventStream:
+        """Return a stream of the apps' states: the present one of each first, then each change.
+
+        It ends when all have ended or are gone; with `follow` it stays open for apps that are added later.
+        """
+        self._check_open()
+        with self._calls.call("watch"):
+            return self._watch(handles, follow=follow)
+
+    def _watch(self, handles: Iterable[str], *, follow: bool = False) -> AppEventStream:
+        stream = AppEventStream(handles, self._states, follow=follow, on_event=self._saw)
+        self._watches.add(stream)
+        return stream
+
+    def _states(self, scheduler: str) -> StateStream:
+        return self._backends.get(scheduler).watch(follow=True)
+
+    def _saw(self, event: AppEvent) -> None:
+        if event.current is not None:
+            self._seen.note(event.handle, event.current)
+
+    async def _ended(self, handles: Sequence[AppHandle], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
+        for scheduler in {handle.scheduler for handle in handles}:
+            await self._backends.open(scheduler)
+        last: dict[tuple[str, str], AppStatus | None] = {}
+        limit = self.clock.timeout(timeout)
+        async with self._watch(handles) as events:
+            try:
+                async with limit:
+                    async for event in events:
+                        last[event.handle.scheduler, event.handle.app_id] = event.current
+            except TimeoutError:
+                if not limit.expired:
+                    raise
+                raise _late(handles, last, timeout) from None
+        return {handle: last.get((handle.scheduler, handle.app_id)) for handle in handles}
+
+    # Reading logs
+
+    def log_lines(
+        self,
+        handles: str | Iterable[str],
+        role_name: str | Collection[str] = "",
+        k: int | Iterable[int] | None = None,
+        regex: str | None = None,
+        since: datetime | timedelta | None = None,
+        until: datetime | timedelta | None = None,
+        should_tail: bool = False,
+        streams: Stream | None = None,
+        *,
+        tail_lines: int | None = None,
+        attempts: int | Iterable[int] | None = None,
+        buffer_lines: int = 10_000,
+        gaps: Literal["tell", "raise"] = "tell",
+    ) -> LogStream:
+        """Return the lines of the replicas of one app or of many, merged in the order of their arrival.
+
+        Each line knows its app. The other arguments are those of `Scheduler.log_iter`, and hold for every app. An app
+        that does not exist raises `UnknownAppError` at the first step; if a service fails, the logs of the apps of
+        others are read to their end first.
+        """
+        self._check_open()
+        # Iterables that can be gone through only once are asked for by every app.
+        k, attempts = _again(k), _again(attempts)
+        with self._calls.call("log_lines"):
+            parts = [
+                self._backends.get(handle.scheduler).log_iter(
+                    handle.app_id,
+                    role_name,
+                    k,
+                    regex,
+                    since,
+                    until,
+                    should_tail,
+                    streams,
+                    tail_lines=tail_lines,
+                    attempts=attempts,
+                    buffer_lines=buffer_lines,
+                    gaps=gaps,
+                )
+                for handle in map(AppHandle, [handles] if isinstance(handles, str) else handles)
+            ]
+            stream = LogStream.merged(parts)
+        self._log_streams.add(stream)
+        return stream
+
+    # Ending
+
+    async def cancel(self, handle: str) -> None:
+        """Ask for an app's end and return without waiting for it; nothing happens to an unknown or finished one."""
+        handle = self._on(handle)
+        with self._calls.call("cancel", handle.scheduler, handle.app_id):
+            await (await self._backends.open(handle.scheduler)).cancel(handle.app_id)
+
+    async def delete(self, handle: str) -> None:
+        """Remove an app that has ended, with its logs and state; an unknown one is gone already.
+
+        Raises:
+            ConflictError: The app still runs.
+        """
+        handle = self._on(handle)
+        with self._calls.call("delete", handle.scheduler, handle.app_id):
+            await (await self._backends.open(handle.scheduler)).delete(handle.app_id)
+
+    # `list` stands last: as a method it would hide the builtin for the annotations below it.
+
+    async def list(
+        self,
+        scheduler: str | None = None,
+        *,
+        states: Collection[AppState] | None = None,
+        since: datetime | timedelta | None = None,
+        limit: int | None = None,
+    ) -> AppList:
+        """Return one row for each app that was submitted through asyncsched, newest first.
+
+        Args:
+            scheduler: The scheduler to ask, whose failure is raised. By default all are asked at once, and one that
+                fails is told in the result's `failures` beside the others' rows.
+            states: Only apps in these states.
+            since: Only apps that were submitted from this time on.
+            limit: At most so many.
+        """
+        self._enter()
+        with self._calls.call("list", scheduler or ""):
+            if scheduler is not None:
+                return AppList(await self._rows(scheduler, states, since, limit))
+            return await self._rows_of_all(states, since, limit)
+
+    async def _rows_of_all(
+        self, states: Collection[AppState] | None, since: datetime | timedelta | None, limit: int | None
+    ) -> AppList:
+        rows: list[ListAppResponse] = []
+        failures: dict[str, Exception] = {}
+
+        async def ask(scheduler: str) -> None:
+            try:
+                rows.extend(await self._rows(scheduler, states, since, limit))
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others' rows are wanted
+                failures[scheduler] = error
+
+        names = self._backends.names
+        await gather_bounded(ask, names, len(names))
+        return AppList(sorted(rows, key=_newest_first)[:limit], failures)
+
+    async def _rows(
+        self,
+        scheduler: str,
+        states: Collection[AppState] | None,
+        since: datetime | timedelta | None,
+        limit: int | None,
+    ) -> Sequence[ListAppResponse]:
+        backend = await self._backends.open(scheduler)
+        rows = await backend.list(states=states, since=since, limit=limit)
+        # A caller may have given the scheduler another name here than it has by itself.
+        return [replace(row, app_handle=make_app_handle(scheduler, row.session, row.app_id)) for row in rows]
+
+
+def get_runner(
+    name: str = "", component_defaults: Mapping[str, Mapping[str, object]] | None = None, **scheduler_params: object
+) -> Runner:
+    """Make a runner with all schedulers that are installed."""
+    return Runner(name, None, component_defaults, **scheduler_params)
+
+
+def _again(numbers: int | Iterable[int] | None) -> int | Collection[int] | None:
+    return numbers if numbers is None or isinstance(numbers, int) else tuple(numbers)
+
+
+def _newest_first(row: ListAppResponse) -> float:
+    return -row.created_at.timestamp() if row.created_at is not None else 0.0  # unknown: behind all that are known
+
+
+def _late(
+    handles: Sequence[AppHandle], last: Mapping[tuple[str, str], AppStatus | None], timeout: float | None
+) -> TimeoutError:
+    """Return the error of a wait that was too long, with the last status of each app that has not ended."""
+    left = [(handle, last.get((handle.scheduler, handle.app_id))) for handle in handles]
+    left = [(handle, status) for handle, status in left if status is None or not status.is_terminal()]
+    which = left[0][0] if len(left) == 1 else f"{len(left)} apps"
+    error = TimeoutError(f"{which}: no end within {timeout:g} s")
+    for handle, status in left[:NOTED]:
+        known = "nothing is known of it yet" if status is None else status.format().rstrip()
+        error.add_note(f"The last status of {handle}: {known}")
+    return error

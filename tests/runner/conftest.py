@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.runner.rig import Rig
+
+
+@pytest.fixture
+async def rig() -> AsyncGenerator[Rig]:
+    """A runner over two services in memory, one that reports changes and one that is asked."""
+    async with Rig() as rig:
+        yield rig
