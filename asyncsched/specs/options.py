@@ -160,7 +160,7 @@ class runopts:  # noqa: N801 - the documents' name
         Raises:
             RunOptionError: An option is unknown (the message names the nearest), missing or mistyped.
         """
-        given = {name: self._checked(name, value) for name, value in cfg.items()}
+        given = {name: self.check(name, value) for name, value in cfg.items()}
         resolved: dict[str, CfgVal] = {}
         for name, opt in self:
             value = given.get(name)
@@ -203,7 +203,7 @@ class runopts:  # noqa: N801 - the documents' name
             # Not shown as it is: only a value that can be read can be masked.
             what = f"Run option: {name}, must be of type: {opt.type_name}"
             raise RunOptionError(what, key=name, why=str(error), fix=_SYNTAX) from None
-        return self._checked(name, value)
+        return self.check(name, value)
 
     def cfg_from_json_repr(self, json_repr: str) -> dict[str, CfgVal]:
         """Parse a JSON object of options; defaults are not filled in, that is for :meth:`resolve`.
@@ -220,7 +220,7 @@ class runopts:  # noqa: N801 - the documents' name
         if not isinstance(cfg, dict):
             raise RunOptionError("The run options are not a JSON object", why=f"got {type(cfg).__name__}")
         pairs = cast("dict[str, object]", cfg)
-        return {name: self._checked(name, value) for name, value in pairs.items()}
+        return {name: self.check(name, value) for name, value in pairs.items()}
 
     @staticmethod
     def cfg_to_str(cfg: Mapping[str, CfgVal]) -> str:
@@ -244,7 +244,12 @@ class runopts:  # noqa: N801 - the documents' name
         fix = f"did you mean `{known[nearest[0]]}`?" if nearest else f"valid are: {', '.join(self._opts) or 'none'}"
         return RunOptionError(f"Unknown run option: {name}", key=name, fix=fix)
 
-    def _checked(self, name: str, value: object) -> CfgVal:
+    def check(self, name: str, value: object) -> CfgVal:
+        """Return the value as the option takes it: checked as in :meth:`resolve`, and copied.
+
+        Raises:
+            RunOptionError: The option is unknown (the message names the nearest) or the value is of another type.
+        """
         opt = self._known(name)
         if value is None:
             return None
