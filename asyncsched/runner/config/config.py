@@ -1,0 +1,184 @@
+"""The configuration: layers of settings, the strongest of which counts.
+
+From the weakest: ``~/.torchxconfig``, ``~/.config/asyncsched/config.toml``, the nearest ``.torchxconfig``, the nearest
+``asyncsched.toml`` or ``pyproject.toml``, the environment. The command line stands above all of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from asyncsched.errors import ConfigError
+from asyncsched.runner.config import torchx
+from asyncsched.runner.config.files import Table, find_project_file, find_upwards, home, read_toml, shown, user_file
+from asyncsched.runner.config.setting import Section, Setting, Settings
+
+__all__ = ["Config", "load_config"]
+
+KINDS = ("scheduler", "component", "command")
+PREFIX = "ASYNCSCHED_"
+
+_Layer = dict[Section, dict[str, Setting]]
+
+
+class Config:
+    """What is configured, by section.
+
+    Attributes:
+        files: The files that were read, the strongest first.
+        notes: What the user should know about them.
+    """
+
+    def __init__(self, layers: Iterable[Mapping[Section, Settings]], environment: Mapping[str, str]) -> None:
+        self._sections: dict[Section, dict[str, Setting]] = {}
+        for layer in layers:
+            for section, settings in layer.items():
+                self._sections.setdefault(section, {}).update(settings)
+        self._environment = environment
+        self.files: list[str] = []
+        self.notes: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"<Config from {', '.join(self.files) or 'no file'}>"
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The names that have a section, by kind."""
+        return {kind: sorted(name for each, name in self._sections if each == kind) for kind in KINDS}
+
+    def check_names(self, kind: str, known: Iterable[str]) -> None:
+        """Raise ConfigError for a section of this kind whose name is none of the known ones."""
+        known = list(known)
+        for (each, name), settings in self._sections.items():
+            own = [setting for setting in settings.values() if not setting.foreign]
+            if each == kind and name not in known and own:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean [{kind}.{near[0]}]?" if near else f"known are {', '.join(known)}"
+                raise ConfigError(f"unknown section [{kind}.{name}] (from {own[0].origin})", fix=hint)
+
+    def scheduler(self, name: str, others: Iterable[str] = ()) -> dict[str, Setting]:
+        """Return the run options of a scheduler.
+
+        Args:
+            name: The scheduler's name.
+            others: The names of all schedulers: ``ASYNCSCHED_LOCAL_DOCKER_ENV`` is none of a scheduler ``local``.
+        """
+        return {**self._sections.get(("scheduler", name), {}), **self._from_environment(name, others)}
+
+    def component(self, name: str) -> dict[str, Setting]:
+        """Return the defaults of a component's arguments."""
+        return dict(self._sections.get(("component", name), {}))
+
+    def command(self, name: str) -> dict[str, Setting]:
+        """Return the defaults of a command's options."""
+        return {**self._sections.get(("command", name), {}), **self._from_environment(name, ())}
+
+    def _from_environment(self, name: str, others: Iterable[str]) -> dict[str, Setting]:
+        prefix = _variable(name)
+        longer = [_variable(other) for other in others if _variable(other).startswith(prefix) and other != name]
+        return {
+            variable.removeprefix(prefix).lower(): Setting(value, variable, is_text=True)
+            for variable, value in self._environment.items()
+            if variable.startswith(prefix) and not variable.startswith(tuple(longer))
+        }
+
+
+def load_config(start: Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
+    """Read all files that count in a directory.
+
+    Args:
+        start: The directory; the working directory by default. Its parents are searched too.
+        environment: The environment; ``ASYNCSCHED_CONFIG`` names one file that is read in place of all others.
+
+    Raises:
+        ConfigError: A file cannot be read, or has a section that means nothing.
+    """
+    start = (start or Path.cwd()).absolute()
+    environment = os.environ if environment is None else environment
+    layers: list[_Layer] = []
+    files: list[str] = []
+    notes: list[str] = []
+    for path in _files(start, environment):
+        name = shown(path, start, environment)
+        if path.name == torchx.NAME:
+            layers.append(_of_torchx(path, name))
+            notes.append(f"{name} is read too; `asyncsched configure` writes a file of asyncsched's own")
+        else:
+            layers.append(_of_toml(path, name))
+        files.insert(0, name)
+    config = Config(layers, environment)
+    config.files, config.notes = files, notes
+    return config
+
+
+def _files(start: Path, environment: Mapping[str, str]) -> list[Path]:
+    """Return the files that there are, the weakest first."""
+    if chosen := environment.get(f"{PREFIX}CONFIG"):
+        path = start / Path(chosen).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"no file {chosen}", why=f"{PREFIX}CONFIG names it", fix="correct or unset the variable")
+        return [path]
+    exclusive = environment.get("TORCHXCONFIG")
+    near = start / exclusive if exclusive else find_upwards(start, torchx.NAME)
+    mine = None if exclusive else home(environment) / torchx.NAME
+    found = [mine if mine != near else None, user_file(environment), near, find_project_file(start)]
+    return [path for path in found if path is not None and path.is_file()]
+
+
+def _of_torchx(path: Path, name: str) -> _Layer:
+    layer: _Layer = {}
+    for section, key, setting in torchx.read_torchxconfig(path, name):
+        layer.setdefault(section, {})[key] = setting
+    return layer
+
+
+def _of_toml(path: Path, name: str) -> _Layer:
+    table, lines = read_toml(path, name)
+    layer: _Layer = {}
+    for kind, named in table.items():
+        place = f"{name}:{_line(lines, kind)}"
+        if kind not in KINDS or not isinstance(named, dict):
+            raise _unknown_section(kind, place)
+        for keys, settings in _named(kind, cast("Table", named), place):
+            section = (kind, ".".join(keys))
+            layer[section] = {
+                key: Setting(value, f"{name}:{_line(lines, kind, *keys, key)}") for key, value in settings.items()
+            }
+    return layer
+
+
+def _named(kind: str, table: Table, place: str) -> Iterator[tuple[tuple[str, ...], Table]]:
+    """Yield the tables below a kind; a component may be written ``[component."utils.echo"]`` or without quotes."""
+    for name, settings in table.items():
+        if not isinstance(settings, dict):
+            what = f"`{name}` stands in [{kind}] itself (from {place})"
+            raise ConfigError(what, fix=f"put it into [{kind}.NAME], such as {_EXAMPLES[kind]}")
+        inner = cast("Table", settings)
+        if kind == "component" and "." not in name and all(isinstance(value, dict) for value in inner.values()):
+            for function, arguments in inner.items():
+                yield (name, function), cast("Table", arguments)
+        else:
+            yield (name,), inner
+
+
+_EXAMPLES = {"scheduler": "[scheduler.local_cwd]", "component": '[component."utils.echo"]', "command": "[command.run]"}
+
+
+def _unknown_section(name: str, place: str) -> ConfigError:
+    near = difflib.get_close_matches(name, KINDS, n=1)
+    hint = f"did you mean [{near[0]}.NAME]?" if near else f"there are {', '.join(_EXAMPLES.values())}"
+    return ConfigError(f"unknown section [{name}] (from {place})", fix=hint)
+
+
+def _line(lines: Mapping[tuple[str, ...], int], *keys: str) -> int:
+    """Return the first line that says something about a key or what is below it."""
+    return min((line for path, line in lines.items() if path[: len(keys)] == keys), default=1)
+
+
+def _variable(name: str) -> str:
+    """Return how the variables begin that belong to a scheduler or a command."""
+    return f"{PREFIX}{''.join(char if char.isalnum() else '_' for char in name).upper()}_"

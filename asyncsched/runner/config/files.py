@@ -1,0 +1,105 @@
+"""Find configuration files, and read TOML so that each value knows its line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from asyncsched.errors import ConfigError
+
+__all__ = ["Table", "find_project_file", "find_upwards", "read_toml", "shown", "user_file"]
+
+Table: TypeAlias = dict[str, object]
+KeyPath: TypeAlias = tuple[str, ...]
+
+NAME = "asyncsched.toml"
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+
+
+def find_project_file(start: Path) -> Path | None:
+    """Return the nearest ``asyncsched.toml`` or ``pyproject.toml`` with ``[tool.asyncsched]``, in `start` or above."""
+    for folder in (start, *start.parents):
+        if (folder / NAME).is_file():
+            return folder / NAME
+        project = folder / "pyproject.toml"
+        if project.is_file() and "tool.asyncsched" in project.read_text(encoding="utf-8", errors="replace"):
+            return project
+    return None
+
+
+def find_upwards(start: Path, name: str) -> Path | None:
+    """Return the nearest file of this name from `start` upwards."""
+    return next((folder / name for folder in (start, *start.parents) if (folder / name).is_file()), None)
+
+
+def user_file(environment: Mapping[str, str]) -> Path:
+    """Return where the user's own file is, if there is one."""
+    base = environment.get("XDG_CONFIG_HOME") or str(home(environment) / ".config")
+    return Path(base) / "asyncsched" / "config.toml"
+
+
+def home(environment: Mapping[str, str]) -> Path:
+    """Return the user's home."""
+    return Path(environment.get("HOME") or Path.home())
+
+
+def shown(path: Path, start: Path, environment: Mapping[str, str]) -> str:
+    """Write a path as a reader in `start` would: ``./asyncsched.toml``, ``../x``, ``~/.config/...``."""
+    if path.is_relative_to(start):
+        return f"./{path.relative_to(start)}"
+    for level, parent in enumerate(start.parents[:3], 1):
+        if path.parent == parent:
+            return "../" * level + path.name
+    mine = home(environment)
+    return f"~/{path.relative_to(mine)}" if path.is_relative_to(mine) else str(path)
+
+
+def read_toml(path: Path, name: str) -> tuple[Table, dict[KeyPath, int]]:
+    """Return what a file configures, and the line of each key.
+
+    Args:
+        path: The file; of a ``pyproject.toml``, only ``[tool.asyncsched]`` counts.
+        name: How to call it in an error.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        table: Table = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{name} cannot be read", why=str(error), fix="it has to be TOML") from error
+    lines = dict(reversed([*_lines(text)]))  # of a key that seems to come twice, the first is the real one
+    if path.name != "pyproject.toml":
+        return table, lines
+    tool = cast("dict[str, Table]", table.get("tool", {}))
+    inside = {keys[2:]: line for keys, line in lines.items() if keys[:2] == ("tool", "asyncsched")}
+    return tool.get("asyncsched", {}), inside
+
+
+def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _HEADER.fullmatch(line):
+            table = _key_path(match[1])
+            yield table, number
+        elif match := _KEY.match(line):
+            yield (*table, *_key_path(match[1])), number
+
+
+def _key_path(key: str) -> KeyPath:
+    """Take a dotted key apart; TOML's own reader knows how its parts are quoted."""
+    try:
+        node: object = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError:
+        return ()  # a line inside a text that only looks like a key
+    path: list[str] = []
+    while isinstance(node, dict):
+        name, node = next(iter(cast("Table", node).items()))
+        path.append(name)
+    return tuple(path)

@@ -1,0 +1,59 @@
+"""The run options of one submit: what is configured, and above it what ``-cfg`` says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from asyncsched.errors import RunOptionError
+from asyncsched.runner.config.config import Config
+from asyncsched.runner.config.setting import Setting, from_origin
+from asyncsched.specs.options import CfgVal, runopts
+
+__all__ = ["run_options"]
+
+COMMAND_LINE = "-cfg"
+
+_log = logging.getLogger("asyncsched.runner")
+
+
+def run_options(
+    config: Config, scheduler: str, opts: runopts, cfg: Sequence[str] = (), *, schedulers: Iterable[str] = ()
+) -> dict[str, Setting]:
+    """Return the run options that are given, each with its checked value and its origin; defaults are not filled in.
+
+    Args:
+        config: The configuration.
+        scheduler: The scheduler's name.
+        opts: The run options that it has.
+        cfg: Texts like ``name=value,name=value``, the last one the strongest.
+        schedulers: The names of all schedulers.
+
+    Raises:
+        RunOptionError: An option is unknown (the message names the nearest) or mistyped; the message says where.
+    """
+    found: dict[str, Setting] = {}
+    for name, setting in config.scheduler(scheduler, schedulers).items():
+        if setting.foreign and name not in opts:
+            _log.info("%s: %s has no option %s; it is passed over", setting.origin, scheduler, name)
+            continue
+        found[name] = _checked(scheduler, opts, name, setting)
+    for text in cfg:
+        found |= {name: Setting(value, COMMAND_LINE) for name, value in opts.cfg_from_str(text).items()}
+    return found
+
+
+def _checked(scheduler: str, opts: runopts, name: str, setting: Setting) -> Setting:
+    value = setting.value
+    try:
+        # TOML has values of all types that an option can have, so that a text is one only where a text is wanted.
+        checked: CfgVal = opts.parse(name, str(value)) if setting.is_text else opts.check(name, value)
+    except RunOptionError as error:
+        raise from_origin(_in_short(error, scheduler, name, opts), setting.origin) from None
+    return setting._replace(value=checked, is_text=False)
+
+
+def _in_short(error: RunOptionError, scheduler: str, name: str, opts: runopts) -> RunOptionError:
+    if name in opts:
+        return error
+    return RunOptionError(f"unknown option `{name}` for {scheduler}", fix=error.fix, key=name)

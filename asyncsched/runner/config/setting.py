@@ -1,0 +1,42 @@
+"""A configured value, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from asyncsched.errors import ConfigError
+
+__all__ = ["Section", "Setting", "Settings", "from_origin"]
+
+ErrorT = TypeVar("ErrorT", bound=ConfigError)
+
+
+class Setting(NamedTuple):
+    """One value.
+
+    Attributes:
+        value: The value as its file has it; a text where the file knows texts only.
+        origin: Where it is written, such as ``./asyncsched.toml:7``.
+        is_text: Whether `value` has still to be read as the type that is wanted.
+        foreign: Whether the file was written for another program, so that names which we do not know are no fault.
+    """
+
+    value: object
+    origin: str
+    is_text: bool = False
+    foreign: bool = False
+
+
+Settings: TypeAlias = Mapping[str, Setting]
+"""The settings of one section by name."""
+
+Section: TypeAlias = tuple[str, str]
+"""What a section is for: ``("scheduler", "aws_batch")``."""
+
+
+def from_origin(error: ErrorT, origin: str) -> ErrorT:
+    """Return the same error, which says where the value came from."""
+    told = type(error)(f"{error.what} (from {origin})", why=error.why, fix=error.fix)
+    told.__cause__ = error
+    return told

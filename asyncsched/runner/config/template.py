@@ -1,0 +1,61 @@
+"""Write a configuration file to begin with: everything that can be set, explained and commented out."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping
+
+from asyncsched.specs.options import CfgVal, runopt, runopts
+
+__all__ = ["config_template"]
+
+_HEAD = """\
+# The configuration of asyncsched, for this folder and those below it.
+#
+# A value counts if nothing stronger sets it: the environment (ASYNCSCHED_LOCAL_CWD_LOG_DIR=...) and the command line
+# (-cfg log_dir=...) do. `asyncsched runopts SCHEDULER` shows each value and where it comes from.
+
+[command.run]
+# scheduler = "local_cwd"       # where apps run when -s is not given
+# component = "utils.echo"      # what runs when no component is named
+# workspace = "."               # the files that are laid over the image
+
+# Defaults for a component's arguments:
+# [component."dist.ddp"]
+# j = "2x4"
+"""
+
+
+def config_template(schedulers: Mapping[str, runopts], *, required_only: bool = False) -> str:
+    """Return the text of a file that sets the run options of these schedulers.
+
+    Required options stand there to be filled in; all others are comments with their defaults.
+    """
+    return "\n".join([_HEAD, *("\n".join(_section(name, opts, required_only)) for name, opts in schedulers.items())])
+
+
+def _section(name: str, opts: runopts, required_only: bool) -> Iterator[str]:
+    yield f"[scheduler.{name}]"
+    for option, opt in opts:
+        if opt.is_required or not required_only:
+            yield from _option(option, opt)
+    yield ""
+
+
+def _option(name: str, opt: runopt) -> Iterator[str]:
+    yield from textwrap.wrap(opt.help, 110, initial_indent="# ", subsequent_indent="# ")
+    if opt.is_required:
+        yield f"# ({opt.type_name}, required)"
+        yield f"# {name} ="
+    else:
+        yield f"# {name} = {_toml(opt.default)}   # {opt.type_name}"
+
+
+def _toml(value: CfgVal) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{json.dumps(key)} = {_toml(item)}' for key, item in value.items())} }}"
+    # A JSON string, number, boolean or list of strings is written the same in TOML.
+    return json.dumps(value)
