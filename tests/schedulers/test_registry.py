@@ -50,9 +50,7 @@ def test_a_broken_plugin_is_not_touched_until_it_is_asked_for(plugins: list[Entr
         get_scheduler("broken", "mine")
 
 
-def test_a_plugin_of_another_contract_is_refused(
-    plugins: list[EntryPoint], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_of_another_contract_is_refused(plugins: list[EntryPoint], monkeypatch: pytest.MonkeyPatch) -> None:
     plugins.append(plugin("fake", "asyncsched.testing.fake:create_scheduler"))
     monkeypatch.setattr("asyncsched.testing.FakeScheduler.contract_version", 99)
 
@@ -91,8 +89,8 @@ def test_listing_schedulers_imports_none_of_them() -> None:
     code = (
         "import sys; from asyncsched.schedulers import get_scheduler_factories; get_scheduler_factories();"
         "sdks = {'aiodocker', 'aiobotocore', 'kubernetes_asyncio', 'gcloud', 'anyio'} & set(sys.modules);"
-        "rooms = [m for m in sys.modules if m.startswith(('asyncsched.schedulers.local', 'asyncsched.schedulers.docker'))];"
-        "print(sorted(sdks), rooms)"
+        "backends = ('asyncsched.schedulers.local', 'asyncsched.schedulers.docker');"
+        "print(sorted(sdks), [name for name in sys.modules if name.startswith(backends)])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

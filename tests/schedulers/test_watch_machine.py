@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from asyncsched.errors import UnavailableError
 from asyncsched.schedulers import StateEvent
@@ -36,6 +36,7 @@ class WatchMachine(RuleBasedStateMachine):
         self.beside = self.scheduler.watch(APPS, follow=True)
         self.watched: set[str] = set()
         self.events: dict[str, list[StateEvent]] = {}
+        self.failures = 0
         self.runner_of_beside = asyncio.create_task(self._read_beside())
 
     async def _read_beside(self) -> None:
@@ -77,8 +78,10 @@ class WatchMachine(RuleBasedStateMachine):
     def cut(self) -> None:
         self.runner.run(_call(self.service.cut))
 
+    @precondition(lambda self: self.failures < 5)  # more would back off for longer than the quiet at the end
     @rule()
     def fail(self) -> None:
+        self.failures += 1
         self.service.fail("describe", UnavailableError("no answer"))
 
     @rule(seconds=st.sampled_from([0.0, 0.1, 1.0, 10.0]))
@@ -143,7 +146,7 @@ class WatchMachine(RuleBasedStateMachine):
             step.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 self._take(await step)
-            await self.clock.advance(1.0)
+            await self.clock.advance(15.0)  # an app whose watch has only begun here may have to back off first
         for app_id in self.watched:
             last = self.events[app_id][-1]
             app = self.service.apps.get(app_id)
