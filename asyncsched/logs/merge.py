@@ -113,6 +113,11 @@ class Merge:
         return bool(self._fresh or self._backlog or self._released)
 
     def _next(self) -> _Cursor | None:
+        while (cursor := self._pop()) is not None and cursor.over:
+            pass  # it was woken inside the read that was its last
+        return cursor
+
+    def _pop(self) -> _Cursor | None:
         if self._fresh and not (self._backlog and self._streak >= FRESH_IN_A_ROW):
             self._streak += 1
             cursor = self._fresh.popleft()
@@ -147,7 +152,7 @@ class Merge:
             self._fail(cursor, hole)
         elif ended:
             self._end(cursor)
-        elif more:
+        elif more and not cursor.queued:  # a source may wake itself inside a read
             cursor.queued = True
             self._backlog.append(cursor)
         return matching(lines, self._query)

@@ -180,12 +180,10 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
+        if self.mode == "hub":
+            return [self._hub.follow(app.app_id, replicas, query)]
         kind = FakePush if self.mode == "push" else FakePoll
         return [kind(self.service, self.clock, app.app_id, replica, query) for replica in replicas]
-
-    @override
-    async def _close(self) -> None:
-        await self._hub.aclose()
 
 
 def create_scheduler(session_name: str, **kwargs: object) -> FakeScheduler:

@@ -22,7 +22,7 @@ __all__ = ["FakeApp", "FakeReplica", "FakeService", "Record"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Something that a replica wrote."""
+    """A line that a replica wrote, or its last one without a newline."""
 
     number: int
     ns: int
@@ -44,6 +44,7 @@ class FakeReplica:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     records: list[Record] = field(default_factory=list[Record])
+    unfinished: dict[Stream, bytes] = field(default_factory=dict[Stream, bytes])
     purged: int = 0  # the numbers of records below this one can no longer be read
     listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
 
@@ -61,9 +62,14 @@ class FakeReplica:
             finished_at=self.finished_at,
         )
 
+    @property
+    def next_number(self) -> int:
+        """The number that the next record will have."""
+        return self.records[-1].number + 1 if self.records else 0
+
     def readable(self) -> Sequence[Record]:
         """Return the records that have not been purged."""
-        return self.records[max(self.purged - (self.records[0].number if self.records else 0), 0) :]
+        return self.records[self.purged :]
 
 
 @dataclass(eq=False)
@@ -90,10 +96,12 @@ class FakeService:
     Args:
         clock: Tells the time, usually a `VirtualClock`.
         start_delay: Seconds between a submit and the start of its replicas; None: they wait until `start` is called.
+        log_delay: Seconds until a line can be found by a query.
     """
 
-    def __init__(self, clock: Clock, *, start_delay: float | None = 0.0) -> None:
+    def __init__(self, clock: Clock, *, start_delay: float | None = 0.0, log_delay: float = 0.0) -> None:
         self.clock = clock
+        self.log_delay_ns = round(log_delay * 1e9)
         self.start_delay = start_delay
         self.apps: dict[str, FakeApp] = {}
         self.calls: Counter[str] = Counter()
@@ -141,8 +149,7 @@ class FakeService:
     def purge(self, app_id: str, keep: int = 0, role: str = "", k: int | None = None) -> None:
         """Make all but the last `keep` records unreadable, as a log rotation does."""
         for replica in self._chosen(app_id, role, k):
-            if replica.records:
-                replica.purged = replica.records[-1].number + 1 - keep
+            replica.purged = max(replica.next_number - keep, 0)
 
     def vanish(self, app_id: str) -> None:
         """Forget an app, as services do with old ones."""
@@ -201,6 +208,7 @@ class FakeService:
         app.cancelled = True
         for replica in app.replicas.values():
             if not replica.state.is_terminal():
+                self._finish_lines(replica)
                 self._set(app, replica, AppState.CANCELLED)
 
     def replica(self, app_id: str, role: str, k: int) -> FakeReplica | None:
@@ -244,6 +252,7 @@ class FakeService:
     def _exit(self, app: FakeApp, replica: FakeReplica, code: int) -> None:
         if replica.state.is_terminal():
             return
+        self._finish_lines(replica)
         role = next((role for role in app.app.roles if role.name == replica.role), None)
         if code and role is not None and replica.attempt < role.max_retries:
             replica.attempt += 1
@@ -265,12 +274,20 @@ class FakeService:
         _tell(replica)
 
     def _write(self, replica: FakeReplica, data: bytes, stream: Stream) -> None:
-        number = replica.records[-1].number + 1 if replica.records else 0
-        replica.records.append(Record(number, self._next_ns(), stream, data, replica.attempt))
+        *whole, rest = (replica.unfinished.pop(stream, b"") + data).split(b"\n")
+        for line in whole:
+            self._record(replica, line + b"\n", stream)
+        if rest:
+            replica.unfinished[stream] = rest
         _tell(replica)
 
-    def _next_ns(self) -> int:
-        return self.clock.time_ns()
+    def _record(self, replica: FakeReplica, data: bytes, stream: Stream) -> None:
+        replica.records.append(Record(replica.next_number, self.clock.time_ns(), stream, data, replica.attempt))
+
+    def _finish_lines(self, replica: FakeReplica) -> None:
+        for stream, data in replica.unfinished.items():
+            self._record(replica, data, stream)
+        replica.unfinished.clear()
 
     def _changed(self, app_id: str) -> None:
         for watcher in list(self.watchers):
