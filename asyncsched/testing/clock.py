@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 from collections.abc import Callable
 from types import TracebackType
 
@@ -47,8 +48,9 @@ class VirtualClock(Clock):
     @override
     def call_later(self, delay: float, callback: Callable[[], None]) -> _Timer:
         timer = _Timer(self._now + max(delay, 0.0), next(self._order), callback)
-        heapq.heappush(self._timers, timer)
-        self._added.set()
+        if delay != math.inf:
+            heapq.heappush(self._timers, timer)
+            self._added.set()
         return timer
 
     async def advance(self, seconds: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import cast
 
 from typing_extensions import override
 
@@ -107,11 +108,11 @@ class FakePush(ConnectionSource):
 
     def _records(self) -> Iterator[Record]:
         while len(self._unread) >= HEADER.size:
-            ns, stream, attempt, length = HEADER.unpack_from(self._unread)
+            ns, stream, attempt, length = cast("tuple[int, int, int, int]", HEADER.unpack_from(self._unread))
             end = HEADER.size + length
             if len(self._unread) < end:
                 return
-            yield Record(0, int(ns), STREAMS[stream], self._unread[HEADER.size : end], int(attempt))
+            yield Record(0, ns, STREAMS[stream], self._unread[HEADER.size : end], attempt)
             self._unread = self._unread[end:]
 
     @override

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -241,8 +240,7 @@ class FakeService:
                 case Write():
                     self._write(replica, step.text.encode(), step.stream)
                 case Sleep():
-                    if step.seconds != math.inf:
-                        self._later(step.seconds, lambda: self._run(app, replica, role, steps, attempt))
+                    self._later(step.seconds, lambda: self._run(app, replica, role, steps, attempt))
                     return
                 case Exit():
                     self._exit(app, replica, step.code)

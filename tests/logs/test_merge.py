@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from asyncsched.logs import LogOrigin, LogQuery, QueueSource, label
+from asyncsched.logs import LogLine, LogOrigin, LogQuery, QueueSource, label
 from asyncsched.logs.merge import Merge
 
 
 class Eager(QueueSource):
     """Wakes inside every read, as a source may."""
 
-    def read(self, limit):
+    def read(self, limit: int) -> Sequence[LogLine]:
         lines = super().read(limit)
         if self._wake is not None:
             self._wake()
@@ -27,7 +28,7 @@ async def test_a_source_that_wakes_inside_its_reads_is_queued_once_and_ends_once
     source.end()
     merge.add(source, "a")
 
-    lines = []
+    lines: list[LogLine] = []
     while merge.ready:
         lines += merge.turn(10)
         await asyncio.sleep(0)
