@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from asyncsched.logs import LogStatistics as LogStatistics
     from asyncsched.logs import LogStream as LogStream
     from asyncsched.runner import AppEvent as AppEvent
+    from asyncsched.runner import AppEventStream as AppEventStream
+    from asyncsched.runner import AppList as AppList
+    from asyncsched.runner import CompletionStream as CompletionStream
     from asyncsched.runner import Runner as Runner
+    from asyncsched.runner import RunnerStatistics as RunnerStatistics
+    from asyncsched.runner import SchedulerStatistics as SchedulerStatistics
+    from asyncsched.runner import get_runner as get_runner
     from asyncsched.schedulers import DescribeAppResponse as DescribeAppResponse
     from asyncsched.schedulers import ListAppResponse as ListAppResponse
     from asyncsched.schedulers import Scheduler as Scheduler
@@ -76,7 +82,9 @@ _HOME = {
     "AppDef": "asyncsched.specs",
     "AppDryRunInfo": "asyncsched.specs",
     "AppEvent": "asyncsched.runner",
+    "AppEventStream": "asyncsched.runner",
     "AppHandle": "asyncsched.specs",
+    "AppList": "asyncsched.runner",
     "AppState": "asyncsched.specs",
     "AppStatus": "asyncsched.specs",
     "AppStatusError": "asyncsched.errors",
@@ -84,6 +92,7 @@ _HOME = {
     "AuthError": "asyncsched.errors",
     "BindMount": "asyncsched.specs",
     "ClosedError": "asyncsched.errors",
+    "CompletionStream": "asyncsched.runner",
     "ComponentError": "asyncsched.errors",
     "ConfigError": "asyncsched.errors",
     "ConflictError": "asyncsched.errors",
@@ -108,9 +117,11 @@ _HOME = {
     "RoleStatus": "asyncsched.specs",
     "RunOptionError": "asyncsched.errors",
     "Runner": "asyncsched.runner",
+    "RunnerStatistics": "asyncsched.runner",
     "Scheduler": "asyncsched.schedulers",
     "SchedulerError": "asyncsched.errors",
     "SchedulerFactory": "asyncsched.schedulers",
+    "SchedulerStatistics": "asyncsched.runner",
     "Secret": "asyncsched.specs",
     "StateEvent": "asyncsched.schedulers",
     "StateStream": "asyncsched.schedulers",
@@ -125,6 +136,7 @@ _HOME = {
     "WorkspaceError": "asyncsched.errors",
     "WrongLoopError": "asyncsched.errors",
     "get_default_scheduler_name": "asyncsched.schedulers",
+    "get_runner": "asyncsched.runner",
     "get_scheduler": "asyncsched.schedulers",
     "get_scheduler_factories": "asyncsched.schedulers",
     "macros": "asyncsched.specs",
