@@ -63,8 +63,9 @@ def _public_names(room: ModuleType) -> Iterator[str]:
     is_package = hasattr(room, "__path__")
     for node in _top_level(room):
         match node:
-            case ast.ImportFrom(module=str(module)) if is_package and module.startswith("asyncsched"):
-                names = [alias.asname or alias.name for alias in node.names]
+            case ast.ImportFrom(module=str(module)) if module.startswith("asyncsched"):
+                # A package passes on all that it imports from us; another module what it says it does.
+                names = [alias.asname or alias.name for alias in node.names if is_package or alias.name in room.__all__]
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 names = [node.name]
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):

@@ -1,0 +1,189 @@
+"""Blocking twins of coroutines and async generators, each one line, with the exact types of the originals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import weakref
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from asyncsched._bridge import Bridge
+from asyncsched._tasks import outlast
+from asyncsched.errors import ClosedError
+
+__all__ = ["BlockingIterator", "Facade", "blocking", "blocking_iter", "on_loop"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+ItemT = TypeVar("ItemT")
+WrappedT = TypeVar("WrappedT")
+ItemT_co = TypeVar("ItemT_co", covariant=True)
+
+CLOSE_TIMEOUT = 11.0
+
+
+class Facade(Generic[WrappedT]):
+    """What the blocking classes share: the object that they stand for, and the way to its loop."""
+
+    def __init__(self, wrapped: WrappedT, bridge: Bridge) -> None:
+        self._wrapped = wrapped
+        self._bridge = bridge
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._bridge.state} of {self._wrapped!r}>"
+
+    def close(self) -> None:
+        """End everything that is open and the thread; a call of another thread gets a ClosedError. Never raises."""
+        self._bridge.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
+    """Return the blocking twin of a coroutine method, for a `Facade` of its class."""
+
+    @functools.wraps(method)
+    def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        # Looked up by name, so that a subclass that overrides the method is heard.
+        own: Callable[P, Coroutine[Any, Any, R]] = getattr(self._wrapped, method.__name__)
+        return self._bridge.call(functools.partial(own, *args, **kwargs))
+
+    return twin
+
+
+def on_loop(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Return the twin of a method that is no coroutine but looks at what lives in the loop."""
+
+    @functools.wraps(method)
+    def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        async def call() -> R:
+            return method(self._wrapped, *args, **kwargs)
+
+        return self._bridge.call(call)
+
+    return twin
+
+
+def blocking_iter(
+    method: Callable[Concatenate[Any, P], AsyncGenerator[ItemT, None]], *, ahead: int = 1
+) -> Callable[Concatenate[Any, P], BlockingIterator[ItemT]]:
+    """Return the blocking twin of a method that returns an async generator.
+
+    Args:
+        method: The method.
+        ahead: How many items are fetched at a time.
+    """
+
+    @functools.wraps(method)
+    def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> BlockingIterator[ItemT]:
+        make = functools.partial(getattr(self._wrapped, method.__name__), *args, **kwargs)
+        return BlockingIterator(self._bridge, make, ahead)
+
+    return twin
+
+
+class BlockingIterator(Iterator[ItemT_co]):
+    """An async generator, read from threads, a batch for each change of threads.
+
+    Leave it by `close` (or ``with``), by breaking out of the loop and dropping it, or by reading to its end: each
+    closes the generator in its loop. A `next` that is interrupted loses nothing. Threads may share it: each item goes
+    to one of them.
+
+    Args:
+        bridge: The way to the loop.
+        make: Makes the generator; called in the loop. What it raises is raised here.
+        ahead: How many items are fetched at a time.
+    """
+
+    def __init__(self, bridge: Bridge, make: Callable[[], AsyncGenerator[ItemT_co, None]], ahead: int) -> None:
+        async def open_pump() -> _Pump[ItemT_co]:
+            return _Pump(make(), ahead)
+
+        self._bridge = bridge
+        self._pump = bridge.call(open_pump)
+        self._ready = self._pump.ready
+        weakref.finalize(self, bridge.post, self._pump.aclose).atexit = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ItemT_co:
+        while True:
+            try:
+                return self._ready.popleft()
+            except IndexError:
+                pass
+            if not self._bridge.call(self._pump.more):
+                raise StopIteration
+
+    def close(self) -> None:
+        """Close the generator; what has been fetched is dropped. Idempotent."""
+        with contextlib.suppress(ClosedError):  # the loop has ended, and closed what it held
+            self._bridge.call(self._pump.aclose)
+        self._ready.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Pump(Generic[ItemT]):
+    """The side of an iterator in the loop: reads the generator, so many items ahead as are asked for at a time."""
+
+    def __init__(self, items: AsyncGenerator[ItemT, None], ahead: int) -> None:
+        self.ready: deque[ItemT] = deque()  # filled in the loop, emptied in other threads: both ends are atomic
+        self._items = items
+        self._ahead = ahead
+        self._asked = asyncio.Event()
+        self._told = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._error: Exception | None = None
+
+    async def more(self) -> bool:
+        """Wait for an item, and return whether there is one; raise, once, what the generator raises."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._read())
+            self._task.add_done_callback(lambda _: self._told.set())
+        self._asked.set()
+        while not self.ready and not self._task.done():
+            self._told.clear()
+            await self._told.wait()
+        if not self.ready and self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return bool(self.ready)
+
+    async def _read(self) -> None:
+        try:
+            async for item in self._items:
+                self.ready.append(item)
+                self._told.set()
+                if len(self.ready) >= self._ahead:
+                    self._asked.clear()
+                    await self._asked.wait()
+        except Exception as error:  # noqa: BLE001 - it is raised where the next item is asked for
+            self._error = error
+
+    async def aclose(self) -> None:
+        """Close the generator."""
+        if self._task is None:
+            self._task = asyncio.create_task(asyncio.sleep(0))  # nothing is read any more
+        self._task.cancel()
+        try:
+            await outlast([self._task], CLOSE_TIMEOUT)
+        finally:
+            await self._items.aclose()

@@ -1,0 +1,175 @@
+"""How a process ends that uses the facade: at its exit, by Ctrl-C, after a fork. Never by hanging."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BEGIN = """
+from tests.sync.rig import Rig
+rig = Rig()
+handle = rig.run()
+runner = rig.runner
+"""
+
+
+def start(script: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", BEGIN + textwrap.dedent(script)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        pytest.fail(f"it hung; so far it said: {out}{err}")
+    return process.returncode, out, err
+
+
+ENDS = {
+    "never closed": "runner.status(handle)",
+    "an iterator is open": "lines = runner.log_lines(handle, should_tail=True); rig.say(handle, 'x\\n'); next(lines)",
+    "dropped": "del rig, runner",
+    "never used": "from asyncsched.sync import SyncRunner; other = SyncRunner('other')",
+    "closed twice": "runner.close(); runner.close()",
+    "a daemon thread is in a call": """
+        import contextlib, threading
+        def wait():
+            with contextlib.suppress(RuntimeError):
+                runner.wait(handle)
+        threading.Thread(target=wait, daemon=True).start()
+        while not runner.statistics().watches: pass
+    """,
+    "an exception": "raise SystemExit(0)",
+    "held by a module that is torn down late": "import sys; sys.kept = runner",
+}
+
+
+@pytest.mark.parametrize("script", ENDS.values(), ids=ENDS.keys())
+def test_the_interpreter_exits(script: str) -> None:
+    assert (0, "", "") == finish(start(script))
+
+
+def test_the_exit_closes_what_is_open() -> None:
+    script = """
+        close = rig.runner._wrapped.close
+        async def closing():
+            await close()
+            print("closed")
+        rig.runner._bridge._thread._aclose = closing
+    """
+
+    assert (0, "closed\n", "") == finish(start(script))
+
+
+def test_ctrl_c_ends_the_coroutine_and_not_only_the_wait() -> None:
+    process = start("""
+        import threading, time
+        def told():
+            while not runner.statistics().watches: time.sleep(0.001)
+            print("waiting")
+        threading.Thread(target=told, daemon=True).start()
+        try:
+            runner.wait(handle)
+        except KeyboardInterrupt:
+            print("interrupted", runner.statistics().watches, runner.status(handle).state)
+    """)
+    assert process.stdout is not None
+    assert "waiting\n" == process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+
+    assert (0, "interrupted 0 RUNNING\n", "") == finish(process)
+
+
+def test_ctrl_c_waits_until_what_was_half_made_is_removed() -> None:
+    process = start("""
+        from tests.sync.rig import app
+        rig.do(lambda: (rig.service.slow("commit", 60), rig.service.slow("remove", 0.2)))
+        rig.do(lambda: rig.service.on_call("commit", lambda: print("sent")))
+        before = set(rig.service.apps)
+        try:
+            runner.run(app(), "fake")
+        except KeyboardInterrupt:
+            print("left:", set(rig.service.apps) - before)
+    """)
+    assert process.stdout is not None
+    assert "sent\n" == process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+
+    assert (0, "left: set()\n", "") == finish(process)
+
+
+def test_an_interrupted_next_loses_nothing() -> None:
+    process = start("""
+        import threading, time
+        def told():
+            while not runner._bridge._thread._calls: time.sleep(0.001)
+            print("waiting")
+        lines = runner.log_lines(handle, should_tail=True)
+        rig.say(handle, "one\\n")
+        next(lines)
+        threading.Thread(target=told, daemon=True).start()
+        try:
+            next(lines)
+        except KeyboardInterrupt:
+            rig.say(handle, "two\\nthree\\n")
+            rig.exit(handle)
+            print(*lines, sep="", end="")
+    """)
+    assert process.stdout is not None
+    assert "waiting\n" == process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+
+    assert (0, "two\nthree\n", "") == finish(process)
+
+
+def test_a_forked_child_is_told_so_and_exits() -> None:
+    script = """
+        import os, sys
+        lines = runner.log_lines(handle, should_tail=True)
+        rig.say(handle, "one\\n")
+        next(lines)
+        child = os.fork()
+        if not child:
+            for use in (lambda: runner.status(handle), lambda: next(lines), lambda: runner.log_lines(handle)):
+                try:
+                    use()
+                except RuntimeError as error:
+                    print(error)
+            runner.close()
+            sys.exit(3)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), runner.status(handle).state)
+    """
+    code, out, err = finish(start(script))
+    told = "this object belongs to the parent process: its thread was not forked; make one after fork\n"
+
+    assert (0, told * 3 + "3 RUNNING\n", "") == (code, out, err)
+
+
+def test_a_forked_child_may_make_its_own() -> None:
+    script = """
+        import os, sys
+        child = os.fork()
+        if not child:
+            with Rig().runner as own:
+                print(*own.scheduler_backends())
+            sys.exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+
+    assert (0, "fake\n0\n", "") == finish(start(script))
