@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import importlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.base import _RunnerBase
@@ -155,6 +154,6 @@ def _with_env(role: Role, env: Mapping[str, str]) -> Role:
 
 
 def _make_app(name: str, args: Sequence[str] | Mapping[str, object], defaults: Mapping[str, object] | None) -> AppDef:
-    # Only who uses components pays for them.
-    components = importlib.import_module("asyncsched.components")
-    return cast("AppDef", components.get_component(name).app(args, defaults))
+    from asyncsched.components import get_component  # only who uses components pays for them
+
+    return get_component(name).app(args, defaults)

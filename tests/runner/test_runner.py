@@ -12,6 +12,7 @@ import pytest
 from asyncsched.errors import (
     AuthError,
     ClosedError,
+    ComponentError,
     ConflictError,
     MalformedHandleError,
     RunOptionError,
@@ -403,3 +404,19 @@ async def test_a_role_of_ones_own_class_keeps_its_hook(rig: Rig) -> None:
     info = await rig.runner.dryrun(AppDef("job", [Mine("main", "i", entrypoint="x")]), "push")
 
     assert "mine" == info.request.queue
+
+
+async def test_components_are_found_and_given_their_arguments(rig: Rig) -> None:
+    info = await rig.runner.dryrun_component("utils.echo", ["--msg", "hello"], "push")
+    handle = await rig.runner.run_component("utils.echo", {"msg": "hello"}, "push")
+
+    assert "hello" in repr(info)
+    assert "hello" in repr(rig.push.apps[handle.app_id].app)
+    with pytest.raises(ComponentError, match=r"utils\.ech"):
+        await rig.runner.run_component("utils.ech", [], "push")
+
+
+async def test_components_take_their_defaults_from_the_runner() -> None:
+    async with Runner("me", {"fake": FakeScheduler("me")}, {"utils.echo": {"msg": "by default"}}) as runner:
+        assert "by default" in repr(await runner.dryrun_component("utils.echo", [], "fake"))
+        assert "by default" not in repr(await runner.dryrun_component("utils.echo", ["--msg", "x"], "fake"))
