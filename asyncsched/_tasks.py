@@ -13,6 +13,9 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 _log = logging.getLogger("asyncsched")
+# Here, below every room that has a task: without a handler Python itself would write our warnings to stderr in programs
+# that have not set up logging.
+_log.addHandler(logging.NullHandler())
 
 
 async def outlast(tasks: Iterable[asyncio.Future[Any]], timeout: float) -> bool:

@@ -371,7 +371,8 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         self._enter()
         since_ns = to_ns(since, self.clock)
         async with aclosing(self._list()) as rows:
-            async for row in rows:
+            # Each step fetches a page at most: it is that which has to be answered in time, not the whole list.
+            while (row := await self._within("list", anext(rows, None))) is not None:
                 if since_ns is not None and row.created_at and (to_ns(row.created_at, self.clock) or 0) < since_ns:
                     return  # newest first: all others are older
                 if states is None or row.state in states:

@@ -304,3 +304,16 @@ async def test_a_tail_ends_at_until(
     service.say(app_id, "late\n")
 
     assert ["early", "early"] == [line.text for line in await reading]
+
+
+async def test_a_list_that_does_not_answer_is_unavailable(scheduler: FakeScheduler, service: FakeService) -> None:
+    for _ in range(15):
+        await scheduler.submit(AppDef("job", [Role("main", "i", entrypoint="sh")]))
+    rows = scheduler.list_iter()
+    assert [True] * 10 == [bool(await anext(rows)) for _ in range(10)]  # the first page
+    service.slow("list", 100.0)
+
+    with pytest.raises(UnavailableError, match="list took more than"):
+        await anext(rows)
+    with pytest.raises(UnavailableError, match="list took more than"):
+        await scheduler.list()
