@@ -97,6 +97,8 @@ class Merge:
         Nothing comes back when no source is ready, or when none of the lines that were read is wanted: `ready` tells.
         """
         while not self._released and (cursor := self._next()):
+            if cursor.over:  # it woke us during the read that found its end
+                continue
             lines = self._read(cursor, limit)
             if lines:
                 self.lines += len(lines)
