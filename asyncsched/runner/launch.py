@@ -78,7 +78,10 @@ class _LaunchingRunner(_RunnerBase):
         Args:
             component: ``utils.echo``, ``module.function``, ``path/file.py:function``, or a registered name.
             component_args: The component's command line, or its arguments by name.
-            scheduler: As in `run`. cfg: As in `run`. workspace: As in `run`. key: As in `run`.
+            scheduler: As in `run`.
+            cfg: As in `run`.
+            workspace: As in `run`.
+            key: As in `run`.
 
         Raises:
             ComponentError: There is no such component, or its arguments are wrong.

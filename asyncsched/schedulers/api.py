@@ -316,17 +316,19 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         here; an app, role or replica that does not exist raises `UnknownAppError` at the first step.
 
         Args:
-            app_id: The app. role_name: One role or several; all by default. k: One replica number or several; all
-            by default. regex: Only lines in which it is found (`re.search` on the line without its newline). since:
-            Only lines from this time on. A naive datetime is local time, a timedelta means so long ago. until: Only
-            lines before this time. should_tail: Wait for lines to come, and for replicas that start late or again,
-            until the app has ended; without it
-                the stream ends at the logs' present end.
-            streams: stdout, stderr, or both (the default). Scheduler backends that cannot tell them apart raise
-            ValueError. tail_lines: Begin with so many of the last lines of each replica (before `regex` looks at
-            them). attempts: Only these runs of a replica, counted from 0. buffer_lines: How many lines may wait for
-            a slow consumer. gaps: A hole in a log is told by a line with `gap` set, or raised as `LogStreamError`
-            at the end.
+            app_id: The app.
+            role_name: One role or several; all by default.
+            k: One replica number or several; all by default.
+            regex: Only lines in which it is found (`re.search` on the line without its newline).
+            since: Only lines from this time on. A naive datetime is local time, a timedelta means so long ago.
+            until: Only lines before this time.
+            should_tail: Wait for lines to come, and for replicas that start late or again, until the app has ended;
+                without it the stream ends at the logs' present end.
+            streams: stdout, stderr, or both (the default). Backends that cannot tell them apart raise ValueError.
+            tail_lines: Begin with so many of the last lines of each replica (before `regex` looks at them).
+            attempts: Only these runs of a replica, counted from 0.
+            buffer_lines: How many lines may wait for a slow consumer.
+            gaps: A hole in a log is told by a line with `gap` set, or raised as `LogStreamError` at the end.
         """
         self._check_open()
         query = make_query(

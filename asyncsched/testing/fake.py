@@ -61,10 +61,10 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     """A scheduler over a `FakeService`.
 
     Args:
-        session_name: The session that submitted apps are marked with. service: What runs the apps; share one
-        between schedulers to stand for several processes. mode: ``push``: changes are reported, each replica's log
-        is a connection; ``polled``: both are asked for; ``hub``: one
-            query serves the logs of all apps.
+        session_name: The session that submitted apps are marked with.
+        service: What runs the apps; share one between schedulers to stand for several processes.
+        mode: ``push``: changes are reported, each replica's log is a connection; ``polled``: both are asked for;
+            ``hub``: one query serves the logs of all apps.
         clock: Tells the time; the service's by default.
     """
 

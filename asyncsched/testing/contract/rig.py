@@ -31,9 +31,9 @@ class ContractRig:
     """A backend under test, and what it can do.
 
     Attributes:
-        scheduler: The scheduler. another: Makes another one on the same service, as another process would have, of
-        a session named ``other``; the caller
-            closes it.
+        scheduler: The scheduler.
+        another: Makes another one on the same service, as another process would have, of a session named ``other``;
+            the caller closes it.
         cfg: Run options that every submit needs.
         image: An image in which ``sh`` is found.
         patience: Seconds after which something that should have happened is taken to have failed.
