@@ -81,7 +81,7 @@ async def test_a_thousand_waiters_on_a_thousand_apps_make_the_calls_of_one(
 ) -> None:
     app_ids = await launch(service, 1000)
     one = asyncio.create_task(drain(polled.watch(app_ids)))
-    await eventually(lambda: service.calls["describe"] >= 10)
+    await eventually(lambda: service.calls["describe"] > 10)  # the first sweep is over
     before, sweeps = service.calls["describe"], polled.watch_statistics()
     assert sweeps is not None
     waiters = [asyncio.create_task(end_of(polled, app_id)) for app_id in app_ids]
