@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
+from collections import deque
 
 __all__ = ["BUDGET", "LoopBudget"]
 
@@ -16,28 +17,45 @@ class LoopBudget:
     """The time that has passed in the present iteration of one loop since lines were first handled in it.
 
     It belongs to a loop and not to a stream: asyncio runs every ready task in one iteration, so 64 streams with a
-    budget of their own each would hold the loop for 64 budgets.
+    budget of their own each would hold the loop for 64 budgets. Those who find it used up stand in one line, and
+    one of them goes on in each iteration: nobody is passed over, however greedy the others are.
+
+    Attributes:
+        iteration: Counts the iterations in which lines were handled.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._call_soon = loop.call_soon
+    def __init__(self) -> None:
+        # It must not hold the loop, which holds it: it would keep every loop alive for ever.
         self._began = 0.0
         self._marked = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.iteration = 0
 
     def begin(self) -> None:
         """Note that lines are being handled in this iteration."""
         if not self._marked:
             self._marked = True
             self._began = time.perf_counter()
-            self._call_soon(self._end)  # runs in the next iteration, before whoever yields from now on
+            asyncio.get_running_loop().call_soon(
+                self._end
+            )  # runs in the next iteration, before whoever yields from now on
 
     def _end(self) -> None:
         self._marked = False
+        self.iteration += 1
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():  # it is, if its task was cancelled
+                self.begin()  # first: the next iteration has to be told from this one before the waiter goes on in it
+                waiter.set_result(None)
+                return
 
     async def breathe(self) -> None:
-        """Let the loop run its other tasks if this iteration has lasted too long; once, so that everyone goes on."""
+        """Let the loop run its other tasks if this iteration has lasted too long."""
         if self._marked and time.perf_counter() - self._began > BUDGET:
-            await asyncio.sleep(0)
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
         self.begin()
 
 
@@ -49,5 +67,5 @@ def budget_of(loop: asyncio.AbstractEventLoop) -> LoopBudget:
     """Return the one budget of a loop."""
     budget = _budgets.get(loop)
     if budget is None:
-        budget = _budgets[loop] = LoopBudget(loop)
+        budget = _budgets[loop] = LoopBudget()
     return budget

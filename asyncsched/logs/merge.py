@@ -27,7 +27,8 @@ class _Cursor:
 
     source: LogSource
     app_id: str
-    queued: bool = False
+    queued: bool = False  # it waits for its turn, or is being read
+    woken: bool = False  # it called `wake` while it was queued
     last_ns: int | None = None
     # The last lines of each replica, while the source still reads its past and only `tail_lines` of it are wanted.
     tails: dict[tuple[str, int], deque[LogLine]] | None = None
@@ -49,19 +50,21 @@ class Merge:
         self._streak = 0
         self._released: deque[LogLine] = deque()  # the last lines of a past, on their way out
         self._waiter: asyncio.Future[None] | None = None
-        self._sources: list[LogSource] = []
+        self._sources: dict[LogSource, None] = {}
+        self.opened = 0
         self.live = 0
         self.lines = 0
         self.gaps = 0
         self.failures: list[ReplicaFailure] = []
-        self.on_idle: Callable[[], None] = lambda: None  # called when the last living source has ended
+        self.on_end: Callable[[LogSource], None] = lambda _: None  # called with each source that has ended
 
     def add(self, source: LogSource, app_id: str) -> None:
         """Read this source of an app too, until it ends."""
         cursor = _Cursor(source, app_id)
         if self._query.tail_lines is not None:
             cursor.tails = {}
-        self._sources.append(source)
+        self._sources[source] = None
+        self.opened += 1
         self.live += 1
         try:
             source.start(lambda: self._ready(cursor))
@@ -71,7 +74,9 @@ class Merge:
             self._ready(cursor)
 
     def _ready(self, cursor: _Cursor) -> None:
-        if not cursor.queued and not cursor.over:
+        if cursor.queued:
+            cursor.woken = True
+        elif not cursor.over:
             cursor.queued = True
             self._fresh.append(cursor)
             self.notify()
@@ -96,16 +101,11 @@ class Merge:
 
         Nothing comes back when no source is ready, or when none of the lines that were read is wanted: `ready` tells.
         """
-        while not self._released and (cursor := self._next()):
-            if cursor.over:  # it woke us during the read that found its end
-                continue
+        lines: Sequence[LogLine] = ()
+        if self._released:
+            lines = [self._released.popleft() for _ in range(min(limit, len(self._released)))]
+        elif (cursor := self._next()) is not None:
             lines = self._read(cursor, limit)
-            if lines:
-                self.lines += len(lines)
-                return lines
-            if cursor.queued:  # its lines were not wanted: others, and the loop, come before more of them
-                return ()
-        lines = [self._released.popleft() for _ in range(min(limit, len(self._released)))]
         self.lines += len(lines)
         return lines
 
@@ -115,11 +115,6 @@ class Merge:
         return bool(self._fresh or self._backlog or self._released)
 
     def _next(self) -> _Cursor | None:
-        while (cursor := self._pop()) is not None and cursor.over:
-            pass  # it was woken inside the read that was its last
-        return cursor
-
-    def _pop(self) -> _Cursor | None:
         if self._fresh and not (self._backlog and self._streak >= FRESH_IN_A_ROW):
             self._streak += 1
             cursor = self._fresh.popleft()
@@ -128,11 +123,11 @@ class Merge:
             cursor = self._backlog.popleft()
         else:
             return None
-        cursor.queued = False
         return cursor
 
     def _read(self, cursor: _Cursor, limit: int) -> Sequence[LogLine]:
         source = cursor.source
+        cursor.woken = False  # what it was woken for is read now
         try:
             lines = source.read(limit)
             more = len(lines) >= limit
@@ -154,9 +149,12 @@ class Merge:
             self._fail(cursor, hole)
         elif ended:
             self._end(cursor)
-        elif more and not cursor.queued:  # a source may wake itself inside a read
-            cursor.queued = True
+        elif more:
             self._backlog.append(cursor)
+        elif cursor.woken:
+            self._fresh.append(cursor)
+        else:
+            cursor.queued = False
         return matching(lines, self._query)
 
     def _without_holes(self, lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], LogStreamError | None]:
@@ -181,10 +179,10 @@ class Merge:
         return ()
 
     def _end(self, cursor: _Cursor) -> None:
-        cursor.over = True  # a wake that comes late finds nothing to do
+        cursor.over, cursor.queued = True, False  # a wake that comes late finds nothing to do
         self.live -= 1
-        if not self.live:
-            self.on_idle()
+        del self._sources[cursor.source]
+        self.on_end(cursor.source)
 
     def _fail(self, cursor: _Cursor, error: BaseException) -> None:
         source = cursor.source
@@ -202,8 +200,8 @@ class Merge:
 
     @property
     def sources(self) -> Sequence[LogSource]:
-        """Every source that was added, also those that have ended."""
-        return self._sources
+        """The sources that have not ended."""
+        return list(self._sources)
 
 
 def _remember(

@@ -100,7 +100,7 @@ class QueueSource(LogSource):
     @property
     @override
     def ended(self) -> bool:
-        return self._ended and not self._lines
+        return self._ended and self._error is None and not self._lines
 
     def put(self, batch: Sequence[LogLine]) -> bool:
         """Add lines; returns False and takes nothing when there is no room for all of them.
@@ -140,8 +140,11 @@ class QueueSource(LogSource):
                 self._batches.popleft()
                 self._offset = 0
         self._lines -= len(lines)
-        if self._ended and self._error is not None and not lines:
-            raise self._error
+        if self._error is not None and not self._lines:
+            if not lines:
+                raise self._error
+            if self._wake is not None:  # to be read once more: it has not ended, it has failed
+                self._wake()
         if self._drained is not None and lines and self._lines * 2 <= self._room:
             self._drained()
         return lines

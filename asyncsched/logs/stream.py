@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,9 @@ __all__ = ["LogSink", "LogStatistics", "LogStream", "OpenLogs"]
 
 MAX_TURN = 256
 """Lines that are taken from one source at a time, at most."""
+
+FIRST_TURN = 16
+"""Lines that are handed on first, until it is seen how fast the consumer is."""
 
 OPENED_AT_ONCE = 16
 """Apps that are looked up at the same time, when the logs of many are read to their present end."""
@@ -55,11 +59,12 @@ class LogSink:
     def __init__(self, merge: Merge, app_id: str) -> None:
         self._merge = merge
         self._app_id = app_id
-        self._sources: list[LogSource] = []
+        # Weakly: a source that has ended is nobody's any more, however long the stream goes on.
+        self._sources: weakref.WeakSet[LogSource] = weakref.WeakSet()
 
     def add(self, source: LogSource) -> None:
         """Read `source` into the stream, from now on until it ends; the stream closes it."""
-        self._sources.append(source)
+        self._sources.add(source)
         self._merge.add(source, self._app_id)
 
     def beside(self, app_id: str) -> LogSink:
@@ -68,7 +73,7 @@ class LogSink:
 
     def finish(self) -> None:
         """Let all sources of this app deliver what is there by now, and end."""
-        for source in self._sources:
+        for source in list(self._sources):
             source.finish()
 
 
@@ -123,14 +128,14 @@ class LogStream(AsyncStream[LogLine]):
 
     async def aclose(self) -> None:
         """End the stream: its tasks and connections are gone when this returns. Idempotent."""
+        self._core.shut()
         self._ready.clear()
-        await self._core.aclose()
+        await self._core.settle()
 
     async def fail(self, error: BaseException) -> None:
         """End the stream as `aclose` does; its consumer gets `error` and not an end that looks like the logs' own."""
-        self._ready.clear()
         self._core.fail(error)
-        await self._core.aclose()
+        await self.aclose()
 
     def __del__(self) -> None:
         core: _Core | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
@@ -148,7 +153,7 @@ class LogStream(AsyncStream[LogLine]):
         return LogStatistics(
             lines=merge.lines - len(self._ready),
             gaps=merge.gaps,
-            sources=len(merge.sources),
+            sources=merge.opened,
             live=merge.live,
             failures=len(merge.failures),
             waiting=len(self._ready),
@@ -173,10 +178,12 @@ class _Core:
         self._failure: BaseException | None = None  # from outside: raised at once
         self._refused = False  # what is asked for does not exist: raised although others' lines may be there
         self._drained: asyncio.Event = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()  # of sources that have ended
         self._opened = False
         self.closed = False
-        self._turn = MAX_TURN
+        self._turn = FIRST_TURN
         self._handed = 0.0
+        self._handed_in = -1
 
     @property
     def state(self) -> str:
@@ -191,7 +198,7 @@ class _Core:
             self._raise_failure()
             raise StopAsyncIteration
         budget = self._begin()
-        self._pace()
+        self._pace(budget)
         await budget.breathe()
         merge = self.merge
         while not self._ended():
@@ -200,7 +207,7 @@ class _Core:
             lines = merge.turn(self._turn)
             if lines:
                 ready.extend(lines)
-                self._handed = perf_counter()
+                self._handed, self._handed_in = perf_counter(), budget.iteration
                 return ready.popleft()
             if merge.ready:
                 await budget.breathe()
@@ -232,20 +239,18 @@ class _Core:
         if self._budget is None or self._loop is None:
             self._loop = loop
             self._budget = budget_of(loop)
-            self.merge.on_idle = self._drained.set
+            self.merge.on_end = self._retire
             self._task = loop.create_task(self._conduct(), name=f"logs of {self.query.app_id}")
             self._task.add_done_callback(lambda _: self.merge.notify())
         elif loop is not self._loop:
             raise _wrong_loop()
         return self._budget
 
-    def _pace(self) -> None:
-        """Hand out less at a time to a consumer that is slow by its own work, so that the loop gets its share."""
-        if not self._handed:
-            return
-        slow = perf_counter() - self._handed > BUDGET
-        self._turn = max(self._turn // 2, 8) if slow else min(self._turn * 2, MAX_TURN)
-        self._handed = 0.0
+    def _pace(self, budget: LoopBudget) -> None:
+        """Hand out less at a time to a consumer whose own work keeps the loop, so that the loop gets its share."""
+        # In another iteration it has waited for something: what it keeps then is not the loop.
+        slow = self._handed_in == budget.iteration and perf_counter() - self._handed > BUDGET
+        self._turn = max(self._turn // 2, 1) if slow else min(self._turn * 2, MAX_TURN)
 
     async def _conduct(self) -> None:
         """Own everything that the stream opens: run until all sources have ended, then close them."""
@@ -266,7 +271,14 @@ class _Core:
                 self._drained.clear()
                 await self._drained.wait()
         finally:
-            await close_all([source.aclose() for source in merge.sources], self.cleanup_timeout)
+            await close_all([*self._closing, *(source.aclose() for source in merge.sources)], self.cleanup_timeout)
+
+    def _retire(self, source: LogSource) -> None:
+        """Close a source that has ended, however long the others go on."""
+        closing = asyncio.get_running_loop().create_task(close_all([source.aclose()], self.cleanup_timeout))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        self._drained.set()
 
     async def _end(self) -> None:
         task = self._task
@@ -275,20 +287,24 @@ class _Core:
         self.closed = True
         if task.cancelled():
             raise LogStreamError(f"the task that reads the log of {self.query.app_id} was cancelled from outside")
-        if self._error is not None:
-            raise self._error
+        if (broken := self._error or task.exception()) is not None:
+            raise broken
         if self.merge.failures:
             raise _incomplete(self.query.app_id, self.merge.failures)
 
-    async def aclose(self) -> None:
+    def shut(self) -> None:
+        """Hand on nothing more, and let the task end."""
+        if self._task is not None and not self._task.done():
+            if asyncio.get_running_loop() is not self._loop:
+                raise _wrong_loop()
+            self._task.cancel()
+            self.merge.notify()
         self.closed = True
-        if self._task is None or self._task.done():
-            return
-        if asyncio.get_running_loop() is not self._loop:
-            raise _wrong_loop()
-        self._task.cancel()
-        self.merge.notify()
-        await outlast([self._task], 2 * self.cleanup_timeout)
+
+    async def settle(self) -> None:
+        """Wait until nothing runs any more."""
+        if self._task is not None and not self._task.done():
+            await outlast([self._task], 2 * self.cleanup_timeout)
 
     def abandon(self) -> None:
         """End the stream from outside: its user has dropped it, in whatever thread it was collected."""
