@@ -248,6 +248,8 @@ class _Core:
 
     def _pace(self, budget: LoopBudget) -> None:
         """Hand out less at a time to a consumer whose own work keeps the loop, so that the loop gets its share."""
+        if self._handed_in < 0:
+            return
         # In another iteration it has waited for something: what it keeps then is not the loop.
         slow = self._handed_in == budget.iteration and perf_counter() - self._handed > BUDGET
         self._turn = max(self._turn // 2, 1) if slow else min(self._turn * 2, MAX_TURN)
@@ -283,7 +285,8 @@ class _Core:
     async def _end(self) -> None:
         task = self._task
         assert task is not None
-        await asyncio.wait([task])
+        if not task.done():  # else a step that is given no time at all could not end the stream
+            await asyncio.wait([task])
         self.closed = True
         if task.cancelled():
             raise LogStreamError(f"the task that reads the log of {self.query.app_id} was cancelled from outside")
