@@ -115,7 +115,7 @@ async def test_child():
 
 
 async def test_descriptor():
-    KEPT.append(os.open("/dev/null", os.O_RDONLY))
+    KEPT.append(os.open(__file__, os.O_RDONLY))
 
 
 async def test_socket():
@@ -149,7 +149,7 @@ EXPECTED = {
     "test_task": "a task is left: .*forgotten",
     "test_thread": "a thread is left: .*forgotten",
     "test_child": r"a child process is left: \d+ \(sleep 1\.5\)",
-    "test_descriptor": r"a descriptor is left: \d+ -> /dev/null",
+    "test_descriptor": r"a descriptor is left: \d+ -> .*/test_faulty\.py",
     "test_socket": r"a descriptor is left: \d+ -> socket:",
     "test_no_reason": "guard needs a reason",
 }
