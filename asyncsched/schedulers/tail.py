@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from asyncsched.clock import Clock
 from asyncsched.errors import UnknownAppError
+from asyncsched.logs.budget import budget_of
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.logs.stream import LogSink
@@ -42,6 +45,8 @@ class LogOpener:
         self._sources = sources
         self._clock = clock
         self._open: dict[tuple[str, int], LogSource | None] = {}
+        self._told: dict[tuple[str, int], ReplicaStatus] = {}
+        self._checked = False
         self._shared: list[LogSource] = []
 
     async def __call__(self, query: LogQuery, sink: LogSink) -> None:
@@ -51,19 +56,13 @@ class LogOpener:
         if query.tail:
             await self._follow(query, sink)
         else:
-            app = await self._describe(query.app_id)
-            await self._update(_existing(app, query), query, sink)
+            await self._update(self._existing(await self._describe(query.app_id), query), query, sink)
 
     async def _follow(self, query: LogQuery, sink: LogSink) -> None:
         watch = self._watch(query.app_id)
         try:
-            first = True
             while (event := await self._next(watch, query)) is not None:
-                if first:
-                    _existing(event.current, query)
-                    first = False
-                if event.current is not None:
-                    await self._update(event.current, query, sink)
+                await self._update(self._existing(event.current, query), query, sink)
                 if event.over:
                     break
         finally:
@@ -85,31 +84,45 @@ class LogOpener:
             return None
 
     async def _update(self, app: DescribeAppResponse, query: LogQuery, sink: LogSink) -> None:
-        wanted = [replica for replica in app.replicas if query.wants(replica.role, replica.id)]
-        new = [replica for replica in wanted if (replica.role, replica.id) not in self._open]
+        changed = [
+            replica
+            for replica in app.replicas
+            if query.wants(replica.role, replica.id) and self._told.get((replica.role, replica.id)) != replica
+        ]
+        new = [replica for replica in changed if (replica.role, replica.id) not in self._open]
         if new:
             self._open.update(((replica.role, replica.id), None) for replica in new)
+            budget = budget_of(asyncio.get_running_loop())
             for source in await self._sources(app, new, query):
                 if source.replica < 0:
                     self._shared.append(source)
                 else:
                     self._open[source.role, source.replica] = source
                 sink.add(source)
-        for replica in wanted:
-            own = self._open[replica.role, replica.id]
+                await budget.breathe()  # an app may have thousands
+        for replica in changed:
+            key = (replica.role, replica.id)
+            self._told[key] = copy.copy(replica)  # a backend may go on changing its own
+            own = self._open[key]
             for source in self._shared if own is None else (own,):
                 source.observe(replica)
 
+    def _existing(self, app: DescribeAppResponse | None, query: LogQuery) -> DescribeAppResponse:
+        """Return the app; raise UnknownAppError if it, or something of it that is asked for, does not exist."""
+        if app is None:
+            raise UnknownAppError(f"no app {query.app_id}", fix="list the scheduler's apps to see those that exist")
+        if not self._checked:
+            self._checked = _check_selection(app, query)
+        return app
 
-def _existing(app: DescribeAppResponse | None, query: LogQuery) -> DescribeAppResponse:
-    """Return the app; raise UnknownAppError, naming what there is, if something that is asked for does not exist."""
-    if app is None:
-        raise UnknownAppError(f"no app {query.app_id}", fix="list the scheduler's apps to see those that exist")
+
+def _check_selection(app: DescribeAppResponse, query: LogQuery) -> bool:
+    """Raise UnknownAppError, naming what there is, for what there is not; returns False while nothing is known."""
     sizes = {role.name: role.num_replicas for role in app.roles}
     for replica in app.replicas:
         sizes[replica.role] = max(sizes.get(replica.role, 0), replica.id + 1)
-    if not sizes:  # nothing is known of it yet
-        return app
+    if not sizes:
+        return False
     for name in sorted(query.roles or ()):
         if name not in sizes:
             raise UnknownAppError(f"{query.app_id} has no role {name!r}", why=f"its roles are {', '.join(sizes)}")
@@ -118,4 +131,4 @@ def _existing(app: DescribeAppResponse | None, query: LogQuery) -> DescribeAppRe
         if all(number >= size for size in chosen.values()):
             have = ", ".join(f"{name} has {size} (0 to {size - 1})" for name, size in chosen.items())
             raise UnknownAppError(f"{query.app_id} has no replica {number}", why=have)
-    return app
+    return True
