@@ -138,6 +138,7 @@ class SyncRunner(Facade[Runner]):
     wait_all = blocking(Runner.wait_all)
     as_completed = blocking_iter(Runner.as_completed)
     watch = blocking_iter(Runner.watch)
+    monitor = blocking(Runner.monitor)
     log_lines = blocking_iter(Runner.log_lines, ahead=_LINES_AHEAD)
     cancel = blocking(Runner.cancel)
     delete = blocking(Runner.delete)

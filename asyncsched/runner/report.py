@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from asyncsched.schedulers.feed import FeedStatistics
 from asyncsched.schedulers.responses import ListAppResponse
+from asyncsched.specs.cards import AppRow, table
+from asyncsched.specs.rich_display import RichDisplay
+from asyncsched.specs.state import AppStatus
 
 __all__ = ["AppList", "RunnerStatistics", "SchedulerStatistics"]
 
 
-class AppList(list[ListAppResponse]):
+class AppList(RichDisplay, list[ListAppResponse]):
     """The rows that the schedulers gave, newest first, and why those failed that gave none.
 
     Attributes:
@@ -24,7 +27,11 @@ class AppList(list[ListAppResponse]):
 
     def __repr__(self) -> str:
         failed = f", failures={dict(self.failures)!r}" if self.failures else ""
-        return f"AppList({super().__repr__()}{failed})"
+        return f"AppList({list(self)!r}{failed})"
+
+    def _repr_html_(self) -> str:
+        notes = [f"{scheduler} could not be asked: {error}" for scheduler, error in self.failures.items()]
+        return table([AppRow(row.app_handle, AppStatus(row.state), row.created_at) for row in self], notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

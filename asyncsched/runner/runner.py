@@ -12,6 +12,7 @@ from asyncsched.logs.stream import LogStream
 from asyncsched.runner.answers import AppEvent, app_of, status_of
 from asyncsched.runner.launch import _LaunchingRunner
 from asyncsched.runner.monitor import AppEventStream, CompletionStream
+from asyncsched.runner.notebook import show_events
 from asyncsched.runner.report import AppList
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.schedulers.watch import StateStream
@@ -114,6 +115,21 @@ class Runner(_LaunchingRunner):
     def _saw(self, event: AppEvent) -> None:
         if event.current is not None:
             self._seen.note(event.handle, event.current)
+
+    async def monitor(self, *handles: str) -> None:
+        """Show a table of apps in a notebook's cell that updates itself until all have ended.
+
+        Stopping the cell detaches: the apps run on, and the table stays as it was.
+
+        Raises:
+            MissingExtraError: This is no notebook.
+        """
+        self._enter()
+        apps = list(dict.fromkeys(map(AppHandle, handles)))
+        with self._calls.call("monitor"):
+            for scheduler in {app.scheduler for app in apps}:
+                await self._backends.open(scheduler)
+            await show_events(apps, self._watch(apps), self.clock)
 
     async def _ended(self, handles: Sequence[AppHandle], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
         for scheduler in {handle.scheduler for handle in handles}:

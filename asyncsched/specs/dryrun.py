@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from asyncsched.errors import UsageError
 from asyncsched.specs.masking import find_secrets, masked
+from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.secret import redact, showing_secrets
 from asyncsched.specs.yaml import to_yaml
 
@@ -24,7 +25,7 @@ def pretty(request: object) -> str:
     return to_yaml(masked(request)).removesuffix("\n")
 
 
-class AppDryRunInfo(Generic[T]):
+class AppDryRunInfo(RichDisplay, Generic[T]):
     """A request as it would be sent: printed, edited, then given to ``schedule``.
 
     The app's id is fixed here: scheduling the same info twice submits once.
@@ -82,3 +83,8 @@ class AppDryRunInfo(Generic[T]):
         text = self._fmt(self.request)
         # A scheduler's own `fmt` may know nothing of secrets.
         return text if showing_secrets() else redact(text, find_secrets(self.request, self.app, self.cfg))
+
+    def _repr_html_(self) -> str:
+        from asyncsched.specs.cards import text_card  # only notebooks pay for it
+
+        return text_card(f"dry-run of {self.app_id} on {self.scheduler}", repr(self))

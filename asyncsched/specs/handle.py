@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from asyncsched.errors import MalformedHandleError
+from asyncsched.specs.rich_display import RichDisplay
 
 __all__ = ["AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle"]
 
@@ -17,7 +18,7 @@ class ParsedAppHandle(NamedTuple):
     app_id: str
 
 
-class AppHandle(str):
+class AppHandle(RichDisplay, str):
     """A handle: a plain string that knows its parts.
 
     The session may be empty. No part contains ``/``, and the scheduler's name no ``:`` either.
@@ -46,6 +47,11 @@ class AppHandle(str):
     def app_id(self) -> str:
         """The app's id, which the scheduler gave it."""
         return parse_app_handle(self).app_id
+
+    def _repr_html_(self) -> str:
+        from asyncsched.specs.cards import handle_card  # only notebooks pay for it
+
+        return handle_card(self)
 
 
 def make_app_handle(scheduler_backend: str, session_name: str, app_id: str) -> AppHandle:

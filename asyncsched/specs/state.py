@@ -9,6 +9,7 @@ from enum import Enum
 
 from asyncsched.errors import AppStatusError
 from asyncsched.specs.app import NONE
+from asyncsched.specs.rich_display import RichDisplay
 
 __all__ = [
     "AppState",
@@ -107,7 +108,7 @@ class RoleStatus:
 
 
 @dataclass
-class AppStatus:
+class AppStatus(RichDisplay):
     """How an app is doing.
 
     Args:
@@ -166,6 +167,11 @@ class AppStatus:
         from asyncsched.specs.status_text import status_to_yaml
 
         return status_to_yaml(self)
+
+    def _repr_html_(self) -> str:
+        from asyncsched.specs.cards import status_card  # only notebooks pay for it
+
+        return status_card(self)
 
     def _roles(self, names: Iterable[str] | None) -> list[RoleStatus]:
         wanted = set(names or ())

@@ -1,0 +1,170 @@
+"""The HTML of handles, statuses, dry-runs and lists: complete, escaped, masked, self-contained."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+import pytest
+from typing_extensions import override
+
+from asyncsched.errors import AuthError
+from asyncsched.runner import AppList
+from asyncsched.runner.notebook import AppTable
+from asyncsched.schedulers import ListAppResponse
+from asyncsched.specs import (
+    AppDryRunInfo,
+    AppHandle,
+    AppState,
+    AppStatus,
+    ReplicaStatus,
+    RoleStatus,
+    Secret,
+)
+from asyncsched.specs.rich_display import RichDisplay
+from asyncsched.specs.sightings import Sightings
+
+HANDLE = AppHandle("fake://me/train-x1")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Page(HTMLParser):
+    """Checks that every element is closed, and collects what a reader sees."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(html)
+        assert [] == self.open
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == self.open.pop()
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+def shown(value: RichDisplay) -> str:
+    """Return what a notebook's reader sees of it."""
+    bundle = value._repr_mimebundle_()
+
+    assert repr(value) == bundle["text/plain"]
+    assert value._repr_html_() == bundle["text/html"]
+    page = Page(bundle["text/html"])
+    # Nothing that loads or runs.
+    assert not {"script", "link", "img", "iframe", "style"} & page.tags
+    assert page.attributes <= {"style", "title", "href"}
+    return page.text
+
+
+def replica(k: int, state: AppState = AppState.RUNNING, **more: object) -> ReplicaStatus:
+    return ReplicaStatus(k, state, "main", "host", started_at=START, **more)  # type: ignore[arg-type]  # its fields
+
+
+def status(*replicas: ReplicaStatus, state: AppState = AppState.RUNNING, msg: str = "") -> AppStatus:
+    return AppStatus(state, msg=msg, roles=[RoleStatus("main", list(replicas))], handle=HANDLE)
+
+
+def test_a_handle_shows_its_parts_and_what_a_living_owner_has_seen() -> None:
+    assert "fake://me/train-x1 scheduler fake · session me · app train-x1 not looked at yet" == shown(HANDLE).strip()
+    seen = Sightings()
+    seen.note(HANDLE, status(replica(0)))
+    sighting = seen.get(HANDLE)
+    assert sighting is not None
+    assert f"RUNNING as of {sighting.at.astimezone():%H:%M:%S}" in shown(HANDLE)
+    del seen
+    gc.collect()
+    assert "not looked at yet" in shown(HANDLE)
+
+
+def test_the_newest_of_several_owners_counts_and_the_oldest_app_is_forgotten() -> None:
+    first, second = Sightings(room=2), Sightings()
+    first.note(HANDLE, status(replica(0)))
+    second.note(HANDLE, status(replica(0), state=AppState.FAILED))
+
+    assert "FAILED" in shown(HANDLE)
+    for name in ("a", "b"):
+        first.note(f"fake://me/{name}", status())
+    assert first.get(HANDLE) is None
+
+
+def test_a_status_shows_state_replicas_age_and_reasons() -> None:
+    failed = replica(1, AppState.FAILED, reason="exited with code 3", finished_at=START + timedelta(minutes=3))
+    done = replica(0, AppState.SUCCEEDED, finished_at=START + timedelta(minutes=2))
+    text = shown(status(done, failed, state=AppState.FAILED, msg="main/1: exited with code 3"))
+
+    for expected in (HANDLE, "FAILED", "ran 3 min 0 s", "1 SUCCEEDED, 1 FAILED", "main/1: exited with code 3"):
+        assert expected in text
+    assert 1 == text.count("exited with code 3")
+
+
+def test_an_app_that_runs_or_waits() -> None:
+    assert "running for" in shown(status(replica(0)))
+    waiting = ReplicaStatus(0, AppState.PENDING, "main", "", reason="Insufficient nvidia.com/gpu")
+    assert "Insufficient nvidia.com/gpu" in shown(status(waiting, state=AppState.PENDING))
+
+
+@pytest.mark.parametrize("state", AppState)
+def test_every_state_is_told_by_its_name(state: AppState) -> None:
+    assert state.name in shown(AppStatus(state))
+
+
+def test_what_others_wrote_is_escaped() -> None:
+    evil = "<script>alert('&\"')</script>"
+    text = shown(status(replica(0, reason=evil), msg=f"{evil}!"))
+
+    assert evil in text
+    assert "javascript" not in AppStatus(AppState.RUNNING, ui_url="javascript:alert(1)")._repr_html_()
+    assert "href='https://x/?a=1&amp;b=2'" in AppStatus(AppState.RUNNING, ui_url="https://x/?a=1&b=2")._repr_html_()
+
+
+def test_a_dryrun_shows_the_request_without_its_secrets() -> None:
+    request = {"env": {"API_TOKEN": "hunter2"}, "args": [Secret("hunter3")], "image": "busybox"}
+    info = AppDryRunInfo(request, app_id="train-x1", scheduler="fake")
+    text = shown(info)
+
+    assert "busybox" in text
+    assert "dry-run of train-x1 on fake" in text
+    assert "hunter" not in info._repr_html_()
+
+
+def test_a_list_has_a_row_for_each_app_and_tells_who_could_not_be_asked() -> None:
+    rows = [ListAppResponse(f"app-{n}", AppState(n), f"fake://me/app-{n}", created_at=START) for n in range(8)]
+    text = shown(AppList(rows, {"docker": AuthError("who are you")}))
+
+    for row in rows:
+        assert f"{row.app_handle} ● {row.state.name}" in text
+    assert "docker could not be asked: who are you" in text
+
+
+def test_a_table_of_thousands_is_small_and_quick() -> None:
+    handles = [AppHandle(f"fake://me/app-{n}") for n in range(5000)]
+    table = AppTable(handles)
+    for number, handle in enumerate(handles):
+        table.statuses[handle] = status(*map(replica, range(100)), state=AppState(number % 8))
+    began = time.thread_time()
+    html = table._repr_mimebundle_()["text/html"]
+    used = time.thread_time() - began
+
+    assert "and 4950 more" in html
+    assert "FAILED" in html
+    assert "SUCCEEDED" not in html.replace("1 SUCCEEDED", "")  # those that need attention come first
+    assert used < 0.020

@@ -1,0 +1,160 @@
+"""A runner in a notebook, through a real kernel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.notebook.kernel import Kernel, kernel
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+BEGIN = """
+from asyncsched import AppDef, Role, Runner
+from asyncsched.testing import FakeScheduler
+fake = FakeScheduler("me")
+service = fake.service
+service.start_delay = None
+app = AppDef("job", [Role("main", "image", entrypoint="work", num_replicas=2)])
+runner = Runner("me", {"fake": fake})
+handle = await runner.run(app, "fake")
+service.start(handle.app_id)
+"""
+
+
+@pytest.fixture(scope="module")
+def notebook() -> Generator[Kernel]:
+    with kernel(**{**os.environ, "PYTHONPATH": str(ROOT)}) as started:
+        yield started
+
+
+@pytest.fixture
+def begun(notebook: Kernel) -> Kernel:
+    notebook.run(BEGIN)
+    return notebook
+
+
+def test_a_runner_opened_in_one_cell_works_and_closes_in_another(begun: Kernel) -> None:
+    begun.run("lines = runner.log_lines(handle, should_tail=True)")
+    begun.run("service.say(handle.app_id, 'one\\n', k=0)")
+
+    assert "one\n" == begun.run("print(await anext(lines), end='')").text
+    begun.run("service.exit(handle.app_id)")
+    assert "SUCCEEDED\n" == begun.run("print((await runner.wait(handle)).state)").text
+    begun.run("await runner.close()")
+    left = "import asyncio; print([t.get_name() for t in asyncio.all_tasks() if 'asyncsched' in repr(t.get_coro())])"
+    assert "[]\n" == begun.run(left).text
+
+
+def test_a_bare_handle_shows_its_card(begun: Kernel) -> None:
+    card = begun.run("handle").html
+
+    assert "fake://me/job-" in card
+    assert "SUBMITTED" in card
+    begun.run("status = await runner.status(handle)")
+    assert "RUNNING" in begun.run("handle").html
+    assert "2 RUNNING" in begun.run("status").html
+    assert "dry-run of" in begun.run("await runner.dryrun(app, 'fake')").html
+    assert "fake://me/job-" in begun.run("await runner.list()").html
+
+
+def test_the_stop_button_detaches(begun: Kernel) -> None:
+    waiting = begun.start("print('waiting', flush=True)\nawait runner.wait(handle)")
+    begun.until(lambda: waiting.text)
+    begun.interrupt()
+    begun.finish(waiting)
+
+    assert waiting.error.startswith(("CancelledError", "KeyboardInterrupt"))
+    assert "0 RUNNING\n" == begun.run("print(runner.statistics().watches, (await runner.status(handle)).state)").text
+    begun.run("service.exit(handle.app_id)")
+    assert "SUCCEEDED\n" == begun.run("print((await runner.wait(handle)).state)").text
+
+
+def test_the_stop_button_in_a_log_loses_no_line(begun: Kernel) -> None:
+    begun.run("lines = runner.log_lines(handle, should_tail=True)")
+    reading = begun.start("print('reading', flush=True)\nasync for line in lines:\n    print(line, end='')")
+    begun.until(lambda: reading.text)
+    begun.interrupt()
+    begun.finish(reading)
+    begun.run("service.say(handle.app_id, 'one\\ntwo\\n', k=0); service.exit(handle.app_id)")
+
+    assert "['one', 'two']\n" == begun.run("print([line.text async for line in lines])").text
+
+
+def test_output_of_a_task_in_the_background(begun: Kernel) -> None:
+    begun.run("""
+import asyncio
+async def follow():
+    async for event in runner.watch([handle]):
+        print(event.state, flush=True)
+following = asyncio.create_task(follow())
+await asyncio.sleep(0)
+""")
+    cell = begun.run("service.exit(handle.app_id)\nawait following")
+    said = "".join(each.text for each in begun._cells.values())
+
+    assert "" == cell.error
+    assert "RUNNING\nSUCCEEDED\n" in said
+
+
+def test_monitor_is_one_table_that_updates_itself(begun: Kernel) -> None:
+    begun.run("other = await runner.run(app, 'fake')")
+    following = begun.start(
+        """
+asyncio.get_running_loop().call_later(0.6, service.exit, handle.app_id)
+asyncio.get_running_loop().call_later(0.9, service.exit, other.app_id)
+await runner.monitor(handle, other)
+""".replace("asyncio.", "__import__('asyncio').")
+    )
+    begun.finish(following)
+    pages = [display["text/html"] for display in following.displays]
+
+    assert "" == following.error
+    assert "not known" in pages[0]
+    assert any("RUNNING" in page and "PENDING" in page for page in pages)
+    assert 2 == pages[-1].count("<b>SUCCEEDED</b>")
+    assert all("fake://me/job-" in page for page in pages)
+    # An update replaces the cell's output: the last one is what a saved notebook holds.
+    assert len(pages) <= 8
+
+
+def test_a_stopped_monitor_detaches_and_says_so(begun: Kernel) -> None:
+    following = begun.start("await runner.monitor(handle)")
+    begun.until(lambda: any("RUNNING" in display.get("text/html", "") for display in following.displays))
+    begun.interrupt()
+    begun.finish(following)
+
+    assert "no longer followed; the apps run on" in following.html
+    assert "RUNNING\n" == begun.run("print((await runner.status(handle)).state)").text
+
+
+def test_it_works_where_the_user_has_applied_nest_asyncio(begun: Kernel) -> None:
+    pytest.importorskip("nest_asyncio")
+    begun.run("import nest_asyncio; nest_asyncio.apply()")
+    begun.run("service.exit(handle.app_id)")
+
+    assert "SUCCEEDED\n" == begun.run("print((await runner.wait(handle)).state)").text
+    assert (
+        "SUCCEEDED\n"
+        == begun.run(
+            "import asyncio; print(asyncio.get_event_loop().run_until_complete(runner.wait(handle)).state)"
+        ).text
+    )
+
+
+def test_the_blocking_facade_works_in_a_notebook(notebook: Kernel) -> None:
+    notebook.run("""
+from asyncsched import AppDef, Role
+from asyncsched.sync import SyncRunner
+from asyncsched.testing import FakeScheduler
+blocking = SyncRunner("me", {"fake": FakeScheduler("me")})
+app = AppDef("job", [Role("main", "image", entrypoint="sh", args=["-c", "echo hello"])])
+handle = blocking.run(app, "fake")
+""")
+
+    assert "hello\n" == notebook.run("print(*blocking.log_lines(handle, should_tail=True), sep='', end='')").text
+    assert "<b>SUCCEEDED</b>" in notebook.run("blocking.wait(handle)").html
+    notebook.run("blocking.close()")
