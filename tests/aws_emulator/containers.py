@@ -1,0 +1,156 @@
+"""Nodes as containers of a Docker daemon, one each, as ECS would start them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import docker
+from docker.errors import APIError, ImageNotFound
+from docker.types import DeviceRequest, Mount, Ulimit
+
+from tests.aws_emulator.lifecycle import Task
+
+_PERMISSIONS = {"READ": "r", "WRITE": "w", "MKNOD": "m"}
+OOM = "OutOfMemoryError: Container killed due to memory usage"
+
+
+class Containers:
+    """A runner of nodes on the daemon at `url`."""
+
+    def __init__(self, url: str) -> None:
+        self._docker = docker.DockerClient(base_url=url)
+        #: The main node's address, for its children.
+        self._addresses: dict[str, str] = {}
+
+    def __call__(self, task: Task) -> Callable[[], None]:
+        thread = threading.Thread(target=self._live, args=(task, started := _Started()), daemon=True)
+        thread.start()
+        if task.is_main:
+            started.ready.wait(30)  # Its address is what the children are started with.
+        return lambda: threading.Thread(target=started.stop, args=(task.grace,), daemon=True).start()
+
+    def close(self) -> None:
+        self._docker.close()
+
+    def _live(self, task: Task, started: _Started) -> None:
+        try:
+            container = self._start(task)
+        except ImageNotFound as error:
+            task.exited(None, f"CannotPullContainerError: {error.explanation}"[:255])
+            return
+        except APIError as error:
+            task.exited(127, f"CannotStartContainerError: {error.explanation}"[:255])
+            return
+        finally:
+            started.ready.set()
+        started.container = container
+        if started.stopping:
+            started.stop(task.grace)
+        for chunk in _lines(container.logs(stream=True, follow=True)):
+            task.line(chunk)
+        code = container.wait()["StatusCode"]
+        container.reload()
+        reason = OOM if container.attrs["State"]["OOMKilled"] else None
+        with contextlib.suppress(APIError):
+            container.remove(force=True)
+        task.exited(code, reason)
+
+    def _start(self, task: Task) -> Any:
+        environment = dict(task.environment)
+        main = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"
+        if main in environment:
+            environment[main] = self._addresses[task.job_id]
+        container = self._docker.containers.create(
+            task.container["image"],
+            task.command or None,
+            name=task.name,
+            environment=environment,
+            labels={"aws-emulator": task.job_id},
+            **_limits(task.container),
+            **_linux(task.container.get("linuxParameters", {})),
+            mounts=list(_mounts(task.container)),
+        )
+        try:
+            container.start()
+        except APIError:
+            container.remove(force=True)
+            raise
+        container.reload()
+        if task.is_main:
+            networks = container.attrs["NetworkSettings"]["Networks"].values()
+            self._addresses[task.job_id] = next((row["IPAddress"] for row in networks), "")
+        return container
+
+
+class _Started:
+    """A container that may be asked to stop before it exists."""
+
+    def __init__(self) -> None:
+        self.container: Any = None
+        self.ready = threading.Event()
+        self.stopping = False
+
+    def stop(self, grace: float) -> None:
+        self.stopping = True
+        if self.container is not None:
+            with contextlib.suppress(APIError):
+                self.container.stop(timeout=max(1, round(grace)))
+
+
+def _lines(chunks: Any) -> Any:
+    pending = b""
+    for chunk in chunks:
+        *whole, pending = (pending + chunk).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in whole)
+    if pending:
+        yield pending.decode("utf-8", "replace")
+
+
+def _limits(container: dict[str, Any]) -> dict[str, Any]:
+    wanted = {row["type"]: row["value"] for row in container.get("resourceRequirements", ())}
+    limits: dict[str, Any] = {
+        "cpu_shares": int(float(wanted.get("VCPU", 1)) * 1024),
+        "privileged": container.get("privileged", False),
+        "user": container.get("user"),
+        "read_only": container.get("readonlyRootFilesystem", False),
+        "ulimits": [
+            Ulimit(name=row["name"], soft=row["softLimit"], hard=row["hardLimit"])
+            for row in container.get("ulimits", ())
+        ],
+    }
+    if "MEMORY" in wanted:
+        limits["mem_limit"] = f"{wanted['MEMORY']}m"
+    if "GPU" in wanted:
+        limits["device_requests"] = [DeviceRequest(count=int(wanted["GPU"]), capabilities=[["gpu"]])]
+    return limits
+
+
+def _linux(parameters: dict[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "init": parameters.get("initProcessEnabled", False),
+        "devices": [
+            ":".join(
+                (
+                    device["hostPath"],
+                    device.get("containerPath", device["hostPath"]),
+                    "".join(_PERMISSIONS[name] for name in device.get("permissions", _PERMISSIONS)),
+                )
+            )
+            for device in parameters.get("devices", ())
+        ],
+        "tmpfs": {row["containerPath"]: f"size={row['size']}m" for row in parameters.get("tmpfs", ())},
+    }
+    if "sharedMemorySize" in parameters:
+        options["shm_size"] = f"{parameters['sharedMemorySize']}m"
+    return options
+
+
+def _mounts(container: dict[str, Any]) -> Any:
+    volumes = {volume["name"]: volume for volume in container.get("volumes", ())}
+    for point in container.get("mountPoints", ()):
+        host = volumes[point["sourceVolume"]].get("host")
+        if host:  # There is no EFS here.
+            yield Mount(point["containerPath"], host["sourcePath"], type="bind", read_only=point.get("readOnly", False))
