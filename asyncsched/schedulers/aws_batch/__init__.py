@@ -1,0 +1,51 @@
+"""AWS Batch: ``aws_batch``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.schedulers.aws_batch.request import BatchJob
+from asyncsched.schedulers.aws_batch.scheduler import AWSBatchScheduler
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers._common.pacing import Limits
+    from asyncsched.schedulers.aws_batch.client import VendorClient
+
+__all__ = ["AWSBatchOpts", "AWSBatchScheduler", "BatchJob", "create_scheduler"]
+
+
+def create_scheduler(
+    session_name: str,
+    client: object | None = None,
+    log_client: object | None = None,
+    docker_client: object | None = None,
+    *,
+    region: str | None = None,
+    profile: str | None = None,
+    endpoint_url: str | None = None,
+    limits: object | None = None,
+    **_: object,
+) -> AWSBatchScheduler:
+    """Make a scheduler for AWS Batch; no call is made and nothing is read before its first use.
+
+    Args:
+        session_name: The session that submitted apps are marked with.
+        client: A client of aiobotocore for ``batch``; it is used as it is, and never closed here.
+        log_client: Likewise one for ``logs``.
+        docker_client: What pushes local images.
+        region: The AWS region; else ``AWS_REGION``, or what the AWS configuration says.
+        profile: The profile of the AWS configuration.
+        endpoint_url: Another address of the services.
+        limits: The pacers (`asyncsched.schedulers._common.pacing.Limits`) to share with other schedulers.
+    """
+    return AWSBatchScheduler(
+        session_name,
+        cast("VendorClient | None", client),
+        cast("VendorClient | None", log_client),
+        docker_client,
+        region=region,
+        profile=profile,
+        endpoint_url=endpoint_url,
+        limits=cast("Limits | None", limits),
+    )

@@ -1,0 +1,256 @@
+"""The connection to AWS: sessions and clients of aiobotocore, paced calls, retries.
+
+The only module that knows the SDK. It is imported, and its models are read, in a worker thread: that takes half a
+second, in which the loop goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from asyncsched.clock import Clock
+from asyncsched.errors import SchedulerError, ThrottledError, UnavailableError
+from asyncsched.schedulers._common.pacing import Limits, Pacer
+from asyncsched.schedulers._common.retry import retry
+from asyncsched.schedulers.aws_batch.faults import BACKEND, translate
+
+__all__ = ["Connection", "Connections", "Location"]
+
+#: Calls a second, by what shares a limit; AWS's own limits hold for the whole account and region.
+RATES = {
+    "SubmitJob": 20.0,
+    "GetLogEvents": 10.0,
+    "FilterLogEvents": 4.0,
+    "logs": 4.0,
+    "batch": 10.0,
+    "ecr": 2.0,
+}
+SERVICES = ("batch", "logs", "ecr")
+
+
+class VendorClient(Protocol):
+    """A client of aiobotocore, or something that behaves like one."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the coroutine function of an operation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where and as whom AWS is called; what is None is left to the environment and the AWS configuration."""
+
+    region: str | None = None
+    profile: str | None = None
+    endpoint_url: str | None = None
+
+    def over(self, other: Mapping[str, str]) -> Location:
+        """Return this location with what `other` names laid over it."""
+        return replace(self, **other) if other else self
+
+    def resolved(self) -> Location:
+        """Return it with the region that AWS_REGION names, which botocore itself does not read."""
+        return self if self.region else replace(self, region=os.environ.get("AWS_REGION") or None)
+
+
+class Connections:
+    """Connections by location, opened as they are needed, and the clients that the caller has given.
+
+    They belong to the loop on which they are opened; `aclose` closes those that were opened here.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        given: Mapping[str, VendorClient],
+        *,
+        clock: Clock,
+        limits: Limits,
+        request_timeout: float = 30.0,
+        retry_for: float = 60.0,
+    ) -> None:
+        self._location, self._given = location, given
+        self._clock, self._limits = clock, limits
+        self.request_timeout, self.retry_for = request_timeout, retry_for
+        self._open: dict[Location, Connection] = {}
+
+    def at(self, where: Mapping[str, str] | None = None) -> Connection:
+        """Return the connection to a location; nothing is opened before its first call."""
+        location = self._location.over(where or {}).resolved()
+        if location not in self._open:
+            self._open[location] = Connection(location, self._given, self)
+        return self._open[location]
+
+    def pacer(self, location: Location, operation: str, service: str) -> Pacer:
+        """Return the pacer that an operation shares with others."""
+        family = operation if operation in RATES else service
+        return self._limits.pacer((BACKEND, location, family), RATES[family], self._clock)
+
+    @property
+    def clock(self) -> Clock:
+        """What tells the time."""
+        return self._clock
+
+    async def aclose(self) -> None:
+        """Close every client that was opened here; idempotent."""
+        open_ones = list(self._open.values())
+        self._open.clear()
+        for connection in open_ones:
+            await connection.aclose()
+
+
+class Connection:
+    """Calls AWS at one location: each call in its turn, with a time limit, and again where that helps."""
+
+    def __init__(self, location: Location, given: Mapping[str, VendorClient], owner: Connections) -> None:
+        self.location = location
+        self._owner = owner
+        self._clients: dict[str, VendorClient] = dict(given)
+        self._session: Any = None  # an AioSession, which has no types
+        self._stack = AsyncExitStack()
+        self._opening = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.location.region or 'the default region'}: {', '.join(self._clients) or 'new'}>"
+
+    async def call(self, service: str, operation: str, expect: str = "", **request: object) -> dict[str, Any]:
+        """Call an operation until it succeeds, fails for good, or `retry_for` has passed.
+
+        Args:
+            service: ``batch``, ``logs`` or ``ecr``.
+            operation: AWS's name, such as ``DescribeJobs``.
+            expect: A member without which the answer is taken for a broken one.
+            request: The operation's parameters.
+        """
+        return await retry(
+            lambda: self.try_once(service, operation, expect, **request),
+            clock=self._owner.clock,
+            retry_for=self._owner.retry_for,
+            may_retry=_Patience(),
+        )
+
+    async def try_once(self, service: str, operation: str, expect: str = "", **request: object) -> dict[str, Any]:
+        """Call an operation once, in its turn: for what must not be repeated blindly."""
+        pacer = self._owner.pacer(self.location, operation, service)
+        client = await self._client(service)
+        await pacer.turn()
+        try:
+            async with self._owner.clock.timeout(self._owner.request_timeout):
+                answer: dict[str, Any] = await getattr(client, _snake(operation))(**request)
+        except Exception as error:
+            if not _is_vendors(error):
+                raise  # A mistake of ours must look like one.
+            raise self._translated(error, operation, service, pacer) from _shown(error)
+        if expect and expect not in answer:
+            raise UnavailableError(
+                f"AWS's answer to {operation} is broken",
+                why=f"it has no {expect}",
+                backend=BACKEND,
+                operation=operation,
+            )
+        return answer
+
+    def _translated(self, error: Exception, operation: str, service: str, pacer: Pacer) -> Exception:
+        ours = translate(error, operation, service=service, profile=self.location.profile)
+        if isinstance(ours, ThrottledError):
+            pacer.throttled(ours.retry_after)
+        return ours
+
+    async def _client(self, service: str) -> VendorClient:
+        client = self._clients.get(service)
+        if client is not None:
+            return client
+        async with self._opening:
+            if service not in self._clients:
+                self._clients[service] = await self._opened(service)
+        return self._clients[service]
+
+    async def _opened(self, service: str) -> VendorClient:
+        try:
+            if self._session is None:
+                self._session = await asyncio.to_thread(_warm_session, self.location)
+            opening: Any = self._session.create_client(service, **_client_arguments(self.location))
+            client: VendorClient = await self._stack.enter_async_context(opening)
+        except Exception as error:
+            if not _is_vendors(error):
+                raise
+            raise translate(error, "CreateClient", service=service, profile=self.location.profile) from error
+        return client
+
+    async def aclose(self) -> None:
+        """Close the clients that were opened here."""
+        self._clients.clear()
+        await self._stack.aclose()
+
+
+class _Patience:
+    """Decides whether to try again; expired credentials get one more chance, as the SDK renews them."""
+
+    def __init__(self) -> None:
+        self._renewed = False
+
+    def __call__(self, error: SchedulerError) -> bool:
+        if "have expired" in error.what and not self._renewed:
+            self._renewed = True
+            return True
+        return error.retryable
+
+
+def _warm_session(location: Location) -> Any:
+    """Make a session and let it read all that it will need from disk; runs in a worker thread."""
+    from aiobotocore.session import AioSession  # pyright: ignore[reportMissingTypeStubs] - it has none
+
+    session: Any = AioSession(profile=location.profile)
+    nobody = {"aws_access_key_id": "warming", "aws_secret_access_key": "up"}
+    for service in SERVICES:
+        context = session.create_client(service, **_client_arguments(location), **nobody)
+        if _driven(context.__aenter__()) is not None:
+            _driven(context.__aexit__(None, None, None))
+    _driven(session.get_credentials())
+    return session
+
+
+def _driven(step: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine as far as it goes without a loop; one that wants the network is left to the loop's own turn."""
+    try:
+        step.send(None)
+    except StopIteration as done:
+        return done.value
+    step.close()
+    return None
+
+
+def _client_arguments(location: Location) -> dict[str, Any]:
+    from aiobotocore.config import AioConfig  # pyright: ignore[reportMissingTypeStubs] - it has none
+
+    overridden = location.endpoint_url or any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ)
+    config = AioConfig(
+        connect_timeout=10,
+        read_timeout=30,
+        max_pool_connections=20,
+        # Retries are made here, where pace and submits are looked after.
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        user_agent_extra="asyncsched",
+        inject_host_prefix=not overridden,
+    )
+    return {"region_name": location.region, "endpoint_url": location.endpoint_url, "config": config}
+
+
+def _is_vendors(error: Exception) -> bool:
+    """Tell the SDK's errors, and those of the network below it, from mistakes of ours."""
+    if isinstance(error, (TimeoutError, OSError)):
+        return True
+    return type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp")
+
+
+def _shown(error: Exception) -> Exception | None:
+    """Return what may be shown as the cause: a refusal by the SDK's own checks quotes secrets."""
+    return None if type(error).__name__ == "ParamValidationError" else error
+
+
+def _snake(operation: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in operation).lstrip("_")

@@ -1,0 +1,158 @@
+"""CloudWatch Logs as a hub: one FilterLogEvents for up to a hundred streams, whoever reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from typing_extensions import override
+
+from asyncsched.clock import Clock
+from asyncsched.errors import InvalidRequestError, NotFoundError
+from asyncsched.logs.hub import HubEvent, LogHub
+from asyncsched.logs.line import LogOrigin, label
+from asyncsched.schedulers.aws_batch.births import Births
+from asyncsched.schedulers.aws_batch.client import Connection
+
+__all__ = ["CloudWatchHub", "StreamKey"]
+
+Page = Mapping[str, Any]
+
+#: Streams in one query, as CloudWatch accepts them.
+MAX_STREAMS = 100
+#: Events in one answer: more would hold the loop for too long while they are decoded.
+PAGE = 1000
+
+
+class StreamKey(NamedTuple):
+    """A stream and whose it is, as one string, since a hub's keys are strings."""
+
+    app_id: str
+    stream: str
+
+    @property
+    def text(self) -> str:
+        """The key."""
+        return f"{self.app_id}\0{self.stream}"
+
+
+class CloudWatchHub(LogHub):
+    """The streams of one log group.
+
+    Args:
+        connection: Where CloudWatch is.
+        group: The log group.
+        clock: Tells the time of pauses.
+        retry_for: Seconds of failures after which the readers are told.
+    """
+
+    def __init__(self, connection: Connection, group: str, *, clock: Clock, retry_for: float) -> None:
+        super().__init__(clock=clock, retry_for=retry_for)
+        self._connection, self._group = connection, group
+        self._origins: dict[str, LogOrigin] = {}
+        self._readers: Counter[str] = Counter()
+        self._births = Births(clock)
+
+    def __repr__(self) -> str:
+        return f"<CloudWatchHub {self._group}: {len(self._origins)} streams>"
+
+    def know(self, stream: str, origin: LogOrigin) -> str:
+        """Say who writes a stream, once for each reader of it; returns the key to ask for it by."""
+        key = StreamKey(origin.app_id, stream).text
+        self._origins[key] = origin
+        self._readers[key] += 1
+        return key
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Take note that a reader of these has gone."""
+        for key in keys:
+            self._readers[key] -= 1
+            if not self._readers[key]:
+                del self._readers[key], self._origins[key]
+                self._births.forget(_stream(key))
+
+    @override
+    async def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
+        by_stream: dict[str, list[str]] = {}
+        for key in keys:
+            by_stream.setdefault(_stream(key), []).append(key)
+        start = max(0, (since_ns or 0) // 1_000_000)
+        there, not_yet = self._births.divide(by_stream)
+        for streams in _chunks(there):
+            async for page in self._existing(streams, start):
+                yield self._events(page, by_stream)
+        for streams in _chunks(not_yet):
+            async for page in self._perhaps(streams, start):
+                yield self._events(page, by_stream)
+
+    async def _existing(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
+        try:
+            async for page in self._window(streams, start):
+                yield page
+        except NotFoundError:
+            # One of them has been deleted: which one, the next round finds out.
+            self._births.doubt(streams)
+
+    async def _perhaps(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
+        """Read streams of which some may not exist yet, which CloudWatch says only of all together."""
+        todo = [list(streams)]
+        while todo:
+            group = todo.pop()
+            try:
+                async for page in self._window(group, start):
+                    yield page
+            except NotFoundError:
+                todo += self._births.halves(group)
+            else:
+                self._births.exist(group)
+
+    async def _window(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
+        """Yield everything from `start` (in milliseconds) to the present end."""
+        request: dict[str, object] = {
+            "logGroupName": self._group,
+            "logStreamNames": list(streams),
+            "startTime": start,
+            "limit": PAGE,
+            "interleaved": True,
+        }
+        reached = start
+        while True:
+            try:
+                page = await self._connection.try_once("logs", "FilterLogEvents", "events", **request)
+            except InvalidRequestError:
+                if request.pop("nextToken", None) is None:
+                    raise
+                request["startTime"] = reached  # The token has expired; readers know what they have had.
+                continue
+            if page["events"]:
+                reached = page["events"][-1]["timestamp"]
+            yield page
+            if not page.get("nextToken"):
+                return
+            request["nextToken"] = page["nextToken"]
+
+    def _events(self, page: Page, by_stream: Mapping[str, Sequence[str]]) -> list[HubEvent]:
+        events: list[HubEvent] = []
+        for row in page["events"]:
+            for key in by_stream.get(row["logStreamName"], ()):
+                origin = self._origins.get(key)
+                if origin is not None:
+                    events += _lines(key, row, origin)
+        return events
+
+
+def _lines(key: str, row: Mapping[str, Any], origin: LogOrigin) -> list[HubEvent]:
+    """Make an event's lines: more than one where a program's own line breaks were kept together."""
+    message: str = row["message"]
+    texts = [f"{text}\n" for text in message.removesuffix("\n").split("\n")]
+    lines = label(texts, origin, row["timestamp"] * 1_000_000)
+    return [HubEvent(key, f"{row['eventId']}/{number}", line) for number, line in enumerate(lines)]
+
+
+def _stream(key: str) -> str:
+    return key.partition("\0")[2]
+
+
+def _chunks(streams: Sequence[str]) -> list[Sequence[str]]:
+    return [streams[start : start + MAX_STREAMS] for start in range(0, len(streams), MAX_STREAMS)]

@@ -1,0 +1,215 @@
+"""One role as AWS Batch's container properties."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from itertools import count
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers.aws_batch.limits import check_environment, check_fargate
+from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.specs.app import Resource, Role
+from asyncsched.specs.devices import get_device_mounts
+from asyncsched.specs.macros import macros
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.secret import Secret
+
+__all__ = ["INSTANCE_TYPE", "OWN_ENV", "ROLE_NAME_ENV", "SECRET_ARGS_TAG", "container_properties"]
+
+Json = dict[str, object]
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+MAIN_NODE_ENV = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"
+RANK0_ENV = "TORCHX_RANK0_HOST"
+ROLE_INDEX_ENV = "TORCHX_ROLE_IDX"
+ROLE_NAME_ENV = "TORCHX_ROLE_NAME"
+#: Variables of ours that are the same in every run of a role.
+OWN_ENV = frozenset({ROLE_INDEX_ENV, ROLE_NAME_ENV, RANK0_ENV})
+#: Says that an argument is a secret: the service shows it to whoever may describe the job, and we do not.
+SECRET_ARGS_TAG = "asyncsched/secret-args"  # noqa: S105 - a tag, no password
+DEFAULT_MEMORY = 1024
+
+_NODE_INDEX = "AWS_BATCH_JOB_NODE_INDEX"
+_ACCESS = {"r": "READ", "w": "WRITE", "m": "MKNOD"}
+#: Stands for a replica's number while a command is built; no argument can contain it.
+_REPLICA = "\0replica\0"
+
+
+def container_properties(
+    role: Role, options: AWSBatchOpts, *, index: int, first_node: int, multinode: bool, app_id: str
+) -> Json:
+    """Return how AWS Batch runs each replica of a role.
+
+    Args:
+        role: The role; it is not changed.
+        options: The run options.
+        index: The role's number in the app.
+        first_node: The node of the role's first replica.
+        multinode: Whether the job has several nodes.
+        app_id: What the macro ``app_id`` stands for.
+    """
+    role = _filled_in(role, app_id, multinode=multinode)
+    check_environment(role)
+    command, environment = _program(role, first_node)
+    environment[ROLE_INDEX_ENV], environment[ROLE_NAME_ENV] = str(index), role.name
+    if not multinode:
+        environment.setdefault(RANK0_ENV, "localhost")  # Nobody sets AWS's own variable where there is one node.
+    mounts = [*role.mounts, *get_device_mounts(role.resource.devices)]
+    vcpus, memory = max(1, role.resource.cpu), _memory(role.resource)
+    properties: Json = {
+        "image": role.image,
+        "command": command,
+        "environment": [{"name": name, "value": value} for name, value in environment.items()],
+        "resourceRequirements": _requirements(role.resource, vcpus, memory),
+        "logConfiguration": _logging(options),
+        **_volumes(mounts, options),
+        **_optional(options),
+    }
+    if options.platform == "FARGATE":
+        check_fargate(role, options, vcpus=vcpus, memory=memory)
+        return properties | _on_fargate(mounts, options)
+    return properties | _on_ec2(role.resource, mounts, options, memory, multinode=multinode)
+
+
+def _filled_in(role: Role, app_id: str, *, multinode: bool) -> Role:
+    replica = "0" if role.num_replicas == 1 else _REPLICA
+    rank0 = MAIN_NODE_ENV if multinode else RANK0_ENV
+    return macros.Values(img_root="", app_id=app_id, replica_id=replica, rank0_env=rank0).apply(role)
+
+
+def _program(role: Role, first_node: int) -> tuple[list[str], dict[str, str]]:
+    """Return the command, and the environment that is the same in every replica.
+
+    All replicas of a role share one command, and only the node's own variable tells them apart: where the
+    macro ``replica_id`` is used, a shell computes the number when the replica starts.
+    """
+    words = [role.entrypoint, *role.args]
+    exported = {name: value for name, value in role.env.items() if _uses_replica(value)}
+    if not exported and not any(map(_uses_replica, words)):
+        return words, dict(role.env)
+    number = f"$((${_NODE_INDEX} - {first_node}))" if first_node else f"${_NODE_INDEX}"
+    lines = [f"export {name}={_quoted(value, number)}" for name, value in exported.items()]
+    lines.append("exec " + " ".join(_quoted(word, number) for word in words))
+    secret = any(isinstance(text, Secret) for text in (*words, *exported.values()))
+    script = "; ".join(lines)
+    rest = {name: value for name, value in role.env.items() if name not in exported}
+    return ["/bin/sh", "-c", Secret(script) if secret else script], rest
+
+
+def _uses_replica(text: str) -> bool:
+    return _REPLICA in (text.reveal() if isinstance(text, Secret) else text)
+
+
+def _quoted(text: str, number: str) -> str:
+    plain = text.reveal() if isinstance(text, Secret) else text
+    return f'"{number}"'.join(shlex.quote(part) if part else "" for part in plain.split(_REPLICA)) or "''"
+
+
+def _memory(resource: Resource) -> int:
+    return resource.memMB if resource.memMB > 0 else DEFAULT_MEMORY
+
+
+def _requirements(resource: Resource, vcpus: int, memory: int) -> list[Json]:
+    wanted = {"VCPU": vcpus, "MEMORY": memory, "GPU": max(0, resource.gpu)}
+    return [{"type": kind, "value": str(amount)} for kind, amount in wanted.items() if amount]
+
+
+def _logging(options: AWSBatchOpts) -> Json:
+    settings = dict(options.log_options or {})
+    if options.log_group is not None:
+        settings["awslogs-group"] = options.log_group
+    return {"logDriver": "awslogs", **({"options": settings} if settings else {})}
+
+
+def _optional(options: AWSBatchOpts) -> Json:
+    wanted: Json = {
+        "jobRoleArn": options.job_role_arn,
+        "executionRoleArn": options.execution_role_arn,
+        "user": options.user_in_container,
+        "readonlyRootFilesystem": options.readonly_root or None,
+        "enableExecuteCommand": options.enable_exec or None,
+    }
+    if options.secrets:
+        wanted["secrets"] = [{"name": name, "valueFrom": arn} for name, arn in options.secrets.items()]
+    return {key: value for key, value in wanted.items() if value is not None}
+
+
+def _on_ec2(
+    resource: Resource, mounts: Iterable[Mount], options: AWSBatchOpts, memory: int, *, multinode: bool
+) -> Json:
+    linux: Json = {"sharedMemorySize": options.shm_size_mb or memory}
+    if devices := [_device(mount) for mount in mounts if isinstance(mount, DeviceMount)]:
+        linux["devices"] = devices
+    if options.init_process:
+        linux["initProcessEnabled"] = True
+    if options.tmpfs:
+        linux["tmpfs"] = [_tmpfs(text) for text in options.tmpfs]
+    properties: Json = {"linuxParameters": linux, "privileged": options.privileged}
+    if options.ulimits:
+        properties["ulimits"] = [_ulimit(text) for text in options.ulimits]
+    kind = options.instance_type or resource.capabilities.get(INSTANCE_TYPE)
+    if multinode and kind:
+        properties["instanceType"] = str(kind)
+    return properties
+
+
+def _on_fargate(mounts: Iterable[Mount], options: AWSBatchOpts) -> Json:
+    for mount in mounts:
+        if not isinstance(mount, VolumeMount):
+            raise ConfigError(f"Fargate cannot mount {mount}", why="its tasks have no host", fix="use a volume (EFS)")
+    properties: Json = {
+        "networkConfiguration": {"assignPublicIp": "ENABLED" if options.public_ip else "DISABLED"},
+        "fargatePlatformConfiguration": {"platformVersion": "LATEST"},
+    }
+    if options.init_process:
+        properties["linuxParameters"] = {"initProcessEnabled": True}
+    if options.ephemeral_storage_gb is not None:
+        properties["ephemeralStorage"] = {"sizeInGiB": options.ephemeral_storage_gb}
+    if options.cpu_arch is not None:
+        properties["runtimePlatform"] = {"cpuArchitecture": options.cpu_arch, "operatingSystemFamily": "LINUX"}
+    return properties
+
+
+def _volumes(mounts: Iterable[Mount], options: AWSBatchOpts) -> Json:
+    volumes: list[Json] = []
+    points: list[Json] = []
+    numbers = count()
+    for mount in mounts:
+        if isinstance(mount, DeviceMount):
+            continue
+        name = f"mount_{next(numbers)}"
+        points.append({"containerPath": mount.dst_path, "readOnly": mount.read_only, "sourceVolume": name})
+        if isinstance(mount, BindMount):
+            volumes.append({"name": name, "host": {"sourcePath": mount.src_path}})
+        else:
+            volumes.append({"name": name, "efsVolumeConfiguration": _efs(mount.src, options.efs_options or {})})
+    return {"volumes": volumes, "mountPoints": points} if volumes else {}
+
+
+def _efs(file_system: str, settings: Mapping[str, str]) -> Json:
+    known = {"rootDirectory", "transitEncryption", "accessPointId", "iam"}
+    for name in settings.keys() - known:
+        raise ConfigError(f"efs_options has no {name}", fix=f"known are {', '.join(sorted(known))}")
+    volume: Json = {"fileSystemId": file_system}
+    volume |= {key: settings[key] for key in ("rootDirectory", "transitEncryption") if key in settings}
+    if access := {key: settings[key] for key in ("accessPointId", "iam") if key in settings}:
+        volume["authorizationConfig"] = access
+        volume.setdefault("transitEncryption", "ENABLED")  # AWS wants it wherever access is authorized.
+    return volume
+
+
+def _device(mount: DeviceMount) -> Json:
+    permissions = [_ACCESS[flag] for flag in "rwm" if flag in mount.permissions]
+    return {"hostPath": mount.src_path, "containerPath": mount.dst_path, "permissions": permissions}
+
+
+def _ulimit(text: str) -> Json:
+    name, soft, hard = re.fullmatch(r"(\w+)=(\d+)(?::(\d+))?", text).groups()  # type: ignore[union-attr] # checked
+    return {"name": name, "softLimit": int(soft), "hardLimit": int(hard or soft)}
+
+
+def _tmpfs(text: str) -> Json:
+    path, _, size = text.partition(":")
+    return {"containerPath": path, "size": int(size)}

@@ -1,0 +1,182 @@
+"""What AWS Batch would refuse, found before anything is sent: sizes, names, tags, and what Fargate lacks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.secret import Secret
+
+__all__ = [
+    "MAX_DEFINITION_BYTES",
+    "MAX_SUBMIT_BYTES",
+    "check_app",
+    "check_environment",
+    "check_fargate",
+    "check_options",
+    "check_size",
+    "check_tags",
+]
+
+MAX_ROLES = 5
+MAX_NODES = 1000
+MAX_ATTEMPTS = 10
+MAX_DEFINITION_BYTES = 24 * 1024
+MAX_SUBMIT_BYTES = 30 * 1024
+MAX_TAGS = 50
+_TAG_KEY = re.compile(r"(?!aws:)[\w\s.:/=+\-@]{1,128}", re.IGNORECASE)
+_TAG_VALUE = re.compile(r"[\w\s.:/=+\-@]{0,256}")
+_ULIMIT = re.compile(r"\w+=\d+(:\d+)?")
+_TMPFS = re.compile(r"/[^:]*:\d+")
+
+#: vCPUs of a Fargate task: the memory in MiB that goes with them, as (least, most, step).
+FARGATE_SIZES: Mapping[int, tuple[int, int, int]] = {
+    1: (2048, 8192, 1024),
+    2: (4096, 16384, 1024),
+    4: (8192, 30720, 1024),
+    8: (16384, 61440, 4096),
+    16: (32768, 122880, 8192),
+}
+
+
+def check_app(app: AppDef, options: AWSBatchOpts) -> None:
+    """Check what concerns the app as a whole.
+
+    Raises:
+        ConfigError: AWS Batch has no place for such an app.
+    """
+    nodes = sum(role.num_replicas for role in app.roles)
+    if not app.roles:
+        raise ConfigError(f"The app {app.name} has no role", fix="give it one")
+    if len(app.roles) > MAX_ROLES:
+        why = f"a job of AWS Batch has at most {MAX_ROLES} node groups, one for each role"
+        raise ConfigError(f"The app {app.name} has {len(app.roles)} roles", why=why, fix="join roles, or split it")
+    if nodes > MAX_NODES:
+        raise ConfigError(f"The app {app.name} has {nodes} replicas", why=f"a job has at most {MAX_NODES} nodes")
+    for role in app.roles:
+        if role.num_replicas < 1:
+            raise ConfigError(f"Role {role.name} has {role.num_replicas} replicas", fix="give it at least one")
+    retries = max(role.max_retries for role in app.roles) + options.spot_retries
+    if not 0 <= retries < MAX_ATTEMPTS:
+        why = f"AWS Batch runs a job 1 to {MAX_ATTEMPTS} times in all"
+        raise ConfigError(f"{retries} retries are not possible", why=why, fix="lower max_retries or spot_retries")
+    if not 0 <= options.main_node < nodes:
+        raise ConfigError(f"main_node={options.main_node} is not a node", why=f"the app has nodes 0 to {nodes - 1}")
+    if options.job_type == "container" and nodes > 1:
+        why = f"the app has {nodes} replicas, and a container job has one"
+        raise ConfigError("job_type=container does not fit", why=why, fix="leave job_type out")
+
+
+def check_options(options: AWSBatchOpts, *, multinode: bool) -> None:
+    """Check options that do not go together, or are out of range.
+
+    Raises:
+        ConfigError: The message says which, and what to write instead.
+    """
+    if multinode and options.platform == "FARGATE":
+        why = "multi-node jobs run on EC2 only"
+        raise ConfigError("platform=FARGATE does not fit", why=why, fix="use one replica, or platform=EC2")
+    if multinode and options.array_size is not None:
+        raise ConfigError("array_size does not fit", why="a multi-node job cannot be an array")
+    if options.array_size is not None and not 2 <= options.array_size <= 10_000:
+        raise ConfigError(f"array_size={options.array_size} is out of range", fix="choose 2 to 10000")
+    if options.timeout_s is not None and options.timeout_s < 60:
+        raise ConfigError(f"timeout_s={options.timeout_s} is too short", fix="AWS Batch takes 60 s and more")
+    if options.priority and options.share_id is None:
+        why = "a priority counts inside a share only"
+        raise ConfigError("priority without share_id", why=why, fix="give share_id, or leave priority out")
+    if not 0 <= options.priority <= 9999:
+        raise ConfigError(f"priority={options.priority} is out of range", fix="choose 0 to 9999")
+    if len(options.depends_on or ()) > 20:
+        raise ConfigError("depends_on names more than 20 jobs")
+    for text in options.ulimits or ():
+        _check_form(text, _ULIMIT, "ulimits", "nofile=1024:4096")
+    for text in options.tmpfs or ():
+        _check_form(text, _TMPFS, "tmpfs", "/scratch:64")
+
+
+def _check_form(text: str, form: re.Pattern[str], option: str, example: str) -> None:
+    if not form.fullmatch(text):
+        raise ConfigError(f"{option} cannot hold {text!r}", fix=f"write it as {example}")
+
+
+def check_environment(role: Role) -> None:
+    """Check a role's environment for names that AWS Batch keeps for itself.
+
+    Raises:
+        ConfigError: A name begins with ``AWS_BATCH``.
+    """
+    for name in role.env:
+        if name.startswith("AWS_BATCH"):
+            why = "AWS Batch keeps names that begin with AWS_BATCH for itself"
+            raise ConfigError(f"Role {role.name} sets {name}", why=why, fix="choose another name")
+
+
+def check_fargate(role: Role, options: AWSBatchOpts, *, vcpus: int, memory: int) -> None:
+    """Check what Fargate does not have.
+
+    Raises:
+        ConfigError: The message says what, and what would fit.
+    """
+    if options.execution_role_arn is None:
+        why = "a Fargate job needs a role that may pull the image and write the logs"
+        raise ConfigError("execution_role_arn is missing", why=why, fix="give execution_role_arn")
+    lacking = {
+        "a GPU": role.resource.gpu > 0,
+        "privileged": options.privileged,
+        "ulimits": bool(options.ulimits),
+        "tmpfs": bool(options.tmpfs),
+        "shm_size_mb": options.shm_size_mb is not None,
+        "instance_type": options.instance_type is not None,
+    }
+    for thing, wanted in lacking.items():
+        if wanted:
+            raise ConfigError(f"Fargate has no {thing}", fix="leave it out, or use platform=EC2")
+    if vcpus not in FARGATE_SIZES:
+        raise ConfigError(f"Fargate has no task of {vcpus} vCPUs", fix=f"choose one of {list(FARGATE_SIZES)}")
+    least, most, step = FARGATE_SIZES[vcpus]
+    if not least <= memory <= most or memory % step:
+        fix = f"choose {least} to {most} MiB in steps of {step}"
+        raise ConfigError(f"Fargate has no task of {vcpus} vCPUs and {memory} MiB", fix=fix)
+
+
+def check_tags(tags: Mapping[str, str]) -> None:
+    """Check the tags of a job.
+
+    Raises:
+        ConfigError: One has characters or a length that AWS does not accept, or there are too many.
+    """
+    for key, value in tags.items():
+        if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
+            why = "AWS takes letters, digits, spaces and _.:/=+-@, 128 of them in a key and 256 in a value"
+            raise ConfigError(f"The tag {key!r} cannot be set", why=why, fix="change the metadata or tags")
+    if len(tags) > MAX_TAGS:
+        raise ConfigError(f"{len(tags)} tags are too many", why=f"AWS takes {MAX_TAGS}", fix="use fewer metadata")
+
+
+def check_size(what: str, request: Mapping[str, object], limit: int) -> None:
+    """Check a request's size in bytes, its secrets counted as they are sent.
+
+    Raises:
+        ConfigError: It is larger than `limit`.
+    """
+    size = len(json.dumps(revealed(request)).encode())
+    if size > limit:
+        why = f"it has {size} bytes, and AWS Batch takes {limit}"
+        raise ConfigError(f"The {what} is too large", why=why, fix="pass large arguments and variables as files")
+
+
+def revealed(value: object) -> object:
+    """Return a copy of nested data in which every secret stands as its value: for what is sent only."""
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return {key: revealed(item) for key, item in cast("Mapping[str, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [revealed(item) for item in cast("Sequence[object]", value)]
+    return value

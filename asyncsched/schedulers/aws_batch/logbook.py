@@ -1,0 +1,176 @@
+"""Which logs are being read, and where their lines stand: told anew whenever an app is described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from typing_extensions import override
+
+from asyncsched.clock import Clock
+from asyncsched.logs.line import LogOrigin
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.subscriber import HubSource
+from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.cloudwatch import CloudWatchHub
+from asyncsched.schedulers.aws_batch.jobs import Jobs
+from asyncsched.schedulers.aws_batch.places import LogPlaces, Place
+from asyncsched.schedulers.aws_batch.rows import Row
+from asyncsched.specs.state import ReplicaStatus
+
+__all__ = ["LogBook"]
+
+#: How far the clocks of a job's host and of AWS may differ, in nanoseconds, for the first line's time.
+_EARLY = 600 * 1_000_000_000
+_ROOM = 2000
+
+
+class LogBook:
+    """Makes the sources of logs.
+
+    Args:
+        clock: Tells the time.
+        retry_for: Seconds of failures after which readers are told.
+        settle_polls: After an app's end, so many looks without a new line are the end of its log.
+    """
+
+    def __init__(self, clock: Clock, *, retry_for: float, settle_polls: int) -> None:
+        self._clock, self._retry_for, self._settle_polls = clock, retry_for, settle_polls
+        self._apps: dict[str, dict[_Reader, None]] = {}
+        self._hubs: dict[tuple[Connection, str], CloudWatchHub] = {}
+
+    def note(self, app_id: str, row: Row, nodes: Mapping[str, Row]) -> None:
+        """Take note of a job that has been described, for those who read its logs."""
+        readers = self._apps.get(app_id)
+        if readers:
+            places = LogPlaces(row, nodes)
+            for reader in list(readers):
+                reader.look(places)
+
+    async def sources(self, jobs: Jobs, replicas: Sequence[ReplicaStatus], query: LogQuery) -> Sequence[HubSource]:
+        """Return a source for these replicas, one for each log group: almost always one.
+
+        Raises:
+            NotImplementedError: The containers log to something else than CloudWatch.
+        """
+        known = await jobs.find(query.app_id)
+        if known is None:
+            return []  # It has been deleted since it was described.
+        row, nodes = await jobs.read(known)
+        if row is None:
+            return []
+        places = LogPlaces(row, nodes)
+        by_group: dict[str, list[tuple[str, int]]] = {}
+        for replica in replicas:
+            group = places.group(replica.role, replica.id)
+            by_group.setdefault(group, []).append((replica.role, replica.id))
+        connection = jobs.connection(known)
+        return [
+            self._source(self._hub(connection, group), wanted, query, row, places) for group, wanted in by_group.items()
+        ]
+
+    def _source(
+        self,
+        hub: CloudWatchHub,
+        replicas: Sequence[tuple[str, int]],
+        query: LogQuery,
+        row: Row,
+        places: LogPlaces,
+    ) -> HubSource:
+        age = self._age(row)
+        fresh = age is None or age < 60.0
+        reader = _Reader(
+            hub,
+            replicas,
+            query,
+            since_ns=max(query.since_ns or 0, row["createdAt"] * 1_000_000 - _EARLY),
+            # Lines of a program that has just ended may still be on their way.
+            tail=query.tail or (age is not None and fresh),
+            settle_polls=self._settle_polls if fresh else 1,
+            closed=self._closed,
+        )
+        self._apps.setdefault(query.app_id, {})[reader] = None
+        reader.look(places)
+        if not query.tail:
+            reader.finish()
+        return reader
+
+    def _age(self, row: Row) -> float | None:
+        """Return how many seconds ago a job ended; None if it has not."""
+        if row["status"] not in ("SUCCEEDED", "FAILED") or not row.get("stoppedAt"):
+            return None
+        return max(0.0, self._clock.time_ns() / 1e9 - float(row["stoppedAt"]) / 1000)
+
+    def _closed(self, app_id: str, reader: _Reader) -> None:
+        readers = self._apps.get(app_id, {})
+        readers.pop(reader, None)
+        if not readers:
+            self._apps.pop(app_id, None)
+
+    def _hub(self, connection: Connection, group: str) -> CloudWatchHub:
+        hub = self._hubs.get((connection, group))
+        if hub is None:
+            hub = CloudWatchHub(connection, group, clock=self._clock, retry_for=self._retry_for)
+            self._hubs[connection, group] = hub
+        return hub
+
+
+class _Reader(HubSource):
+    """The streams of some replicas, of all their attempts, as they come up."""
+
+    def __init__(
+        self,
+        hub: CloudWatchHub,
+        replicas: Sequence[tuple[str, int]],
+        query: LogQuery,
+        *,
+        since_ns: int,
+        tail: bool,
+        settle_polls: int,
+        closed: Callable[[str, _Reader], None],
+    ) -> None:
+        role, replica = replicas[0] if len(replicas) == 1 else ("", -1)
+        super().__init__(
+            hub,
+            (),
+            since_ns=since_ns,
+            tail=tail,
+            role=role,
+            replica=replica,
+            room=_ROOM,
+            settle_polls=settle_polls,
+        )
+        self._cloudwatch, self._query, self._closed = hub, query, closed
+        self._replicas = frozenset(replicas)
+        self._streams: set[str] = set()
+        self._keys: list[str] = []
+
+    def look(self, places: LogPlaces) -> None:
+        """Read the streams that have come up since."""
+        new = [(replica, place) for replica, place in places if self._wants(replica, place)]
+        if new:
+            keys = [self._key(replica, place) for replica, place in new]
+            self._streams |= {place.stream for _, place in new}
+            self._keys += keys
+            self.add_keys(keys)
+
+    @override
+    async def aclose(self) -> None:
+        self._closed(self._query.app_id, self)
+        await super().aclose()
+        self._cloudwatch.forget(self._keys)
+        self._keys.clear()
+
+    def _wants(self, replica: tuple[str, int], place: Place) -> bool:
+        attempts = self._query.attempts
+        new = replica in self._replicas and place.stream not in self._streams
+        return new and (attempts is None or place.attempt in attempts)
+
+    def _key(self, replica: tuple[str, int], place: Place) -> str:
+        origin = LogOrigin(
+            app_id=self._query.app_id,
+            role=replica[0],
+            replica=replica[1],
+            attempt=place.attempt,
+            container=place.container,
+        )
+        return self._cloudwatch.know(place.stream, origin)

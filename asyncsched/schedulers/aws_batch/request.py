@@ -1,0 +1,286 @@
+"""An app as the requests that AWS Batch gets: pure, without I/O and without an SDK."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import cast
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers.aws_batch.container import (
+    INSTANCE_TYPE,
+    OWN_ENV,
+    SECRET_ARGS_TAG,
+    container_properties,
+)
+from asyncsched.schedulers.aws_batch.limits import (
+    MAX_DEFINITION_BYTES,
+    MAX_SUBMIT_BYTES,
+    check_app,
+    check_options,
+    check_size,
+    check_tags,
+    revealed,
+)
+from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.masking import masked
+from asyncsched.specs.secret import Secret
+
+__all__ = [
+    "DEFINITION_PREFIX",
+    "HASH_TAG",
+    "BatchJob",
+    "app_to_request",
+    "definition_hash",
+    "own_definition",
+    "register_request",
+    "submit_request",
+]
+
+Json = dict[str, object]
+
+#: Every definition's name begins so: it is what `list` asks for.
+DEFINITION_PREFIX = "asx-"
+HASH_TAG = "asyncsched/def-hash"
+_KNOWN_TO_SUBMIT = ("tags", "retryStrategy", "timeout", "propagateTags", "consumableResourceProperties")
+
+
+@dataclass(kw_only=True, repr=False)
+class BatchJob:
+    """What AWS Batch gets for one app: shown by a dry-run, and free to be edited before it is scheduled.
+
+    Attributes:
+        name: The job's name, which is unique.
+        queue: The queue, by name or ARN.
+        share_id: The share identifier, for a queue with a fair-share policy.
+        job_def: The job definition with all that the app needs, as `RegisterJobDefinition` takes it. What
+            differs from one run to the next is sent with the submit, so that definitions can be reused.
+        images_to_push: Local images, and the repository and tag that each is pushed to first.
+        submit: What else `SubmitJob` gets.
+        location: Region, profile and endpoint, where they are not the scheduler's own.
+        reuse: Whether the definition may serve other apps too.
+    """
+
+    name: str
+    queue: str
+    share_id: str | None = None
+    job_def: Json
+    images_to_push: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    submit: Json = field(default_factory=dict[str, object])
+    location: dict[str, str] = field(default_factory=dict[str, str])
+    reuse: bool = True
+
+    def __repr__(self) -> str:
+        shown = {each.name: masked(getattr(self, each.name)) for each in fields(self)}
+        return f"BatchJob({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def children(self, job_id: str) -> list[str]:
+        """Return the ids of the nodes or array children that the job will have."""
+        if self.job_def["type"] == "multinode":
+            nodes = cast("dict[str, int]", self.job_def["nodeProperties"])
+            return [f"{job_id}#{index}" for index in range(nodes["numNodes"])]
+        array = cast("dict[str, int]", self.submit.get("arrayProperties", {}))
+        return [f"{job_id}:{index}" for index in range(array.get("size", 0))]
+
+
+def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: str, version: str) -> BatchJob:
+    """Return what AWS Batch would get for an app.
+
+    Args:
+        app: What to run; it is not changed.
+        options: The run options.
+        app_id: What the macro of this name stands for: the queue's and the job's name.
+        session: The session that the job's tags name.
+        version: Our own version, for the tags.
+
+    Raises:
+        ConfigError: AWS Batch would refuse it; nothing has been sent.
+    """
+    check_app(app, options)
+    name = app_id.rpartition(":")[2]
+    nodes = sum(role.num_replicas for role in app.roles)
+    multinode = nodes > 1 or options.job_type == "multinode"
+    check_options(options, multinode=multinode)
+    tags = _tags(app, options, session, version)
+    check_tags(tags)
+    definition: Json = {
+        "jobDefinitionName": _definition_name(app.name) if options.definition == "reuse" else own_definition(name),
+        "type": "multinode" if multinode else "container",
+        **_shape(app, options, app_id, multinode=multinode, nodes=nodes),
+        "retryStrategy": _retries(app, options),
+        "tags": tags,
+        **_further(options),
+    }
+    if not multinode:
+        definition["platformCapabilities"] = [options.platform]
+    job = BatchJob(
+        name=name,
+        queue=options.queue,
+        share_id=options.share_id,
+        job_def=definition,
+        submit=_submit_only(options),
+        location=_location(options),
+        reuse=options.definition == "reuse",
+    )
+    check_size("job definition", register_request(job), MAX_DEFINITION_BYTES)
+    check_size("job", submit_request(job, "x" * 128), MAX_SUBMIT_BYTES)
+    return job
+
+
+def register_request(job: BatchJob) -> Json:
+    """Return what `RegisterJobDefinition` gets: what does not differ from one run to the next."""
+    definition = {key: value for key, value in copy.deepcopy(job.job_def).items() if key not in _KNOWN_TO_SUBMIT}
+    for container in _containers(definition):
+        environment = cast("list[dict[str, str]]", container.get("environment", []))
+        container["environment"] = [row for row in environment if row["name"] in OWN_ENV]
+        if _overridable(container):
+            del container["command"]
+    definition["tags"] = {HASH_TAG: definition_hash(definition)}
+    return cast("Json", revealed(definition))
+
+
+def submit_request(job: BatchJob, definition: str) -> Json:
+    """Return what `SubmitJob` gets; `definition` is the name and revision, or the ARN."""
+    request: Json = {"jobName": job.name, "jobQueue": job.queue, "jobDefinition": definition, **job.submit}
+    request |= {key: job.job_def[key] for key in _KNOWN_TO_SUBMIT if key in job.job_def}
+    if "consumableResourceProperties" in request:
+        request["consumableResourcePropertiesOverride"] = request.pop("consumableResourceProperties")
+    if job.share_id is not None:
+        request["shareIdentifier"] = job.share_id
+    if job.job_def["type"] == "multinode":
+        rows = [
+            {"targetNodes": group["targetNodes"], "containerOverrides": _overrides(group["container"])}
+            for group in _groups(job.job_def)
+        ]
+        request["nodeOverrides"] = {"nodePropertyOverrides": rows}
+    else:
+        request["containerOverrides"] = _overrides(cast("Json", job.job_def["containerProperties"]))
+    return cast("Json", revealed(request))
+
+
+def definition_hash(definition: Mapping[str, object]) -> str:
+    """Return what two definitions of the same content share, whatever their names and tags."""
+    content = {key: value for key, value in definition.items() if key not in ("jobDefinitionName", "tags")}
+    text = json.dumps(revealed(content), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _overrides(container: Mapping[str, object]) -> Json:
+    environment = cast("list[dict[str, str]]", container.get("environment", []))
+    overrides: Json = {"environment": [row for row in environment if row["name"] not in OWN_ENV]}
+    if _overridable(container):
+        overrides["command"] = container["command"]
+    return overrides
+
+
+def _overridable(container: Mapping[str, object]) -> bool:
+    """Tell whether the command can come with the submit: AWS takes no empty words there."""
+    command = cast("list[str]", container.get("command", []))
+    return bool(command) and "" not in cast("list[str]", revealed(command))
+
+
+def _containers(definition: Mapping[str, object]) -> Iterator[Json]:
+    if definition["type"] == "multinode":
+        yield from (group["container"] for group in _groups(definition))
+    else:
+        yield cast("Json", definition["containerProperties"])
+
+
+def _groups(definition: Mapping[str, object]) -> list[dict[str, Json]]:
+    nodes = cast("Json", definition["nodeProperties"])
+    return cast("list[dict[str, Json]]", nodes["nodeRangeProperties"])
+
+
+def _shape(app: AppDef, options: AWSBatchOpts, app_id: str, *, multinode: bool, nodes: int) -> Json:
+    groups: list[Json] = []
+    first = 0
+    for index, role in enumerate(app.roles):
+        container = container_properties(
+            role, options, index=index, first_node=first, multinode=multinode, app_id=app_id
+        )
+        last = first + role.num_replicas - 1
+        groups.append({"targetNodes": str(first) if first == last else f"{first}:{last}", "container": container})
+        first = last + 1
+    if not multinode:
+        return {"containerProperties": groups[0]["container"]}
+    _check_instance_types(groups)
+    return {"nodeProperties": {"numNodes": nodes, "mainNode": options.main_node, "nodeRangeProperties": groups}}
+
+
+def _check_instance_types(groups: list[Json]) -> None:
+    kinds = {str(cast("Json", group["container"]).get("instanceType", "")) for group in groups}
+    if len(kinds) > 1:
+        why = "all nodes of a job have one instance type"
+        named = " and ".join(sorted(kind or "any" for kind in kinds))
+        fix = f"give the roles the same {INSTANCE_TYPE}, or the run option instance_type"
+        raise ConfigError(f"The roles want {named}", why=why, fix=fix)
+
+
+def _retries(app: AppDef, options: AWSBatchOpts) -> Json:
+    retries = max(role.max_retries for role in app.roles)
+    rules: list[Json] = [{"onExitCode": "0", "action": "EXIT"}]
+    if options.spot_retries:
+        rules.insert(0, {"onStatusReason": "Host EC2*", "action": "RETRY"})
+        rules.append({"onReason": "*", "action": "RETRY" if retries else "EXIT"})
+    return {"attempts": 1 + retries + options.spot_retries, "evaluateOnExit": rules}
+
+
+def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dict[str, str]:
+    ours = {
+        "asyncsched/version": version,
+        "asyncsched/app": app.name,
+        "asyncsched/session": session,
+        "asyncsched/user": options.user,
+    }
+    if any(isinstance(text, Secret) for role in app.roles for text in (role.entrypoint, *role.args)):
+        ours[SECRET_ARGS_TAG] = "true"
+    return {
+        **app.metadata,
+        **(options.tags or {}),
+        **{key: re.sub(r"[^\w\s.:/=+\-@]", "-", value)[:256] for key, value in ours.items()},
+    }
+
+
+def _further(options: AWSBatchOpts) -> Json:
+    further: Json = {}
+    if options.share_id is not None:
+        further["schedulingPriority"] = options.priority
+    if options.timeout_s is not None:
+        further["timeout"] = {"attemptDurationSeconds": options.timeout_s}
+    if options.propagate_tags:
+        further["propagateTags"] = True
+    if options.consumable_resources:
+        rows = [
+            {"consumableResource": name, "quantity": int(amount)}
+            for name, amount in options.consumable_resources.items()
+        ]
+        further["consumableResourceProperties"] = {"consumableResourceList": rows}
+    return further
+
+
+def _submit_only(options: AWSBatchOpts) -> Json:
+    submit: Json = {}
+    if options.depends_on:
+        submit["dependsOn"] = [{"jobId": job.rpartition(":")[2]} for job in options.depends_on]
+    if options.array_size is not None:
+        submit["arrayProperties"] = {"size": options.array_size}
+    return submit
+
+
+def _location(options: AWSBatchOpts) -> dict[str, str]:
+    named = {"region": options.region, "profile": options.profile, "endpoint_url": options.endpoint_url}
+    return {key: value for key, value in named.items() if value is not None}
+
+
+def own_definition(job_name: str) -> str:
+    """Return the name of the definition that serves only the job of this name."""
+    return _definition_name(job_name)
+
+
+def _definition_name(app_name: str) -> str:
+    return (DEFINITION_PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "-", app_name))[:128]

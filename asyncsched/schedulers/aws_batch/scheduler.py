@@ -1,0 +1,245 @@
+"""The scheduler ``aws_batch``: apps as jobs of AWS Batch, on aiobotocore."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import ClassVar
+
+from typing_extensions import override
+
+from asyncsched import __version__
+from asyncsched._tasks import outlast
+from asyncsched.errors import ConflictError
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.aws_batch.client import Connections, Location, VendorClient
+from asyncsched.schedulers.aws_batch.definitions import Definitions
+from asyncsched.schedulers.aws_batch.faults import BACKEND
+from asyncsched.schedulers.aws_batch.identity import job_stem, queue_name
+from asyncsched.schedulers.aws_batch.jobs import Jobs, Known
+from asyncsched.schedulers.aws_batch.listing import list_apps
+from asyncsched.schedulers.aws_batch.logbook import LogBook
+from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request
+from asyncsched.schedulers.aws_batch.rows import Row
+from asyncsched.schedulers.aws_batch.status import job_state
+from asyncsched.schedulers.aws_batch.submit import Submission
+from asyncsched.schedulers.aws_batch.sweep import Sweeper
+from asyncsched.schedulers.aws_batch.traces import remove_traces
+from asyncsched.schedulers.feed import Answers
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.names import derive_id, make_unique
+from asyncsched.specs.state import ReplicaStatus
+from asyncsched.specs.stream import Stream
+
+__all__ = ["AWSBatchScheduler"]
+
+#: Names made here that nobody can have submitted yet, so that no call has to ask.
+MAX_FRESH = 10_000
+REASON_CANCELLED = "cancelled through asyncsched"
+
+
+class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
+    """Runs apps as jobs of AWS Batch: a single replica as a container job, several as a multi-node one.
+
+    Args:
+        session_name: The session that the jobs' tags name.
+        client: A client of aiobotocore for ``batch``, to be used instead of one of our own; never closed here.
+        log_client: Likewise one for ``logs``.
+        docker_client: What pushes local images, where a request names some.
+        region: The region, where it is not AWS_REGION's or the profile's.
+        profile: The profile of the AWS configuration.
+        endpoint_url: Another address of the services.
+        limits: The pacers to share with other schedulers of this account and region.
+
+    Attributes:
+        log_settle_polls: After an app's end, so many looks without a new line are the end of its log: five take
+            some six seconds, as lines may need five to arrive.
+    """
+
+    options = AWSBatchOpts
+    log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
+    log_settle_polls: int = 5
+
+    def __init__(
+        self,
+        session_name: str,
+        client: VendorClient | None = None,
+        log_client: VendorClient | None = None,
+        docker_client: object | None = None,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        endpoint_url: str | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        super().__init__(BACKEND, session_name)
+        self._location = Location(region=region, profile=profile, endpoint_url=endpoint_url)
+        self._given = {name: given for name, given in (("batch", client), ("logs", log_client)) if given is not None}
+        self._docker = docker_client
+        self._limits = limits or Limits()
+        self._fresh: OrderedDict[str, None] = OrderedDict()
+        self._parts: _Parts | None = None
+
+    # Submitting
+
+    @override
+    def _app_id(self, app: AppDef, options: AWSBatchOpts, key: str | None) -> str:
+        stem = job_stem(app.name, options.share_id)
+        name = make_unique(stem) if key is None else derive_id(stem, self.session_name, key)
+        app_id = f"{queue_name(options.queue)}:{name}"
+        if key is None:
+            self._fresh[app_id] = None
+            if len(self._fresh) > MAX_FRESH:
+                self._fresh.popitem(last=False)
+        return app_id
+
+    @override
+    async def _request(self, app: AppDef, options: AWSBatchOpts, app_id: str) -> BatchJob:
+        return app_to_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+
+    @override
+    async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
+        """Submit the job; from here on its id is the app's, which costs no call to look up."""
+        job, parts = info.request, self._open()
+        known = parts.jobs.known(info.app_id)
+        if known is None or known.digest != info.digest:
+            known = await self._submitted(info, parts)
+        queue = queue_name(job.queue)
+        canonical = f"{queue}:{known.job_id}"
+        for app_id in (info.app_id, canonical):
+            parts.jobs.remember(app_id, known)
+        info.app_id = canonical
+
+    async def _submitted(self, info: AppDryRunInfo[BatchJob], parts: _Parts) -> Known:
+        job = info.request
+        connection = parts.connections.at(job.location)
+        submission = Submission(connection, job, info.digest, parts.jobs, self.clock)
+        is_fresh = info.app_id in self._fresh
+        self._fresh.pop(info.app_id, None)
+        job_id = None if is_fresh else await submission.existing()
+        if job_id is None:
+            await self._push(job.images_to_push)
+            async with self._or_removed(info.app_id, submission.undo):
+                job_id = await submission.send(parts.definitions, retry_for=self.retry_for)
+        return Known(job_id, queue_name(job.queue), dict(job.location), job.children(job_id), info.digest)
+
+    async def _push(self, images: Mapping[str, tuple[str, str]]) -> None:
+        if images:
+            raise NotImplementedError("pushing images")
+
+    # Looking
+
+    @override
+    async def _describe(self, app_id: str) -> DescribeAppResponse | None:
+        return await self._open().jobs.describe(app_id)
+
+    @override
+    async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
+        async for answers in self._open().sweeper.sweep(app_ids):
+            yield answers
+
+    @override
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        parts = self._open()
+        async for row in list_apps(parts.jobs, parts.connections.at()):
+            yield row
+
+    # Ending
+
+    @override
+    async def _cancel(self, app_id: str) -> None:
+        jobs = self._open().jobs
+        known = await jobs.find(app_id)
+        if known is None:
+            return
+        connection = jobs.connection(known)
+        row = (await jobs.rows(connection, [known.job_id])).get(known.job_id)
+        if row is not None and not job_state(row).is_terminal():
+            await connection.call("batch", "TerminateJob", jobId=known.job_id, reason=REASON_CANCELLED)
+
+    @override
+    async def _delete(self, app_id: str) -> None:
+        """Remove the app's log streams and its own definition, and mark its job, which AWS itself forgets later."""
+        parts = self._open()
+        known = await parts.jobs.find(app_id)
+        if known is None:
+            return
+        row, nodes = await parts.jobs.read(known)
+        if row is None:
+            return
+        if not job_state(row).is_terminal():
+            fix = "cancel it first, and wait for its end"
+            raise ConflictError(f"{app_id} has not ended", fix=fix, backend=BACKEND, operation="delete")
+        await remove_traces(parts.jobs.connection(known), row, nodes)
+        parts.jobs.forget(known.job_id)
+
+    # Reading logs
+
+    @override
+    async def _log_sources(
+        self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[LogSource]:
+        parts = self._open()
+        return await parts.logs.sources(parts.jobs, replicas, query)
+
+    @override
+    async def _close(self) -> None:
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            await parts.aclose()
+
+    def _open(self) -> _Parts:
+        if self._parts is None:
+            connections = Connections(
+                self._location,
+                self._given,
+                clock=self.clock,
+                limits=self._limits,
+                request_timeout=self.request_timeout,
+                retry_for=self.retry_for,
+            )
+            logs = LogBook(self.clock, retry_for=self.retry_for, settle_polls=self.log_settle_polls)
+            self._parts = _Parts(connections, logs)
+        return self._parts
+
+
+class _Parts:
+    """What a scheduler holds once it is in use, on its loop."""
+
+    def __init__(self, connections: Connections, logs: LogBook) -> None:
+        self.connections, self.logs = connections, logs
+        self.jobs = Jobs(connections, self._seen)
+        self.sweeper = Sweeper(self.jobs)
+        self.definitions = Definitions()
+        self._tidying: set[asyncio.Task[None]] = set()
+
+    def _seen(self, app_id: str, row: Row, nodes: Mapping[str, Row]) -> None:
+        self.sweeper.note(row)
+        self.logs.note(app_id, row, nodes)
+        if job_state(row).is_terminal() and self.definitions.is_leftover(row):
+            self._tidy(app_id, row)
+
+    def _tidy(self, app_id: str, row: Row) -> None:
+        known = self.jobs.known(app_id)
+        assert known is not None  # It has just been described.
+        connection = self.jobs.connection(known)
+        tidying = self.definitions.deregister(connection, row["jobDefinition"])
+        # Whoever happened to look first must not wait for this, nor give it its context.
+        task = asyncio.get_running_loop().create_task(tidying, context=contextvars.Context())
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
+
+    async def aclose(self) -> None:
+        """End every task and close every connection."""
+        await outlast(list(self._tidying), 5.0)
+        for task in self._tidying:
+            task.cancel()
+        await self.connections.aclose()

@@ -1,0 +1,292 @@
+"""What AWS Batch says of a job, as the state of an app: pure tables and functions."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from asyncsched.schedulers.aws_batch.container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
+from asyncsched.schedulers.aws_batch.identity import queue_name
+from asyncsched.schedulers.aws_batch.rows import Row, part, parts
+from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.specs.app import Resource, Role
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.secret import Secret
+from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
+
+__all__ = [
+    "NodeGroup",
+    "canonical_id",
+    "finished_attempts",
+    "job_state",
+    "job_to_response",
+    "node_groups",
+    "node_ids",
+    "time_of",
+]
+
+_log = logging.getLogger("asyncsched.aws_batch")
+
+STATES: Mapping[str, AppState] = {
+    "SUBMITTED": AppState.SUBMITTED,
+    "PENDING": AppState.PENDING,
+    "RUNNABLE": AppState.PENDING,
+    "STARTING": AppState.PENDING,
+    "RUNNING": AppState.RUNNING,
+    "SUCCEEDED": AppState.SUCCEEDED,
+    "FAILED": AppState.FAILED,
+}
+
+#: What a RUNNABLE job's reason begins with when it will not start by itself, and what helps.
+STUCK: Mapping[str, str] = {
+    "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": "raise the compute environment's maxvCpus",
+    "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT": "ask for less, or add an instance type that has it",
+    "MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS": "repair the compute environment's service role",
+    "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY": "AWS has no such instance free; allow other types or zones",
+}
+
+_CONSOLES = {
+    "aws": "console.aws.amazon.com",
+    "aws-cn": "console.amazonaws.cn",
+    "aws-us-gov": "console.amazonaws-us-gov.com",
+}
+
+
+def job_state(row: Row) -> AppState:
+    """Return the state that a row of DescribeJobs or ListJobs tells."""
+    state = STATES.get(row["status"])
+    if state is None:
+        _report_unknown(row["status"])
+        return AppState.UNKNOWN
+    if state is AppState.FAILED and (row.get("isTerminated") or row.get("isCancelled")):
+        return AppState.CANCELLED
+    counts = part(part(row, "arrayProperties"), "statusSummary")
+    if state is AppState.PENDING and any(counts.get(name) for name in ("RUNNING", "SUCCEEDED", "FAILED")):
+        return AppState.RUNNING  # An array's parent stays PENDING while its children run.
+    return state
+
+
+@functools.cache  # One record for each status, however often it is met.
+def _report_unknown(status: str) -> None:
+    _log.warning("AWS Batch reports a status that is not known here: %s", status)
+
+
+def canonical_id(row: Row, queue: str = "") -> str:
+    """Return the id of the app: ``<queue>:<jobId>``, with the queue's name where a row has none."""
+    return f"{queue_name(row.get('jobQueue', queue))}:{row['jobId']}"
+
+
+def node_ids(row: Row) -> list[str]:
+    """Return the ids of a job's nodes or array children, none for a job that has only itself."""
+    if "nodeProperties" in row:
+        return [f"{row['jobId']}#{index}" for index in range(part(row, "nodeProperties").get("numNodes", 0))]
+    size = part(row, "arrayProperties").get("size", 0)
+    return [f"{row['jobId']}:{index}" for index in range(size)]
+
+
+class NodeGroup:
+    """The nodes of one role.
+
+    Attributes:
+        name: The role's name.
+        nodes: The nodes of its replicas, in order.
+        container: What they run.
+    """
+
+    def __init__(self, name: str, nodes: Sequence[int], container: Row) -> None:
+        self.name, self.nodes, self.container = name, nodes, container
+
+
+def node_groups(row: Row) -> list[NodeGroup]:
+    """Return a job's roles, as its definition names them."""
+    properties = part(row, "nodeProperties")
+    if not properties:
+        container = part(row, "container")
+        size = part(row, "arrayProperties").get("size", 1)
+        return [NodeGroup(_role_name(container) or row["jobName"], range(size), container)]
+    groups: list[NodeGroup] = []
+    for index, group in enumerate(parts(properties, "nodeRangeProperties")):
+        container = part(group, "container")
+        nodes = _nodes(group["targetNodes"], properties["numNodes"])
+        groups.append(NodeGroup(_role_name(container) or f"group-{index}", nodes, container))
+    return groups
+
+
+def _nodes(text: str, total: int) -> Sequence[int]:
+    first, colon, last = text.partition(":")
+    start = int(first or 0)
+    end = int(last) if last else total - 1 if colon else start
+    return range(start, end + 1)
+
+
+def _role_name(container: Row) -> str:
+    return _environment(container).get(ROLE_NAME_ENV, "")
+
+
+def _environment(container: Row) -> dict[str, str]:
+    return {pair["name"]: pair.get("value", "") for pair in parts(container, "environment")}
+
+
+def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
+    """Return what is known of an app.
+
+    Args:
+        row: Its job, as DescribeJobs shows it.
+        nodes: The rows of its nodes or array children by id, as far as they exist.
+    """
+    state = job_state(row)
+    tags: Mapping[str, str] = part(row, "tags")
+    children = node_ids(row)
+    groups = node_groups(row)
+    return DescribeAppResponse(
+        app_id=canonical_id(row),
+        state=state,
+        num_restarts=_restarts(row, state),
+        msg=_message(row, state),
+        ui_url=_console(row),
+        roles_statuses=[RoleStatus(each.name, list(_replicas(row, state, each, children, nodes))) for each in groups],
+        roles=[_role(row, group, children, nodes) for group in groups],
+        name=tags.get("asyncsched/app", row["jobName"]),
+        session=tags.get("asyncsched/session", ""),
+        created_at=time_of(row.get("createdAt")),
+        started_at=time_of(row.get("startedAt")),
+        finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
+        metadata={key: value for key, value in tags.items() if not key.startswith(("asyncsched/", "aws:"))},
+    )
+
+
+def _replicas(
+    row: Row, state: AppState, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]
+) -> Iterator[ReplicaStatus]:
+    for replica, node in enumerate(group.nodes):
+        own = nodes.get(children[node]) if children else row
+        if own is None:
+            yield ReplicaStatus(replica, _without_news(state), group.name, "")
+        else:
+            yield _replica(replica, own, group.name, cancelled=state is AppState.CANCELLED)
+
+
+def _without_news(state: AppState) -> AppState:
+    """The state of a node that the service does not show: as its job's, except that it has not started."""
+    return AppState.PENDING if state is AppState.RUNNING else state
+
+
+def _replica(replica: int, row: Row, role: str, *, cancelled: bool) -> ReplicaStatus:
+    state = job_state(row)
+    if cancelled and state is AppState.FAILED:
+        state = AppState.CANCELLED
+    last = _last_run(row)
+    code = last.get("exitCode") if state.is_terminal() else None
+    return ReplicaStatus(
+        replica,
+        state,
+        role,
+        _address(row),
+        exit_code=code,
+        signal=code - 128 if code is not None and 128 < code < 160 else None,
+        reason=_message(row, state),
+        num_restarts=_restarts(row, state),
+        started_at=time_of(row.get("startedAt")),
+        finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
+    )
+
+
+def finished_attempts(row: Row) -> Sequence[Row]:
+    """Return a job's attempts that have ended; a server that lists a running one too is understood."""
+    return [attempt for attempt in parts(row, "attempts") if attempt.get("stoppedAt")]
+
+
+def _last_run(row: Row) -> Row:
+    """Return the newest container of a job, wherever it is shown."""
+    container = part(row, "container")
+    if "exitCode" in container:
+        return container
+    attempts = parts(row, "attempts")
+    return (part(attempts[-1], "container") if attempts else {}) or container
+
+
+def _restarts(row: Row, state: AppState) -> int:
+    ended = len(finished_attempts(row))
+    return max(0, ended - 1) if state.is_terminal() else ended
+
+
+def _message(row: Row, state: AppState) -> str:
+    """Say why a job failed, or what it waits for."""
+    if state in (AppState.SUCCEEDED, AppState.RUNNING):
+        return ""
+    reason: str = row.get("statusReason", "")
+    for prefix, advice in STUCK.items():
+        if reason.startswith(prefix):
+            return f"{reason}; {advice}"
+    last = _last_run(row)
+    parts = [reason]
+    if state.is_terminal():
+        code = last.get("exitCode")
+        parts += [last.get("reason", ""), f"exit code {code}" if code else ""]
+    return ": ".join(dict.fromkeys(part for part in parts if part))
+
+
+def _address(row: Row) -> str:
+    for place in (part(row, "container"), _last_run(row)):
+        for interface in parts(place, "networkInterfaces"):
+            if address := interface.get("privateIpv4Address"):
+                return str(address)
+    return ""
+
+
+def time_of(milliseconds: int | None) -> datetime | None:
+    """Return AWS's time in milliseconds as an aware datetime; 0 means that it has not happened."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+
+
+def _console(row: Row) -> str | None:
+    _, partition, _, region, *_ = row.get("jobArn", "::::").split(":")
+    if partition not in _CONSOLES:
+        return None
+    kind = "mnp-job" if "nodeProperties" in row else "array-job" if row.get("arrayProperties") else "detail"
+    return f"https://{region}.{_CONSOLES[partition]}/batch/home?region={region}#jobs/{kind}/{row['jobId']}"
+
+
+def _role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
+    """Rebuild a role from what runs: the node's own container knows what came with the submit."""
+    first = nodes.get(children[group.nodes[0]]) if children else None
+    container: Row = {**group.container, **part(first or {}, "container")}
+    command: list[str] = container.get("command") or [""]
+    if part(row, "tags").get(SECRET_ARGS_TAG):
+        command = [command[0], *map(Secret, command[1:])]
+    return Role(
+        name=group.name,
+        image=container.get("image", ""),
+        entrypoint=command[0],
+        args=list(command[1:]),
+        # The service does not tell which of them were secrets.
+        env={k: v if k in OWN_ENV else Secret(v) for k, v in _environment(container).items()},
+        num_replicas=len(group.nodes),
+        max_retries=max(0, part(row, "retryStrategy").get("attempts", 1) - 1),
+        resource=_resource(container),
+        mounts=list(_mounts(container)),
+    )
+
+
+def _resource(container: Row) -> Resource:
+    wanted: dict[str, str] = {row["type"]: row["value"] for row in parts(container, "resourceRequirements")}
+    cpu = int(float(wanted.get("VCPU") or container.get("vcpus") or 1))
+    memory = int(wanted.get("MEMORY") or container.get("memory") or -1)
+    kind = container.get("instanceType")
+    return Resource(cpu, int(wanted.get("GPU", 0)), memory, {INSTANCE_TYPE: kind} if kind else {})
+
+
+def _mounts(container: Row) -> Iterator[Mount]:
+    volumes = {volume["name"]: volume for volume in parts(container, "volumes")}
+    for point in parts(container, "mountPoints"):
+        volume = volumes.get(point["sourceVolume"], {})
+        read_only = point.get("readOnly", False)
+        if efs := volume.get("efsVolumeConfiguration"):
+            yield VolumeMount(efs["fileSystemId"], point["containerPath"], read_only)
+        elif host := volume.get("host"):
+            yield BindMount(host.get("sourcePath", ""), point["containerPath"], read_only)
+    for device in parts(part(container, "linuxParameters"), "devices"):
+        flags = "".join(name[0].lower() for name in device.get("permissions", ("READ", "WRITE", "MKNOD")))
+        yield DeviceMount(device["hostPath"], device.get("containerPath", device["hostPath"]), flags)

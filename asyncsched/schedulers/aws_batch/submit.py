@@ -1,0 +1,126 @@
+"""Submitting a job once: SubmitJob knows no token that would make a second one harmless."""
+
+from __future__ import annotations
+
+from asyncsched.clock import Clock
+from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
+from asyncsched.schedulers._common.retry import Backoff
+from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.definitions import Definitions
+from asyncsched.schedulers.aws_batch.faults import BACKEND, may_have_happened
+from asyncsched.schedulers.aws_batch.identity import queue_name
+from asyncsched.schedulers.aws_batch.jobs import DELETED_TAG, Jobs
+from asyncsched.schedulers.aws_batch.request import BatchJob, submit_request
+from asyncsched.schedulers.aws_batch.rows import part
+from asyncsched.schedulers.aws_batch.traces import mark_deleted
+
+__all__ = ["DIGEST_TAG", "Submission"]
+
+DIGEST_TAG = "asyncsched/digest"
+REASON_UNFINISHED = "asyncsched: the submit was not finished"
+_LOOKS = 3
+
+
+class Submission:
+    """One job on its way.
+
+    Where an answer is lost the job is looked up by its name, which is unique, before it is sent again.
+
+    Attributes:
+        job_id: The job, once it is known.
+        open: Whether a request is on its way whose fate is not known.
+    """
+
+    def __init__(self, connection: Connection, job: BatchJob, digest: str, jobs: Jobs, clock: Clock) -> None:
+        self._connection, self._job, self._digest = connection, job, digest
+        self._jobs, self._clock = jobs, clock
+        self.job_id: str | None = None
+        self.open = False
+
+    async def existing(self) -> str | None:
+        """Return the job that was submitted under this name before, if there is one.
+
+        Raises:
+            ConflictError: It is not this one.
+        """
+        job_id = await self._look_up()
+        if job_id is None:
+            return None
+        row = (await self._jobs.rows(self._connection, [job_id])).get(job_id, {})
+        if DELETED_TAG in part(row, "tags"):
+            return None
+        if part(row, "tags").get(DIGEST_TAG) not in (None, self._digest):
+            raise ConflictError(
+                f"another app was submitted as {self._job.name}",
+                why="the same key was used with another app or other options",
+                fix="choose another key",
+                backend=BACKEND,
+                operation="submit",
+            )
+        return job_id
+
+    async def send(self, definitions: Definitions, *, retry_for: float) -> str:
+        """Submit the job and return its id, trying again only what cannot have taken effect."""
+        definition = await definitions.ensure(self._connection, self._job)
+        end = self._clock.monotonic() + retry_for
+        for pause in Backoff().pauses():
+            try:
+                self.job_id = await self._once(definition)
+                return self.job_id
+            except NotFoundError as error:
+                if "inactive" not in error.why.lower() or not self._job.reuse:
+                    raise self._named(error) from error.__cause__
+                definitions.forget(definition)
+                definition = await definitions.ensure(self._connection, self._job)
+            except SchedulerError as error:
+                if not error.retryable or self._clock.monotonic() + pause > end:
+                    raise
+            await self._clock.sleep(pause)
+        raise AssertionError("unreachable: the pauses have no end")
+
+    async def undo(self) -> None:
+        """End the job, if there is one, after a submit that was broken off."""
+        if self.job_id is None and self.open:
+            self.job_id = await self._look_up_often()
+        if self.job_id is not None:
+            await self._connection.call("batch", "TerminateJob", jobId=self.job_id, reason=REASON_UNFINISHED)
+            row = (await self._jobs.rows(self._connection, [self.job_id])).get(self.job_id)
+            if row is not None:  # The service keeps it for days; for us it does not exist.
+                await mark_deleted(self._connection, row)
+
+    async def _once(self, definition: str) -> str:
+        request = submit_request(self._job, definition)
+        request["tags"] = {**part(request, "tags"), DIGEST_TAG: self._digest}
+        self.open = True
+        try:
+            answer = await self._connection.try_once("batch", "SubmitJob", "jobId", **request)
+        except SchedulerError as error:
+            if may_have_happened(error):
+                found = await self._look_up_often()
+                if found is not None:
+                    return found
+            self.open = False
+            raise
+        return str(answer["jobId"])
+
+    async def _look_up_often(self) -> str | None:
+        pauses = Backoff(first=1.0, longest=4.0).pauses()
+        for _ in range(_LOOKS):
+            if (found := await self._look_up()) is not None:
+                return found
+            await self._clock.sleep(next(pauses))
+        return None
+
+    async def _look_up(self) -> str | None:
+        return await self._jobs.find_in_queue(self._connection, self._job.queue, self._job.name)
+
+    def _named(self, error: NotFoundError) -> NotFoundError:
+        if queue_name(self._job.queue) not in error.why:
+            return error
+        return NotFoundError(
+            f"There is no job queue {self._job.queue}",
+            why=error.why,
+            fix="aws batch describe-job-queues lists those of this account and region",
+            backend=BACKEND,
+            operation="SubmitJob",
+        )

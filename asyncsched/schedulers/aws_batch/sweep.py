@@ -1,0 +1,114 @@
+"""Watching many jobs: what changed, found with the cheaper of two kinds of calls.
+
+Either every job is described, a hundred with each call; or the queues are listed, a thousand jobs with each call, and
+only what has changed is described. Which one is cheaper is learned from the last sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.jobs import Jobs, Known, calls_to_describe
+from asyncsched.schedulers.feed import Answers
+
+__all__ = ["Sweeper"]
+
+#: In this order a job that moves on while the queue is listed is seen twice, and never missed.
+ACTIVE = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING")
+MAX_ROWS = 1000
+_NODES_AGAIN = 90
+
+Summary = tuple[object, ...]
+
+
+class Sweeper:
+    """Asks for all watched apps, one item for each call that it makes."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        #: What was told of each job by its queue's list, and when it was described last.
+        self._listed: dict[str, Summary] = {}
+        self._described: dict[str, Summary] = {}
+        self._cost: dict[tuple[Connection, str], int] = {}
+        self._turn = 0
+
+    def note(self, row: Mapping[str, Any]) -> None:
+        """Take note of a job that has been described."""
+        self._described[row["jobId"]] = _summary(row)
+
+    async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
+        """Yield what is new of these apps, and perhaps some of what is not."""
+        known = {app_id: self._jobs.known(app_id) for app_id in app_ids}
+        self._forget(known)
+        places = _by_queue(self._jobs, known)
+        in_queues = {app_id for apps in places.values() for app_id in apps}
+        direct = [app_id for app_id in app_ids if app_id not in in_queues]
+        for (connection, queue), apps in places.items():
+            if calls_to_describe(apps.values()) <= self._cost.get((connection, queue), len(ACTIVE) + 1):
+                direct += apps
+                continue
+            async for answers in self._by_list(connection, queue, apps):
+                yield answers
+        async for answers in self._jobs.describe_all(direct):
+            yield answers
+
+    async def _by_list(self, connection: Connection, queue: str, apps: Mapping[str, Known]) -> AsyncGenerator[Answers]:
+        watched = {known.job_id: app_id for app_id, known in apps.items()}
+        now: dict[str, Summary] = {}
+        calls = 0
+        for status in ACTIVE:
+            request: dict[str, object] = {"jobQueue": queue, "jobStatus": status, "maxResults": MAX_ROWS}
+            while True:
+                answer = await connection.call("batch", "ListJobs", "jobSummaryList", **request)
+                calls += 1
+                now |= {row["jobId"]: _summary(row) for row in answer["jobSummaryList"] if row["jobId"] in watched}
+                yield {}
+                if not answer.get("nextToken"):
+                    break
+                request["nextToken"] = answer["nextToken"]
+        self._cost[connection, queue] = calls
+        changed = [app_id for job_id, app_id in watched.items() if self._is_new(job_id, now.get(job_id))]
+        # A job that is in no list may have ended, or have moved back while the queue was listed: it is asked for.
+        async for answers in self._jobs.describe_all([*changed, *self._next_nodes(apps, set(changed))]):
+            yield answers
+        self._listed |= now
+
+    def _is_new(self, job_id: str, now: Summary | None) -> bool:
+        # The two operations might word a reason differently: what a list repeats is no news either.
+        return now is None or now not in (self._listed.get(job_id), self._described.get(job_id))
+
+    def _next_nodes(self, apps: Mapping[str, Known], without: set[str]) -> list[str]:
+        """Return multi-node apps whose turn it is: their nodes may change while the lists stay as they are."""
+        multinode = [app_id for app_id, known in apps.items() if known.children and app_id not in without]
+        chosen: list[str] = []
+        room = _NODES_AGAIN
+        for offset in range(len(multinode)):
+            app_id = multinode[(self._turn + offset) % len(multinode)]
+            room -= 1 + len(apps[app_id].children or ())
+            if room < 0 and chosen:
+                break
+            chosen.append(app_id)
+        self._turn += len(chosen)
+        return chosen
+
+    def _forget(self, known: Mapping[str, Known | None]) -> None:
+        if len(self._described) > 2 * len(known) + MAX_ROWS:
+            watched = {each.job_id for each in known.values() if each is not None}
+            self._listed = {job_id: told for job_id, told in self._listed.items() if job_id in watched}
+            self._described = {job_id: told for job_id, told in self._described.items() if job_id in watched}
+
+
+def _by_queue(jobs: Jobs, known: Mapping[str, Known | None]) -> dict[tuple[Connection, str], dict[str, Known]]:
+    """Group the apps that have been described before by where they are."""
+    places: dict[tuple[Connection, str], dict[str, Known]] = {}
+    for app_id, each in known.items():
+        if each is not None and each.queue and each.children is not None:
+            places.setdefault((jobs.connection(each), each.queue), {})[app_id] = each
+    return places
+
+
+def _summary(row: Mapping[str, Any]) -> Summary:
+    times = row.get("startedAt") or 0, row.get("stoppedAt") or 0
+    return row["status"], row.get("statusReason"), *times, bool(row.get("isTerminated") or row.get("isCancelled"))

@@ -1,0 +1,49 @@
+"""The contract, on an emulator whose nodes are processes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from typing_extensions import override
+
+from asyncsched.schedulers.aws_batch import create_scheduler
+from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.state import AppState
+from asyncsched.testing.contract import ContractRig, SchedulerContract
+from tests.aws.conftest import QUEUE, quick
+from tests.aws_emulator.server import Server
+
+
+class TestContract(SchedulerContract):
+    @pytest.fixture
+    async def rig(self, server: Server) -> AsyncIterator[ContractRig]:
+        # Long enough for the children of a main node that ends at once to end by themselves.
+        server.cloud.pace.stop_children = 0.5
+        server.cloud.pace.grace = 1.0
+        scheduler = quick(create_scheduler("contract"))
+        yield ContractRig(
+            scheduler,
+            another=lambda: quick(create_scheduler("other")),
+            cfg={"queue": QUEUE},
+            image="busybox",
+            tells_streams=False,
+            unknown_id=f"{QUEUE}:nosuchapp-x1",
+        )
+        await scheduler.close()
+
+    @override
+    async def test_a_failure_names_its_code_and_leaves_the_others_running(self, rig: ContractRig) -> None:
+        """On AWS Batch a node's failure changes nothing for the others, unless it is the main node's."""
+        rig.cfg = {**rig.cfg, "main_node": 1}
+        app = AppDef("job", [rig.role("exit 3", "bad"), rig.role(rig.long_sleep, "good")])
+        app_id = await rig.submit(app)
+
+        def bad_has_failed(found: DescribeAppResponse) -> bool:
+            return any(r.role == "bad" and r.state is AppState.FAILED for r in found.replicas)
+
+        seen = await rig.until(app_id, bad_has_failed)
+        assert 3 == next(r.exit_code for r in seen.replicas if r.role == "bad")
+        assert AppState.RUNNING == (await rig.running_or_pending(app_id)).state
+        await rig.scheduler.cancel(app_id)

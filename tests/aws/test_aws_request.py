@@ -1,0 +1,314 @@
+"""Apps as requests: golden files, botocore's own validators, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.validate import ParamValidator
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.schedulers.aws_batch.request import (
+    BatchJob,
+    app_to_request,
+    definition_hash,
+    register_request,
+    submit_request,
+)
+from asyncsched.specs import (
+    AppDef,
+    BindMount,
+    DeviceMount,
+    Resource,
+    Role,
+    Secret,
+    VolumeMount,
+    macros,
+    named_resources,
+)
+from asyncsched.specs.dryrun import pretty
+from tests.aws_emulator import shapes
+
+GOLDEN = Path(__file__).parent / "golden"
+SMALL = Resource(cpu=1, gpu=0, memMB=1024)
+
+
+def make(app: AppDef, **options: Any) -> BatchJob:
+    chosen = AWSBatchOpts(**{"queue": "torchx", "user": "alice", **options})
+    return app_to_request(app, chosen, app_id="torchx:the-name", session="session", version="1.2.3")
+
+
+def role(name: str = "main", **more: Any) -> Role:
+    return Role(**{"name": name, "image": "alpine", "entrypoint": "echo", "resource": SMALL, **more})
+
+
+def app(*roles: Role, **more: Any) -> AppDef:
+    return AppDef("app", list(roles) or [role()], **more)
+
+
+def valid(operation: str, request: dict[str, Any]) -> None:
+    report = ParamValidator().validate(request, shapes.operations("batch")[operation].input_shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+ECHO = AppDef("echo", [role("echo", image="alpine:latest", args=["hello"])])
+GPU = AppDef(
+    "train",
+    [
+        role(
+            "trainer",
+            image="train:1",
+            entrypoint="python",
+            args=["-m", "train", "--rank0", macros.rank0_env],
+            env={"EPOCHS": "3", "HF_TOKEN": "not-shown"},
+            num_replicas=4,
+            max_retries=2,
+            resource=named_resources["aws_p4d.24xlarge"],
+            mounts=[VolumeMount("fs-123", "/data"), BindMount("/var/cache", "/cache", read_only=True)],
+        )
+    ],
+    metadata={"team": "vision"},
+)
+SPOT = AppDef("spot", [role("worker", args=["--id", macros.app_id], max_retries=1)])
+FARGATE = AppDef(
+    "small", [role("job", resource=Resource(2, 0, 4096), mounts=[VolumeMount("fs-9", "/mnt", read_only=True)])]
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        ("echo", make(ECHO)),
+        ("four_gpu_nodes", make(GPU, share_id="research", priority=7, efs_options={"iam": "ENABLED"})),
+        ("spot", make(SPOT, spot_retries=3)),
+        ("fargate", make(FARGATE, platform="FARGATE", execution_role_arn="arn:aws:iam::1:role/x", public_ip=True)),
+    ],
+)
+def test_golden(name: str, job: BatchJob) -> None:
+    requests = {"RegisterJobDefinition": register_request(job), "SubmitJob": submit_request(job, "definition:1")}
+    path = GOLDEN / f"{name}.json"
+    if os.environ.get("WRITE_GOLDEN"):
+        path.write_text(json.dumps(requests, indent=2) + "\n")
+
+    assert json.loads(path.read_text()) == requests
+    for operation, request in requests.items():
+        valid(operation.lower(), request)
+
+
+def test_the_whole_definition_is_valid_too() -> None:
+    for job in (make(ECHO), make(GPU, share_id="x"), make(SPOT)):
+        valid("registerjobdefinition", json.loads(json.dumps(job.job_def)))
+
+
+def test_one_replica_is_a_container_and_several_are_nodes() -> None:
+    single, several = make(app()), make(app(role("a", num_replicas=2), role("b")))
+
+    assert "container" == single.job_def["type"]
+    nodes: Any = several.job_def["nodeProperties"]
+    assert ("multinode", 3, 0) == (several.job_def["type"], nodes["numNodes"], nodes["mainNode"])
+    assert ["0:1", "2"] == [group["targetNodes"] for group in nodes["nodeRangeProperties"]]
+    assert "multinode" == make(app(), job_type="multinode").job_def["type"]
+
+
+@pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (1, 2), (9, 10)])
+def test_attempts_are_one_more_than_retries(retries: int, attempts: int) -> None:
+    strategy: Any = make(app(role(max_retries=retries))).job_def["retryStrategy"]
+
+    assert attempts == strategy["attempts"]
+
+
+def command(job: BatchJob, group: int = 0) -> list[str]:
+    if job.job_def["type"] == "container":
+        container: Any = job.job_def["containerProperties"]
+    else:
+        nodes: Any = job.job_def["nodeProperties"]
+        container = nodes["nodeRangeProperties"][group]["container"]
+    return list(container["command"])
+
+
+def test_a_replica_knows_its_number_in_its_role_without_a_shell() -> None:
+    job = make(app(role("a", num_replicas=2), role("b", args=["--id", macros.replica_id]), role("c", num_replicas=2)))
+
+    assert ["echo", "--id", "0"] == command(job, 1)
+
+
+def test_where_replicas_share_a_command_a_shell_computes_the_number() -> None:
+    words = ["it's", f"--id={macros.replica_id}", "", "$HOME"]
+    job = make(app(role("a"), role("b", num_replicas=2, args=words, env={"RANK": macros.replica_id, "X": "1"})))
+
+    number = '"$(($AWS_BATCH_JOB_NODE_INDEX - 1))"'
+    shell, flag, script = command(job, 1)
+    assert ("/bin/sh", "-c") == (shell, flag)
+    assert f"export RANK={number}; exec echo 'it'\"'\"'s' --id={number} '' '$HOME'" == script
+
+
+def test_environment_and_command_come_with_the_submit_so_that_definitions_are_shared() -> None:
+    one, other = make(app(role(args=["1"], env={"A": "1"}))), make(app(role(args=["2"], env={"B": "2"})))
+
+    assert register_request(one) == register_request(other)
+    assert submit_request(one, "d") != submit_request(other, "d")
+    assert register_request(make(app(role(image="other")))) != register_request(one)
+
+
+def test_an_empty_word_stays_in_the_definition() -> None:
+    """AWS takes no empty string in an override's command."""
+    job = make(app(role(args=["", "x"])))
+
+    assert ["echo", "", "x"] == register_request(job)["containerProperties"]["command"]  # type: ignore[index] # JSON
+    assert "command" not in submit_request(job, "d")["containerOverrides"]  # type: ignore[operator] # JSON
+
+
+def test_a_hash_is_of_the_content_only() -> None:
+    definition = register_request(make(app()))
+
+    assert definition_hash(definition) == definition_hash({**definition, "jobDefinitionName": "x", "tags": {"a": "b"}})
+    assert definition_hash(definition) != definition_hash({**definition, "type": "multinode"})
+
+
+def test_secrets_are_in_what_is_sent_and_in_nothing_that_is_shown() -> None:
+    secret = role(env={"PLAIN": Secret("m4rk3r"), "API_TOKEN": "m4rk3r"}, args=[Secret("m4rk3r")])
+    job = make(app(secret))
+
+    assert "m4rk3r" not in repr(job) + pretty(job)
+    assert "m4rk3r" not in json.dumps(register_request(job))
+    assert 3 == json.dumps(submit_request(job, "d")).count("m4rk3r")
+
+
+def test_mounts_and_devices() -> None:
+    mounts = [
+        BindMount("/src", "/dst", read_only=True),
+        VolumeMount("fs-1", "/efs"),
+        DeviceMount("/dev/a", "/dev/b", "rm"),
+    ]
+    container: Any = make(app(role(mounts=mounts)), efs_options={"rootDirectory": "/x"}).job_def["containerProperties"]
+
+    assert [
+        {"name": "mount_0", "host": {"sourcePath": "/src"}},
+        {"name": "mount_1", "efsVolumeConfiguration": {"fileSystemId": "fs-1", "rootDirectory": "/x"}},
+    ] == container["volumes"]
+    assert [True, False] == [point["readOnly"] for point in container["mountPoints"]]
+    assert [{"hostPath": "/dev/a", "containerPath": "/dev/b", "permissions": ["READ", "MKNOD"]}] == container[
+        "linuxParameters"
+    ]["devices"]
+
+
+def test_every_option_reaches_the_requests() -> None:
+    job = make(
+        app(),
+        privileged=True,
+        job_role_arn="arn:job",
+        execution_role_arn="arn:exec",
+        timeout_s=60,
+        depends_on=["torchx:11111111-2222-3333-4444-555555555555"],
+        array_size=4,
+        tags={"cost": "42"},
+        propagate_tags=True,
+        shm_size_mb=64,
+        ulimits=["nofile=10:20", "core=0"],
+        init_process=True,
+        user_in_container="nobody",
+        readonly_root=True,
+        tmpfs=["/scratch:8"],
+        secrets={"DB": "arn:secret"},
+        log_group="/mine",
+        log_options={"awslogs-stream-prefix": "x"},
+        consumable_resources={"license": "2"},
+        enable_exec=True,
+        region="eu-west-1",
+        profile="p",
+        endpoint_url="http://x",
+    )
+    submit: Any = submit_request(job, "d")
+    container: Any = register_request(job)["containerProperties"]
+
+    valid("submitjob", submit)
+    valid("registerjobdefinition", register_request(job))
+    assert [{"jobId": "11111111-2222-3333-4444-555555555555"}] == submit["dependsOn"]
+    assert ({"size": 4}, {"attemptDurationSeconds": 60}, True) == (
+        submit["arrayProperties"],
+        submit["timeout"],
+        submit["propagateTags"],
+    )
+    assert "42" == submit["tags"]["cost"]
+    assert {"consumableResourceList": [{"consumableResource": "license", "quantity": 2}]} == submit[
+        "consumableResourcePropertiesOverride"
+    ]
+    assert ("arn:job", "arn:exec", "nobody", True, True, True) == tuple(
+        container[key]
+        for key in (
+            "jobRoleArn",
+            "executionRoleArn",
+            "user",
+            "privileged",
+            "readonlyRootFilesystem",
+            "enableExecuteCommand",
+        )
+    )
+    assert {
+        "sharedMemorySize": 64,
+        "initProcessEnabled": True,
+        "tmpfs": [{"containerPath": "/scratch", "size": 8}],
+    } == container["linuxParameters"]
+    assert [("nofile", 10, 20), ("core", 0, 0)] == [tuple(row.values()) for row in container["ulimits"]]
+    assert [{"name": "DB", "valueFrom": "arn:secret"}] == container["secrets"]
+    assert {"awslogs-group": "/mine", "awslogs-stream-prefix": "x"} == container["logConfiguration"]["options"]
+    assert {"region": "eu-west-1", "profile": "p", "endpoint_url": "http://x"} == job.location
+
+
+@pytest.mark.parametrize(
+    ("wrong", "options", "message"),
+    [
+        (app(*(role(str(k)) for k in range(6))), {}, "6 roles.*at most 5"),
+        (app(role(num_replicas=1001)), {}, "1001 replicas"),
+        (app(role(max_retries=10)), {}, "10 retries.*1 to 10 times"),
+        (app(role(env={"AWS_BATCH_X": "1"})), {}, "AWS_BATCH_X"),
+        (app(role(num_replicas=2)), {"platform": "FARGATE"}, "FARGATE.*EC2 only"),
+        (app(role(num_replicas=2)), {"job_type": "container"}, "2 replicas"),
+        (app(role(num_replicas=2)), {"array_size": 3}, "array_size"),
+        (app(role(num_replicas=2)), {"main_node": 2}, "nodes 0 to 1"),
+        (app(), {"array_size": 1}, "2 to 10000"),
+        (app(), {"timeout_s": 59}, "60 s"),
+        (app(), {"priority": 5}, "share_id"),
+        (app(), {"priority": 10_000, "share_id": "x"}, "0 to 9999"),
+        (app(), {"ulimits": ["nofile"]}, "nofile=1024:4096"),
+        (app(), {"tmpfs": ["scratch"]}, "/scratch:64"),
+        (app(), {"depends_on": ["x"] * 21}, "20 jobs"),
+        (app(), {"efs_options": {"root": "/"}}, None),
+        (app(), {"tags": {"aws:x": "1"}}, "aws:x"),
+        (app(), {"tags": {f"k{n}": "v" for n in range(50)}}, "too many"),
+        (app(metadata={"a": "line\nbreak<"}), {}, "'a'"),
+        (app(), {"platform": "FARGATE"}, "execution_role_arn"),
+        (app(), {"platform": "FARGATE", "execution_role_arn": "x"}, "1 vCPUs and 1024 MiB.*2048 to 8192"),
+        (app(role(resource=Resource(3, 0, 4096))), {"platform": "FARGATE", "execution_role_arn": "x"}, "3 vCPUs"),
+        (
+            app(role(resource=Resource(1, 1, 2048))),
+            {"platform": "FARGATE", "execution_role_arn": "x"},
+            "no a GPU",
+        ),
+        (
+            app(role(resource=Resource(1, 0, 2048), mounts=[BindMount("/a", "/b")])),
+            {"platform": "FARGATE", "execution_role_arn": "x"},
+            "BindMount.*EFS",
+        ),
+        (app(role(args=["x" * 40_000])), {}, "too large.*30720"),
+        (app(role(image="x" * 30_000)), {}, "too large.*24576"),
+    ],
+)
+def test_what_aws_would_refuse_is_refused_here(wrong: AppDef, options: dict[str, Any], message: str | None) -> None:
+    if message is None:  # EFS options matter where there is an EFS mount.
+        wrong, message = app(role(mounts=[VolumeMount("fs", "/x")])), "efs_options has no root"
+    with pytest.raises(ConfigError, match=f"(?s){message}"):
+        make(wrong, **options)
+
+
+def test_all_nodes_have_one_instance_type() -> None:
+    big = role("big", resource=Resource(1, 0, 1, {"node.kubernetes.io/instance-type": "p4d.24xlarge"}))
+
+    with pytest.raises(ConfigError, match=r"any and p4d\.24xlarge"):
+        make(app(big, role("small")))
+    nodes: Any = make(app(big, role("small")), instance_type="m5.large").job_def["nodeProperties"]
+    assert {"m5.large"} == {group["container"]["instanceType"] for group in nodes["nodeRangeProperties"]}
