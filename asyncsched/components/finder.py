@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import cast
 
 from asyncsched.components.component import Component
-from asyncsched.components.place import place_of
+from asyncsched.components.place import place_of, short_path
 from asyncsched.errors import ComponentError
 
 __all__ = ["get_component", "get_components"]
@@ -193,7 +193,7 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
         return cast("Callable[..., object]", value)
     there = [found.name for found in _components("", module).values()]
     near = difflib.get_close_matches(function, there, n=1)
-    file = getattr(module, "__file__", None) or module.__name__
+    file = short_path(getattr(module, "__file__", None) or module.__name__)
     raise ComponentError(
         f"no component {name}",
         why=f"{file} has no function {function}; it has {', '.join(there) or 'none that is a component'}",

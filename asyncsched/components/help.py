@@ -18,7 +18,7 @@ def component_help(component: Component, width: int = 80) -> str:
     usage = f"asyncsched run [OPTIONS] {component.name} {_usage(component.parameters)}".rstrip()
     parts = [textwrap.fill(f"usage: {usage}", max(width, 20), subsequent_indent="    ", break_on_hyphens=False)]
     if component.summary:
-        parts.append(component.summary)
+        parts += [textwrap.fill(paragraph, max(width, 20)) for paragraph in component.summary.split("\n\n")]
     for title, section in (("required", required), ("optional", optional)):
         if section:
             parts.append(f"{title}:\n" + "\n".join(_described(parameter, width) for parameter in section))

@@ -8,25 +8,26 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["place_of", "where"]
+__all__ = ["place_of", "short_path", "where"]
 
 
 def where(function: Callable[..., object]) -> tuple[str, int]:
     """Return the file and the line on which a function begins."""
     code = inspect.unwrap(function).__code__
-    return _short(code.co_filename), code.co_firstlineno
+    return short_path(code.co_filename), code.co_firstlineno
 
 
 def place_of(error: BaseException) -> str:
     """Return ``file:line`` of the innermost frame that is not the standard library's."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{_short(error.filename)}:{error.lineno}"
+        return f"{short_path(error.filename)}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
     standard = sysconfig.get_path("stdlib")
     own = [frame for frame in frames if not frame.filename.startswith(("<", standard))]
-    return ":".join(f"{_short(frame.filename)}:{frame.lineno}" for frame in (own or frames)[-1:])
+    return ":".join(f"{short_path(frame.filename)}:{frame.lineno}" for frame in (own or frames)[-1:])
 
 
-def _short(file: str) -> str:
+def short_path(file: str) -> str:
+    """Return a path as it is seen from the working directory, if it is below it."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file

@@ -1,0 +1,49 @@
+"""The app of ``asyncsched run -- COMMAND``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import click
+
+from asyncsched.components.images import default_image
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.resources import resource
+
+__all__ = ["app_of_command"]
+
+
+def app_of_command(words: Sequence[str], shape: Mapping[str, Any]) -> AppDef:
+    """Return an app with one role, which runs the command.
+
+    Args:
+        words: The program and its arguments.
+        shape: The options that were given: replicas, image, name, cpu, memmb, gpu, env.
+    """
+    name = shape.get("name") or _name_of(words[0])
+    size = {key: shape.get(key) for key in ("cpu", "gpu")}
+    role = Role(
+        name=name,
+        image=shape.get("image") or default_image(),
+        entrypoint=words[0],
+        args=[*words[1:]],
+        env=dict(map(_pair, shape.get("env", ()))),
+        num_replicas=shape.get("replicas", 1),
+        resource=resource(**size, memMB=shape.get("memmb")),
+    )
+    return AppDef(name=name, roles=[role])
+
+
+def _name_of(program: str) -> str:
+    """Return the program's name as far as an app may be called so."""
+    return re.sub(r"[^a-z0-9-]+", "-", PurePath(program).stem.lower()).strip("-") or "command"
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"--env {name} has no value; write --env NAME=VALUE")
+    return name, value

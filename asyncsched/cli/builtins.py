@@ -1,0 +1,29 @@
+"""``asyncsched builtins``: the components that there are."""
+
+from __future__ import annotations
+
+import click
+
+from asyncsched.cli.console import Console
+from asyncsched.cli.verb import verb
+
+__all__ = ["command"]
+
+
+@verb("builtins")
+@click.argument("component", required=False)
+@click.option("-p", "--print", "show_source", is_flag=True, help="Print its source, to begin your own with.")
+def command(console: Console, component: str | None, show_source: bool) -> int:
+    """List the components that are built in, or that packages bring; explain one; or print the source of one."""
+    from asyncsched.components import get_component, get_components
+    from asyncsched.components.help import component_help
+
+    if show_source and component is None:
+        raise click.UsageError("--print needs a component; asyncsched builtins lists those that there are")
+    if component is not None:
+        found = get_component(component)
+        console.print(found.source if show_source else component_help(found, console.width or 80))
+        return 0
+    rows = [{"component": name, "summary": each.summary.partition("\n")[0]} for name, each in get_components().items()]
+    console.print_rows(("component", "summary"), rows)
+    return 0

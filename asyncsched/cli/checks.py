@@ -1,0 +1,106 @@
+"""What ``asyncsched doctor`` looks at."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+
+import asyncsched
+from asyncsched.cli.console import Console
+from asyncsched.cli.errors import UNREACHABLE, exit_code, worst
+from asyncsched.cli.loop import answers
+from asyncsched.components.finder import get_component
+from asyncsched.errors import ConfigError, MissingExtraError
+from asyncsched.runner.config import load_config
+from asyncsched.runner.runner import Runner
+from asyncsched.specs.resources import named_resources
+
+__all__ = ["check_all"]
+
+WITHIN = 3.0
+"""Seconds that a scheduler has to answer."""
+
+_Row = dict[str, object]
+
+
+async def check_all(console: Console, runner: Runner) -> int:
+    """Print a line for each thing that was checked, and return the worst exit code."""
+    rows: list[_Row] = [{"check": "asyncsched", "state": "ok", "detail": _versions()}]
+    codes: list[int] = []
+    for found, code in (*_configuration(), *await _schedulers(runner), *_plugins()):
+        rows.append(found)
+        codes.append(code)
+    console.print_rows(("check", "state", "detail"), rows)
+    return worst(codes)
+
+
+def _versions() -> str:
+    return f"{asyncsched.__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}"
+
+
+def _configuration() -> Iterator[tuple[_Row, int]]:
+    try:
+        config = load_config()
+    except ConfigError as error:
+        yield _row("configuration", error), exit_code(error)
+        return
+    detail = f"from {', '.join(config.files)}" if config.files else "no file"
+    yield {"check": "configuration", "state": "ok", "detail": "; ".join([detail, *config.notes])}, 0
+
+
+async def _schedulers(runner: Runner) -> list[tuple[_Row, int]]:
+    names = await runner.scheduler_backends()
+
+    async def ask(name: str) -> int:
+        async with asyncio.timeout(WITHIN):
+            return len(await runner.list(name, limit=1))
+
+    checked: list[tuple[_Row, int]] = []
+    for name, answer in (await answers(ask, names)).items():
+        check = f"scheduler {name}"
+        if isinstance(answer, MissingExtraError):
+            checked.append((_row(check, answer, "not installed"), 0))
+        elif isinstance(answer, TimeoutError):
+            checked.append(
+                ({"check": check, "state": "silent", "detail": f"no answer within {WITHIN:g} s"}, UNREACHABLE)
+            )
+        elif isinstance(answer, Exception):
+            checked.append((_row(check, answer), exit_code(answer)))
+        else:
+            checked.append(({"check": check, "state": "ok", "detail": ""}, 0))
+    return checked
+
+
+def _plugins() -> Iterator[tuple[_Row, int]]:
+    for group, load in _LOADERS.items():
+        for entry in entry_points(group=f"asyncsched.{group}"):
+            yield _plugin(f"{group[:-1].replace('_', ' ')} {entry.name}", entry, load)
+
+
+def _plugin(check: str, entry: EntryPoint, load: Callable[[EntryPoint], object]) -> tuple[_Row, int]:
+    origin = entry.dist.name if entry.dist is not None else entry.value
+    try:
+        load(entry)
+    except Exception as error:  # noqa: BLE001 - a broken plugin is what is looked for here
+        return _row(check, error, f"broken, from {origin}"), exit_code(ConfigError(""))
+    return {"check": check, "state": "ok", "detail": f"from {origin}"}, 0
+
+
+def _component(entry: EntryPoint) -> object:
+    loaded = entry.load()
+    return get_component(entry.name) if callable(loaded) else loaded
+
+
+# Schedulers are checked by asking them.
+_LOADERS: dict[str, Callable[[EntryPoint], object]] = {
+    "components": _component,
+    "named_resources": lambda entry: named_resources[entry.name],
+    "commands": lambda entry: entry.load(),
+}
+
+
+def _row(check: str, error: Exception, state: str = "broken") -> _Row:
+    text = " ".join((str(error) or type(error).__name__).split())
+    return {"check": check, "state": state, "detail": text}

@@ -1,0 +1,73 @@
+"""What is configured for a verb, and for what it runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from asyncsched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from asyncsched.components import Component
+    from asyncsched.runner.config import Config, Setting
+
+__all__ = ["command_defaults", "component_defaults"]
+
+
+def command_defaults(command: str, options: Sequence[click.Option]) -> dict[str, object]:
+    """Return what ``[command.NAME]`` says, by click's names of the options.
+
+    Raises:
+        ConfigError: A name is no option of the command; the message names the nearest and where it is written.
+    """
+    from asyncsched.runner.config import load_config
+
+    return _defaults(load_config(), command, options)
+
+
+def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> dict[str, object]:
+    known = {_spelled(name): option for option in options for name in _names(option)}
+    defaults: dict[str, object] = {}
+    for name, setting in config.command(command).items():
+        option = known.get(_spelled(name))
+        if option is not None and option.name:
+            defaults[option.name] = setting.value
+        elif not setting.foreign:
+            raise _unknown(name, command, setting, known)
+    return defaults
+
+
+def _names(option: click.Option) -> list[str]:
+    return [name.lstrip("-") for name in (*option.opts, *option.secondary_opts, option.name or "")]
+
+
+def _spelled(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _unknown(name: str, command: str, setting: Setting, known: Iterable[str]) -> ConfigError:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"see asyncsched {command} --help"
+    return ConfigError(f"unknown option `{name}` for the command {command} (from {setting.origin})", fix=hint)
+
+
+def component_defaults(config: Config, component: Component) -> dict[str, object]:
+    """Return the configured arguments of a component.
+
+    Raises:
+        ComponentError: One is unknown or wrong; the message says where it is written.
+    """
+    from asyncsched.components.arguments import convert
+    from asyncsched.errors import ComponentError
+    from asyncsched.runner.config.setting import from_origin
+
+    defaults: dict[str, object] = {}
+    for name, setting in config.component(component.name).items():
+        try:
+            defaults |= convert(component.name, component.parameters, {name: setting.value})
+        except ComponentError as error:
+            raise from_origin(error, setting.origin) from None
+    return defaults

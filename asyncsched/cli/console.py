@@ -1,0 +1,77 @@
+"""Where output goes: data to stdout in the chosen format, all else to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["Console", "Format"]
+
+Format: TypeAlias = Literal["table", "json", "jsonl"]
+
+
+class Console:
+    """What the options that every verb has say, and the ways to print.
+
+    Attributes:
+        format: What data is printed as.
+        debug: Whether tracebacks are shown.
+        plain: Whether colours are refused.
+    """
+
+    def __init__(self) -> None:
+        self.format: Format = "table"
+        self.debug = False
+        self.plain = False
+
+    @property
+    def color(self) -> bool:
+        """Whether stdout takes colours: a terminal, and nobody has said no (see no-color.org)."""
+        refused = self.plain or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        return not refused and sys.stdout.isatty()
+
+    @property
+    def width(self) -> int | None:
+        """The width of the terminal; None if stdout is none, and nothing must be cut."""
+        if not sys.stdout.isatty():
+            return None
+        import shutil
+
+        return shutil.get_terminal_size().columns
+
+    def print(self, text: str) -> None:
+        """Write data to stdout at once."""
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+
+    def say(self, text: str) -> None:
+        """Write what is no data to stderr."""
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def print_json(self, value: object) -> None:
+        """Write one JSON document, or one line of JSON lines."""
+        import json
+
+        self.print(json.dumps(value, indent=2 if self.format == "json" else None, ensure_ascii=False))
+
+    def print_rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+        """Write rows: as a table with these columns, as one JSON list, or as a line of JSON each."""
+        if self.format == "jsonl":
+            for row in rows:
+                self.print_json(row)
+        elif self.format == "json":
+            self.print_json([*rows])
+        else:
+            from asyncsched.cli.table import table
+
+            for line in table(columns, rows, self.width):
+                self.print(line)
+
+    def forget_stdout(self) -> None:
+        """Let what the interpreter still writes at its end go nowhere: the reader has left."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,177 @@
+"""Launch an app and, if it is attached, follow it to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import cast
+
+from asyncsched.cli.console import Console
+from asyncsched.cli.errors import INTERRUPTED
+from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
+from asyncsched.cli.loop import run_with_runner
+from asyncsched.cli.show import handle_row, state_code, status_row
+from asyncsched.runner.config import Setting, load_config, run_options
+from asyncsched.runner.runner import Runner
+from asyncsched.schedulers.registry import get_default_scheduler_name, get_scheduler_factories
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.options import CfgVal, runopts
+from asyncsched.specs.secret import show_secrets
+from asyncsched.specs.state import AppState, AppStatus
+
+__all__ = ["Launch"]
+
+ON_THIS_MACHINE = ("local_cwd", "local_docker")
+"""Schedulers whose apps a terminal owns: they are followed, and Ctrl-C ends them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How an app is launched; the fields are the options of ``asyncsched run``."""
+
+    scheduler: str | None
+    cfg: tuple[str, ...] = ()
+    workspace: str | None = None
+    key: str | None = None
+    dryrun: bool = False
+    show_secrets: bool = False
+    detach: bool = False
+    wait: bool = False
+    log: bool = False
+
+    def run(self, console: Console, app: AppDef) -> int:
+        """Launch the app and return the exit code."""
+        return run_with_runner(console, lambda runner: self._launch(console, runner, app))
+
+    async def _launch(self, console: Console, runner: Runner, app: AppDef) -> int:
+        scheduler = self.scheduler or get_default_scheduler_name()
+        cfg = self._options(scheduler, await runner.scheduler_run_opts(scheduler))
+        if self.dryrun:
+            return await self._show(console, runner, app, scheduler, cfg)
+        handle = await runner.run(app, scheduler, cfg, self.workspace, key=self.key)
+        is_here = scheduler in ON_THIS_MACHINE
+        attached = not self.detach and (is_here or self.wait or self.log)
+        if console.format == "table":
+            console.print(handle)
+        elif console.format == "jsonl" or not attached:
+            console.print_json(handle_row(handle))
+        if not attached:
+            return 0
+        with_log = self.log or (is_here and not self.wait)
+        return await _Attached(console, runner, handle, with_log=with_log, ends_with_us=is_here).follow()
+
+    def _options(self, scheduler: str, opts: runopts) -> dict[str, CfgVal]:
+        config = load_config()
+        config.check_names("scheduler", _known_names())
+        found = run_options(config, scheduler, opts, self.cfg, schedulers=get_scheduler_factories())
+        if self.detach and "detach" in opts:
+            found["detach"] = Setting(True, "--detach")
+        return {name: cast("CfgVal", setting.value) for name, setting in found.items()}
+
+    async def _show(
+        self, console: Console, runner: Runner, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]
+    ) -> int:
+        info = await runner.dryrun(app, scheduler, cfg, self.workspace, key=self.key)
+        with show_secrets() if self.show_secrets else nullcontext():
+            if console.format == "table":
+                console.print(str(info))
+            else:
+                from asyncsched.specs.masking import masked
+
+                console.print_json({"scheduler": scheduler, "app_id": info.app_id, "request": masked(info.request)})
+        return 0
+
+
+def _known_names() -> list[str]:
+    from asyncsched.schedulers.registry import _BUILT_IN
+
+    return [*dict.fromkeys((*get_scheduler_factories(), *_BUILT_IN))]
+
+
+class _Attached:
+    """A terminal that follows an app."""
+
+    def __init__(
+        self, console: Console, runner: Runner, handle: AppHandle, *, with_log: bool, ends_with_us: bool
+    ) -> None:
+        self._console = console
+        self._runner = runner
+        self._handle = handle
+        self._with_log = with_log
+        self._ends_with_us = ends_with_us
+        self._started = time.monotonic()
+        self._interrupts = 0
+        self._interrupted = asyncio.Event()
+
+    async def follow(self) -> int:
+        """Show what the app writes until it has ended; return the exit code of its end."""
+        loop = asyncio.get_running_loop()
+        # The command line owns its process, and this verb gives Ctrl-C a meaning of its own.
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        following = asyncio.create_task(self._to_the_end())
+        interrupted = asyncio.create_task(self._interrupted.wait())
+        try:
+            await asyncio.wait([following, interrupted], return_when=asyncio.FIRST_COMPLETED)
+            if not self._interrupts:
+                return self._ended(await following)
+            await (self._stop(following) if self._ends_with_us else self._detach())
+            return INTERRUPTED
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            for task in (following, interrupted):
+                task.cancel()
+            await asyncio.wait([following, interrupted])
+
+    def _interrupt(self) -> None:
+        self._interrupts += 1
+        self._interrupted.set()
+
+    async def _to_the_end(self) -> AppStatus | None:
+        if self._with_log:
+            await print_lines(self._runner.log_lines(self._handle, should_tail=True), self._printer())
+        return await self._runner.wait(self._handle)
+
+    def _printer(self) -> LinePrinter:
+        # One JSON document is all that stdout gets.
+        return LinePrinter(sys.stderr) if self._console.format == "json" else printer_for(self._console)
+
+    def _ended(self, status: AppStatus | None) -> int:
+        if self._console.format != "table":
+            self._console.print_json(status_row(self._handle, status))
+        state = AppState.UNKNOWN if status is None else status.state
+        why = f": {status.msg}" if status is not None and status.msg else ""
+        self._console.say(f"{self._handle.app_id} {state} after {time.monotonic() - self._started:.1f} s{why}")
+        return state_code(state)
+
+    async def _detach(self) -> None:
+        self._console.say(
+            f"detached: {self._handle.app_id} runs on\n"
+            f"  resume: asyncsched log -f {self._handle}\n"
+            f"  stop:   asyncsched cancel {self._handle}"
+        )
+
+    async def _stop(self, following: asyncio.Task[AppStatus | None]) -> None:
+        """End the app and follow it to its end; another Ctrl-C does not wait for its grace."""
+        self._console.say(f"ending {self._handle.app_id}; Ctrl-C again ends it at once")
+        self._interrupted.clear()
+        again = asyncio.create_task(self._interrupted.wait())
+        await self._runner.cancel(self._handle)
+        try:
+            await asyncio.wait([following, again], return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                await self._kill()
+            self._ended(await following)
+        finally:
+            again.cancel()
+
+    async def _kill(self) -> None:
+        scheduler = await self._runner.scheduler(self._handle.scheduler)
+        kill = getattr(scheduler, "kill", None)
+        if kill is not None:
+            await kill(self._handle.app_id)

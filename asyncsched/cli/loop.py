@@ -1,0 +1,65 @@
+"""Run a verb's coroutine on a loop of its own, with a runner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.cli.console import Console
+from asyncsched.runner.runner import Runner
+
+__all__ = ["answers", "run_with_runner"]
+
+SESSION = "cli"
+AT_ONCE = 64
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+
+def run_with_runner(console: Console, work: Callable[[Runner], Awaitable[int]], session: str = SESSION) -> int:
+    """Return what `work` does; Ctrl-C cancels it and then raises KeyboardInterrupt.
+
+    Args:
+        console: Tells how much the user wants to know.
+        work: Is given a runner that is closed afterwards.
+        session: What submitted apps are marked with.
+    """
+    _show_warnings(console)
+
+    async def main() -> int:
+        async with Runner(session) as runner:
+            return await work(runner)
+
+    return asyncio.run(main())
+
+
+async def answers(
+    ask: Callable[[ItemT], Awaitable[ResultT]], items: Iterable[ItemT]
+) -> dict[ItemT, ResultT | Exception]:
+    """Ask for each item at once, and return what came of each, in order: an answer or its error."""
+    found: dict[ItemT, ResultT | Exception] = {}
+
+    async def one(item: ItemT) -> None:
+        try:
+            found[item] = await ask(item)
+        except Exception as error:  # noqa: BLE001 - one failure must not hide the others' answers; all are shown
+            found[item] = error
+
+    items = list(dict.fromkeys(items))
+    await gather_bounded(one, items, AT_ONCE)
+    return {item: found[item] for item in items}
+
+
+def _show_warnings(console: Console) -> None:
+    """Let the library's warnings be seen; with ``--debug`` all that it logs."""
+    handler = logging.StreamHandler(sys.stderr)
+    form = "%(levelname)s %(name)s: %(message)s" if console.debug else "warning: %(message)s"
+    handler.setFormatter(logging.Formatter(form))
+    logger = logging.getLogger("asyncsched")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if console.debug else logging.WARNING)

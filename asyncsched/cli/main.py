@@ -1,0 +1,109 @@
+"""The entry point: a group whose verbs are imported when they are called, and the one place where errors end."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import NoReturn, cast
+
+import click
+
+import asyncsched
+from asyncsched.cli.console import Console
+
+__all__ = ["main"]
+
+# Each verb is a module of this package with a `command`; the help stands here so that showing it imports none of them.
+VERBS = {
+    "run": "Run a component, or any command after --.",
+    "status": "Show how apps are doing.",
+    "describe": "Show what an app is made of.",
+    "list": "List the apps that were submitted.",
+    "log": "Show what the replicas of apps write.",
+    "wait": "Wait for the end of apps.",
+    "monitor": "Watch many apps in a live table.",
+    "cancel": "End apps.",
+    "delete": "Remove apps that have ended, with their logs.",
+    "runopts": "Show the run options of schedulers, and what is configured.",
+    "configure": "Write a configuration file to begin with.",
+    "builtins": "List components, or show the source of one.",
+    "doctor": "Check schedulers, plugins and configuration.",
+    "completion": "Print the completion script for a shell.",
+}
+
+
+class _Verbs(click.Group):
+    """The verbs, and those that installed packages bring."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from asyncsched.cli.plugins import plugin_names
+
+        return [*VERBS, *(name for name in plugin_names() if name not in VERBS)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in VERBS:
+            return cast("click.Command", import_module(f"asyncsched.cli.{cmd_name}").command)
+        from asyncsched.cli.plugins import load_plugin
+
+        return load_plugin(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is None and not ctx.resilient_parsing:
+            import difflib
+
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f"did you mean {near[0]}?" if near else "asyncsched --help lists those that there are"
+            raise click.UsageError(f"no command {name}; {hint}", ctx)
+        return name, command, args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, VERBS.get(name, "from a plugin")) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(asyncsched.__version__, prog_name="asyncsched")
+@click.option("--debug", is_flag=True, help="Show tracebacks and what the library logs.")
+@click.option("--no-color", is_flag=True, help="Print without colours, as with NO_COLOR set.")
+@click.pass_obj
+def app(console: Console, debug: bool, no_color: bool) -> None:
+    """Launch, watch, read and stop apps on any scheduler.
+
+    A handle is scheduler://session/app_id. Where one is asked for, the app's id does as well, the beginning of one that
+    is no other's, and patterns such as 'train-*'.
+    """
+    console.debug = console.debug or debug
+    console.plain = console.plain or no_color
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    """Run the command line and leave the interpreter with its exit code."""
+    console = Console()
+    code = _run(console, args)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        console.forget_stdout()
+    sys.exit(code)
+
+
+def _run(console: Console, args: list[str] | None) -> int:
+    try:
+        return int(app.main(args, "asyncsched", standalone_mode=False, obj=console) or 0)
+    except BrokenPipeError:
+        # Whoever read us has seen enough: `asyncsched log ... | head -1`.
+        console.forget_stdout()
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            raise
+        from asyncsched.cli.errors import exit_code, show_error
+
+        show_error(console, error)
+        return exit_code(error)

@@ -1,0 +1,26 @@
+"""``asyncsched monitor``: many apps in a live table."""
+
+from __future__ import annotations
+
+import click
+
+from asyncsched.cli.console import Console
+from asyncsched.cli.verb import verb
+
+__all__ = ["command"]
+
+
+@verb("monitor")
+@click.argument("apps", nargs=-1, metavar="[APP]...")
+def command(console: Console, apps: tuple[str, ...]) -> int:
+    """Watch apps in a live table, those that need attention first; all that have not ended by default.
+
+    Arrows move, enter shows the log of an app and q returns from it, c cancels an app, q leaves: the apps run on.
+    Where stdout is no terminal, each change is a line.
+    """
+    from asyncsched.cli.loop import run_with_runner
+    from asyncsched.cli.monitoring import monitor
+    from asyncsched.cli.targets import parse_target
+
+    targets = [parse_target(app) for app in apps]
+    return run_with_runner(console, lambda runner: monitor(console, runner, targets))

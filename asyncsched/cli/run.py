@@ -1,0 +1,101 @@
+"""``asyncsched run``: launch a component or a command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from asyncsched.cli.console import Console
+from asyncsched.cli.verb import Verb, verb
+
+if TYPE_CHECKING:
+    from asyncsched.cli.launch import Launch
+
+__all__ = ["command"]
+
+SHAPE = ("replicas", "image", "name", "cpu", "memmb", "gpu", "env")
+"""The options that describe what runs after ``--``; a component has arguments of its own for that."""
+
+
+class _Run(Verb):
+    """Tells ``run COMPONENT ...`` from ``run -- COMMAND ...``: the parser itself drops the dashes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as usual, then see what stood before the words that are left."""
+        before = list(args)
+        left = super().parse_args(ctx, args)
+        words: tuple[str, ...] = ctx.params["words"]
+        position = len(before) - len(words)
+        ctx.params["is_command"] = bool(words) and position > 0 and before[position - 1] == "--"
+        return left
+
+
+@verb("run", cls=_Run, ignore_unknown_options=False, allow_interspersed_args=False)
+@click.option("-s", "--scheduler", metavar="SCHEDULER", help="Where it runs.  [default: local_cwd]")
+@click.option("-cfg", "--scheduler_args", "cfg", multiple=True, metavar="K=V,...", help="Run options of the scheduler.")
+@click.option("--workspace", metavar="PATH", help="Files that are laid over the image.")
+@click.option("--dryrun", is_flag=True, help="Print the request, and send nothing.")
+@click.option("--show-secrets", is_flag=True, help="Print secrets in clear, with --dryrun.")
+@click.option("--detach", is_flag=True, help="Return at once; the app runs on.")
+@click.option("--wait", is_flag=True, help="Wait for the end; local and Docker apps always do.")
+@click.option("--log", is_flag=True, help="Show what it writes, and wait for the end; local and Docker apps always do.")
+@click.option("--key", metavar="KEY", help="Launch once: again with this key, it is the same app.")
+@click.option("--component", metavar="COMPONENT", hidden=True, help="What runs when no component is named.")
+@click.option("--replicas", type=click.IntRange(min=1), help="With --: how many replicas.")
+@click.option("--image", help="With --: the image to run in.")
+@click.option("--name", help="With --: the app's name.  [default: the command's]")
+@click.option("--cpu", type=int, help="With --: processors for each replica.")
+@click.option("--memMB", "memmb", type=int, help="With --: memory for each replica.")
+@click.option("--gpu", type=int, help="With --: GPUs for each replica.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="With --: an environment variable; may be repeated.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMPONENT [ARGS]... | -- COMMAND [ARGS]...")
+def command(console: Console, words: tuple[str, ...], is_command: bool, **options: Any) -> int:
+    """Launch COMPONENT with its arguments, or any COMMAND after two dashes.
+
+    A component is utils.echo, module.function, path/file.py:function, or what a package has registered; asyncsched
+    builtins lists them, asyncsched run COMPONENT --help explains one. Prints the app's handle. Local and Docker apps
+    are followed to their end: Ctrl-C ends them, twice at once. Others are left to run.
+    """
+    from asyncsched.cli.launch import Launch
+
+    launch = Launch(
+        scheduler=options["scheduler"],
+        cfg=options["cfg"],
+        workspace=options["workspace"],
+        key=options["key"],
+        dryrun=options["dryrun"],
+        show_secrets=options["show_secrets"],
+        detach=options["detach"],
+        wait=options["wait"],
+        log=options["log"],
+    )
+    shape = {name: options[name] for name in SHAPE if options[name] not in (None, ())}
+    if is_command:
+        from asyncsched.cli.adhoc import app_of_command
+
+        return launch.run(console, app_of_command(words, shape))
+    if shape:
+        flags = ", ".join(f"--{name}" for name in shape)
+        raise click.UsageError(f"{flags} are for a command after --; a component's own stand behind its name")
+    name, *args = words or [options["component"] or ""]
+    if not name:
+        raise click.UsageError("nothing to run; name a component, or write a command after --")
+    return _run_component(console, launch, name, args)
+
+
+def _run_component(console: Console, launch: Launch, name: str, args: list[str]) -> int:
+    from asyncsched.cli.configured import component_defaults
+    from asyncsched.components import get_component
+    from asyncsched.components.arguments import HelpAskedError
+    from asyncsched.runner.config import load_config
+
+    component = get_component(name)
+    try:
+        app = component.app(args, component_defaults(load_config(), component))
+    except HelpAskedError:
+        from asyncsched.components.help import component_help
+
+        console.print(component_help(component, console.width or 80))
+        return 0
+    return launch.run(console, app)

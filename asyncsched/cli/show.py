@@ -1,0 +1,59 @@
+"""What is told of apps: the fields of JSON output, and the exit code of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from asyncsched.cli.errors import CANCELLED, FAILED, NOT_FOUND, OK
+from asyncsched.specs.state import AppState
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers.responses import ListAppResponse
+    from asyncsched.specs.handle import AppHandle
+    from asyncsched.specs.state import AppStatus
+
+__all__ = ["age", "error_row", "handle_row", "list_row", "state_code", "status_row"]
+
+_CODES = {AppState.SUCCEEDED: OK, AppState.FAILED: FAILED, AppState.CANCELLED: CANCELLED, AppState.UNKNOWN: NOT_FOUND}
+
+
+def state_code(state: AppState) -> int:
+    """Return the exit code of an app that has ended, or gone, in this state."""
+    return _CODES.get(state, OK)
+
+
+def handle_row(handle: AppHandle) -> dict[str, object]:
+    """Return a handle and its parts."""
+    return {"handle": str(handle), "scheduler": handle.scheduler, "session": handle.session, "app_id": handle.app_id}
+
+
+def status_row(handle: AppHandle, status: AppStatus | None, roles: Collection[str] | None = None) -> dict[str, object]:
+    """Return an app's status, with these roles; its state is null if the scheduler does not know it."""
+    return {**handle_row(handle), **({"state": None} if status is None else status.to_json(roles))}
+
+
+def list_row(row: ListAppResponse) -> dict[str, object]:
+    """Return one app of a list."""
+    from asyncsched.specs.handle import AppHandle
+
+    created = row.created_at.isoformat() if row.created_at else None
+    return {**handle_row(AppHandle(row.app_handle)), "state": row.state.name, "name": row.name, "created_at": created}
+
+
+def error_row(subject: str, error: BaseException) -> dict[str, object]:
+    """Return why there is no answer about a handle or a scheduler."""
+    told = {name: getattr(error, name, "") for name in ("what", "why", "fix")}
+    return {"subject": subject, "error": {"type": type(error).__name__, **told, "what": told["what"] or str(error)}}
+
+
+def age(when: datetime | None, now: datetime | None = None) -> str:
+    """Write how long ago something was, in its largest unit."""
+    if when is None:
+        return ""
+    seconds = max(0, int(((now or datetime.now(UTC)) - when).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -1,0 +1,154 @@
+"""Which apps are meant: handles, ids, beginnings of ids, and patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from asyncsched.errors import ConfigError, MalformedHandleError, MissingExtraError, UnknownAppError
+from asyncsched.specs.handle import AppHandle
+
+if TYPE_CHECKING:
+    from asyncsched.runner.report import AppList
+    from asyncsched.runner.runner import Runner
+    from asyncsched.schedulers.responses import ListAppResponse
+
+__all__ = ["Found", "Target", "failures_of", "find_apps", "parse_replicas", "parse_target"]
+
+_FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows those that there are"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What one argument names.
+
+    Attributes:
+        app: A handle, an id, the beginning of one, or a pattern.
+        role: One of the app's roles; empty for all.
+        replicas: Some of the role's replicas; None for all.
+    """
+
+    app: str
+    role: str = ""
+    replicas: tuple[int, ...] | None = None
+
+    @property
+    def is_handle(self) -> bool:
+        """Whether it names an app completely."""
+        return "://" in self.app and not self.is_pattern
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it may mean several apps."""
+        return any(char in self.app for char in "*?[")
+
+
+@dataclass(slots=True)
+class Found:
+    """The apps that arguments mean, and what went wrong on the way.
+
+    Attributes:
+        apps: Each app with the target that named it, in the order of the arguments.
+        failures: Arguments that mean nothing, and schedulers that could not be asked.
+    """
+
+    apps: list[tuple[AppHandle, Target]] = field(default_factory=list[tuple[AppHandle, Target]])
+    failures: list[Exception] = field(default_factory=list[Exception])
+
+    @property
+    def handles(self) -> list[AppHandle]:
+        """The apps, each once."""
+        return list(dict.fromkeys(handle for handle, _ in self.apps))
+
+
+def parse_target(text: str, *, parts: bool = False) -> Target:
+    """Take an argument apart.
+
+    Args:
+        text: ``[scheduler://session/]app`` or, with `parts`, also ``.../role`` and ``.../role/0,2-3``.
+        parts: Whether roles and replicas may be named.
+
+    Raises:
+        MalformedHandleError: It is nothing of the kind.
+    """
+    scheduler, scheme, rest = text.partition("://")
+    words = (rest if scheme else text).split("/")
+    own = 2 if scheme else 1
+    most = own + 2 if parts else own
+    if not all(words[own - 1 :]) or not own <= len(words) <= most or (scheme and not scheduler) or ":" in words[0]:
+        raise MalformedHandleError(f"{text!r} is not a handle", fix=_FORM)
+    app = f"{scheduler}://{'/'.join(words[:own])}" if scheme else words[0]
+    role, replicas = (*words[own:], "", "")[:2]
+    return Target(app=app, role=role, replicas=parse_replicas(replicas, text))
+
+
+def parse_replicas(text: str, whole: str = "") -> tuple[int, ...] | None:
+    """Read numbers and ranges such as ``0,2-3``; None for an empty text.
+
+    Raises:
+        MalformedHandleError: It is nothing of the kind.
+    """
+    if not text:
+        return None
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            fix = "write replicas as numbers and ranges: 0,2-3"
+            what = f"{whole!r} is not a handle" if whole else f"{text!r} names no replicas"
+            raise MalformedHandleError(what, why=f"{part!r} is no number", fix=fix)
+        numbers += range(int(first), int(last or first) + 1)
+    return tuple(dict.fromkeys(numbers))
+
+
+async def find_apps(runner: Runner, targets: Sequence[Target]) -> Found:
+    """Return the apps that are meant; schedulers are asked for lists only where a handle is not complete."""
+    found = Found()
+    lists: AppList | None = None
+    may_be_more = False
+    for target in targets:
+        if target.is_handle:
+            found.apps.append((AppHandle(target.app), target))
+            continue
+        if lists is None:
+            lists = await runner.list()
+        try:
+            rows = _matching(target, lists)
+        except (UnknownAppError, ConfigError) as error:
+            found.failures.append(error)
+            rows = []
+        found.apps += [(AppHandle(row.app_handle), target) for row in rows]
+        # Who is found by a whole id is not to be found anywhere else, whether or not all could be asked.
+        may_be_more = may_be_more or [row.app_id for row in rows] != [target.app]
+    if lists is not None and may_be_more:
+        found.failures[:0] = failures_of(lists)
+    return found
+
+
+def failures_of(lists: AppList) -> list[Exception]:
+    """Return why schedulers could not be asked; that a package is not installed is no failure: it has no apps."""
+    return [error for error in lists.failures.values() if not isinstance(error, MissingExtraError)]
+
+
+def _matching(target: Target, rows: Iterable[ListAppResponse]) -> list[ListAppResponse]:
+    rows = list(rows)
+    if target.is_pattern:
+        matching = [row for row in rows if _fits(row, target.app)]
+        if not matching:
+            raise UnknownAppError(f"no app matches {target.app!r}", fix="`asyncsched list` shows those that there are")
+        return matching
+    exact = [row for row in rows if row.app_id == target.app]
+    matching = exact or [row for row in rows if row.app_id.startswith(target.app)]
+    if not matching:
+        raise UnknownAppError(f"no app {target.app!r}", fix=_FORM)
+    if len(matching) > 1:
+        which = ", ".join(row.app_handle for row in matching[:3]) + (", ..." if len(matching) > 3 else "")
+        raise ConfigError(f"{target.app!r} may be any of {len(matching)} apps", why=which, fix="write more of the id")
+    return matching
+
+
+def _fits(row: ListAppResponse, pattern: str) -> bool:
+    names = (row.app_handle,) if "://" in pattern else (row.app_id, row.name)
+    return any(fnmatchcase(name, pattern) for name in names)

@@ -1,0 +1,38 @@
+"""Times and durations on the command line."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+import click
+
+__all__ = ["duration", "moment"]
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw]?)")
+
+
+def duration(text: str) -> float:
+    """Read so many seconds: ``30``, ``90s``, ``1h30m``."""
+    seconds = _seconds(text)
+    if seconds is None:
+        raise click.BadParameter(f"{text!r} is no time; write 30, 90s, 5m, 1h30m or 2d")
+    return seconds
+
+
+def moment(text: str) -> datetime | timedelta:
+    """Read a time: ``5m`` (ago), or an ISO date and time, which is local unless it says otherwise."""
+    seconds = _seconds(text)
+    if seconds is not None:
+        return timedelta(seconds=seconds)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no time; write 5m for so long ago, or 2030-12-31T23:59") from None
+
+
+def _seconds(text: str) -> float | None:
+    if not re.fullmatch(f"(?:{_PART.pattern})+", text):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

@@ -1,0 +1,69 @@
+"""What every verb has: the common options, and defaults from the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, cast, get_args
+
+import click
+
+from asyncsched.cli.console import Console, Format
+
+__all__ = ["Verb", "verb"]
+
+P = ParamSpec("P")
+
+
+class Verb(click.Command):
+    """A command whose options may be configured in ``[command.NAME]``."""
+
+    is_configurable = True
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the command line over the defaults that are configured."""
+        if self.is_configurable and not _asks_for_help(args):
+            extra["default_map"] = self._defaults()
+        return super().make_context(info_name, args, parent, **extra)
+
+    def _defaults(self) -> dict[str, object]:
+        from asyncsched.cli.configured import command_defaults
+
+        return command_defaults(self.name or "", [param for param in self.params if isinstance(param, click.Option)])
+
+
+def verb(name: str, cls: type[Verb] = Verb, **settings: Any) -> Callable[[Callable[P, int]], click.Command]:
+    """Make a verb of a function, with the options that every verb has. It is given the console first."""
+
+    def decorate(function: Callable[P, int]) -> click.Command:
+        decorated: Callable[..., int] = click.pass_obj(cast("Callable[..., int]", function))
+        for option in _COMMON:
+            decorated = option(decorated)
+        return click.command(name, cls=cls, context_settings={"help_option_names": ["-h", "--help"], **settings})(
+            decorated
+        )
+
+    return decorate
+
+
+def _asks_for_help(args: list[str]) -> bool:
+    return bool({"-h", "--help"}.intersection(args))
+
+
+def _setter(attribute: str) -> Callable[[click.Context, click.Parameter, object], None]:
+    def set_on_console(ctx: click.Context, param: click.Parameter, value: object) -> None:
+        if value is not None and isinstance(ctx.obj, Console):
+            setattr(ctx.obj, attribute, value)
+
+    return set_on_console
+
+
+_COMMON = (
+    click.option("--debug", is_flag=True, default=None, expose_value=False, callback=_setter("debug"),
+                 help="Show tracebacks and what the library logs."),
+    click.option("--no-color", is_flag=True, default=None, expose_value=False, callback=_setter("plain"),
+                 help="Print without colours."),
+    click.option("-o", "--output", type=click.Choice(get_args(Format)), default=None, expose_value=False,
+                 callback=_setter("format"), help="How data is printed.  [default: table]"),
+)  # fmt: skip

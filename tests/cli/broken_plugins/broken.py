@@ -1,0 +1,38 @@
+"""Schedulers that do not work: ``down`` cannot be reached, ``locked`` refuses credentials, ``absent`` is not there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from asyncsched.errors import AuthError, MissingExtraError, SchedulerError, UnavailableError
+from asyncsched.schedulers import ListAppResponse
+from asyncsched.testing import FakeScheduler
+
+
+class _Broken(FakeScheduler):
+    def __init__(self, session_name: str, name: str, error: SchedulerError) -> None:
+        super().__init__(session_name)
+        self.backend = name
+        for operation in ("describe", "list", "submit", "cancel", "connect", "delete"):
+            self.service.fail(operation, *[error] * 50)
+
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        await self.service.call("list")
+        async for row in super()._list():
+            yield row
+
+
+def create_down(session_name: str, **kwargs: object) -> FakeScheduler:
+    error = UnavailableError(
+        "cannot reach the cluster", why="nothing listens at 10.0.0.1", fix="start it", backend="down", retryable=False
+    )
+    return _Broken(session_name, "down", error)
+
+
+def create_locked(session_name: str, **kwargs: object) -> FakeScheduler:
+    error = AuthError("no credentials", why="CLUSTER_TOKEN is not set", fix="log in", backend="locked")
+    return _Broken(session_name, "locked", error)
+
+
+def create_absent(session_name: str, **kwargs: object) -> FakeScheduler:
+    raise MissingExtraError("absent needs the package a", why="it is not installed", fix="pip install a")

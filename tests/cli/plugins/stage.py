@@ -1,0 +1,66 @@
+"""A scheduler for tests of the command line, as an installed package brings it.
+
+``stage`` has ``STAGE_APPS`` apps on it from the start: of ten, one has failed, one has succeeded, the others run. What
+is cancelled is written to the file ``STAGE_CANCELLED``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from asyncsched import AppDef, Role
+from asyncsched.clock import Clock
+from asyncsched.schedulers import ListAppResponse
+from asyncsched.testing import FakeScheduler, FakeService
+
+
+class Stage(FakeScheduler):
+    def __init__(self, session_name: str) -> None:
+        super().__init__(session_name, FakeService(Clock()))
+        self.backend = "stage"
+        self._is_set = False
+
+    async def _describe(self, app_id: str) -> object:
+        self._set()
+        return await super()._describe(app_id)
+
+    async def _describe_many(self, app_ids: object) -> object:
+        self._set()
+        return await super()._describe_many(app_ids)
+
+    async def _push_states(self, port: object) -> None:
+        self._set()
+        await super()._push_states(port)
+
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        self._set()
+        async for row in super()._list():
+            yield row
+
+    async def _cancel(self, app_id: str) -> None:
+        with Path(os.environ["STAGE_CANCELLED"]).open("a") as file:
+            file.write(f"{app_id}\n")
+        await super()._cancel(app_id)
+
+    def _set(self) -> None:
+        """Launch the apps: timers need a loop."""
+        if self._is_set:
+            return
+        self._is_set = True
+        for number in range(int(os.environ.get("STAGE_APPS", "0"))):
+            app_id = f"train-{number:03}"
+            script = "echo hello from the stage\nsleep 3600"
+            role = Role("main", "", entrypoint="sh", args=["-c", script])
+            self.service.launch(app_id, AppDef("train", [role]), "old", "")
+            self.service.start(app_id)
+            if number % 10 == 3:
+                self.service.set_reason(app_id, "out of memory")
+                self.service.exit(app_id, 1)
+            elif number % 10 == 5:
+                self.service.exit(app_id, 0)
+
+
+def create_scheduler(session_name: str, **kwargs: object) -> Stage:
+    return Stage(session_name)

@@ -1,0 +1,206 @@
+"""What a user sees who has made a mistake: the exact lines, and the exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from asyncsched import errors
+from asyncsched.cli.errors import exit_code, in_one_line, render, worst
+from tests.cli._cli import Cli
+
+UNKNOWN = "`asyncsched list -s stage` shows those that there are"
+FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows those that there are"
+
+GOLDEN: list[tuple[str, int, str]] = [
+    ("status local_cwd://", 2, f"error: 'local_cwd://' is not a handle\n  fix: {FORM}"),
+    ("log stage://a", 2, f"error: 'stage://a' is not a handle\n  fix: {FORM}"),
+    ("cancel stage:/a/b", 2, f"error: 'stage:/a/b' is not a handle\n  fix: {FORM}"),
+    (
+        "log stage://a/b/main/x",
+        2,
+        "error: 'stage://a/b/main/x' is not a handle\n  why: 'x' is no number\n"
+        "  fix: write replicas as numbers and ranges: 0,2-3",
+    ),
+    ("status stgae://a/b", 2, "error: no scheduler is named 'stgae'    did you mean stage?"),
+    ("run -s stgae utils.echo", 2, "error: no scheduler is named 'stgae'    did you mean stage?"),
+    ("list -s stgae", 2, "error: no scheduler is named 'stgae'    did you mean stage?"),
+    ("runopts stgae", 2, "error: no scheduler is named 'stgae'    did you mean stage?"),
+    (
+        "run -s stage nofile.py:train",
+        2,
+        "error: no file nofile.py\n  why: looked in {folder}\n"
+        "  fix: a component in a file is written as path/file.py:function",
+    ),
+    (
+        "run -s stage job.py:trian",
+        2,
+        "error: no component job.py:trian\n  why: job.py has no function trian; it has train\n"
+        "  fix: did you mean job.py:train?",
+    ),
+    (
+        "run -s stage job.py:wrong",
+        2,
+        "error: job.py:wrong is not a component\n  why: job.py:6: x has no annotation: write its type, such as x: str\n"
+        "       job.py:6: y has no annotation: write its type, such as y: str\n"
+        "       job.py:6: z has no annotation: write its type, such as z: str\n"
+        "       job.py:6: **more: a component names all of its arguments\n"
+        "       job.py:6: wrong does not say what it returns: write -> AppDef",
+    ),
+    ("run -s stage utils.ehco", 2, "error: no component utils.ehco\n  why: {utils}\n  fix: did you mean utils.echo?"),
+    ("run -s stage utils.echo --mgs x", 2, "error: utils.echo has no argument --mgs    did you mean --msg?"),
+    (
+        "run -s stage -cfg queue utils.echo",
+        2,
+        "error: The run options cannot be read\n  why: the text does not start with name=\n"
+        """  fix: write them as name=value,name=value and put values that hold , ; or quotes in "..." """.rstrip(),
+    ),
+    ("run -s stage -cfg quue=x utils.echo", 2, "error: Unknown run option: quue    did you mean `queue`?"),
+    (
+        "run -s stage -cfg priority=x utils.echo",
+        2,
+        "error: Run option: priority, must be of type: int, but was: 'x' (str)",
+    ),
+    (
+        "run -s stage dist.ddp -j 2x --script a.py",
+        2,
+        "error: -j 2x is not a number of nodes and processes\n"
+        "  why: -j takes [min:]nodesxprocesses, each at least 1, and min no more than nodes\n"
+        "  fix: write -j 2x4 for 2 nodes with 4 processes each, or -j 1:2x4 to start with one node",
+    ),
+    ("status stage://a/nosuch", 4, f"error: no app nosuch on stage\n  fix: {UNKNOWN}"),
+    ("describe stage://a/nosuch", 4, f"error: no app nosuch on stage\n  fix: {UNKNOWN}"),
+    ("log stage://a/nosuch", 4, f"error: no app nosuch on stage\n  fix: {UNKNOWN}"),
+    ("log -f stage://a/nosuch", 4, f"error: no app nosuch on stage\n  fix: {UNKNOWN}"),
+    ("cancel stage://a/nosuch", 4, f"error: no app nosuch on stage\n  fix: {UNKNOWN}"),
+    ("delete stage://a/nosuch", 4, f"error: no app nosuch on stage\n  fix: {UNKNOWN}"),
+    ("wait stage://a/nosuch", 4, f"error: no app nosuch on stage\n  fix: {UNKNOWN}"),
+    (
+        "status down://a/b",
+        5,
+        "error: cannot reach the cluster                                [down: UnavailableError]\n"
+        "  why: nothing listens at 10.0.0.1\n  fix: start it",
+    ),
+    (
+        "run -s down utils.echo",
+        5,
+        "error: cannot reach the cluster                                [down: UnavailableError]\n"
+        "  why: nothing listens at 10.0.0.1\n  fix: start it",
+    ),
+    (
+        "list -s locked",
+        6,
+        "error: no credentials                                          [locked: AuthError]\n"
+        "  why: CLUSTER_TOKEN is not set\n  fix: log in",
+    ),
+    (
+        "run -s absent utils.echo",
+        2,
+        "error: absent needs the package a\n  why: it is not installed\n  fix: pip install a",
+    ),
+    ("stauts", 2, "error: no command stauts    did you mean status?"),
+    ("run", 2, "error: nothing to run\n  fix: name a component, or write a command after --"),
+    (
+        "run --replicas 2 utils.echo",
+        2,
+        "error: --replicas are for a command after --\n  fix: a component's own stand behind its name",
+    ),
+    ("run -s stage --env A -- echo", 2, "error: --env A has no value\n  fix: write --env NAME=VALUE"),
+    (
+        "log --since soon stage://a/b",
+        2,
+        "error: invalid value for '--since': 'soon' is no time\n"
+        "  fix: write 5m for so long ago, or 2030-12-31T23:59",
+    ),
+    ("builtins --print", 2, "error: --print needs a component\n  fix: asyncsched builtins lists those that there are"),
+]  # fmt: skip
+
+JOB = """
+from asyncsched import AppDef, Role
+def train() -> AppDef:
+    return AppDef("x", [])
+
+def wrong(x, y, z, **more: str):
+    return None
+"""
+
+
+@pytest.mark.parametrize(("line", "code", "told"), GOLDEN, ids=[line for line, _, _ in GOLDEN])
+def test_golden(broken: Cli, line: str, code: int, told: str) -> None:
+    (broken.folder / "job.py").write_text(JOB)
+    done = broken(*line.split())
+    from asyncsched.components import utils
+
+    there = f"{utils.__file__} has no function ehco; it has echo, touch, sh, python, binary, copy, booth"
+    expected = told.replace("{folder}", str(broken.folder)).replace("{utils}", there)
+
+    assert (code, "", expected) == (done.code, done.out, done.err.rstrip("\n"))
+    assert len(done.err.splitlines()) <= 6
+
+
+def test_configured_mistakes_name_their_line(cli: Cli) -> None:
+    (cli.folder / "asyncsched.toml").write_text('\n[scheduler.stage]\nquue = "x"\n')
+
+    assert cli("run", "-s", "stage", "utils.echo").err == (
+        "error: unknown option `quue` for stage (from ./asyncsched.toml:3)    did you mean `queue`?\n"
+    )
+    (cli.folder / "asyncsched.toml").write_text('[command.run]\nshceduler = "x"\n')
+
+    assert cli("run", "utils.echo").err == (
+        "error: unknown option `shceduler` for the command run (from ./asyncsched.toml:2)"
+        "    did you mean `scheduler`?\n"
+    )
+    (cli.folder / "asyncsched.toml").write_text('[component."utils.echo"]\nmgs = "x"\n')
+
+    assert cli("run", "-s", "stage", "utils.echo").err == (
+        "error: utils.echo has no argument mgs (from ./asyncsched.toml:2)    did you mean msg?\n"
+    )
+
+
+def test_a_traceback_is_for_who_asks(cli: Cli) -> None:
+    for line in ("--debug status stage://a/nosuch", "status --debug stage://a/nosuch"):
+        done = cli(*line.split())
+
+        assert "Traceback" in done.err
+        assert 4 == done.code
+
+
+def test_a_fault_of_ours_is_no_traceback_either() -> None:
+    assert [
+        "error: KeyError: 'x'",
+        "  why: this is a fault of asyncsched",
+        "  fix: --debug shows where it is",
+    ] == render(KeyError("x"))
+    assert 70 == exit_code(KeyError("x"))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.MissingExtraError(""), 2),
+        (errors.UnknownAppError(""), 4),
+        (errors.UnavailableError(""), 5),
+        (errors.ThrottledError(""), 5),
+        (errors.AuthError(""), 6),
+        (errors.PermissionDeniedError(""), 6),
+        (errors.NotFoundError(""), 4),
+        (errors.ConflictError(""), 2),
+        (errors.WorkspaceError(""), 2),
+        (errors.LogStreamError(""), 5),
+        (TimeoutError(), 124),
+        (KeyboardInterrupt(), 130),
+        (ValueError("role 'a' has no entrypoint"), 2),
+    ],
+)
+def test_exit_codes(error: BaseException, code: int) -> None:
+    assert code == exit_code(error)
+
+
+def test_an_error_counts_more_than_an_end() -> None:
+    assert [0, 0, 1, 5, 3] == [worst([]), worst([0]), worst([0, 3, 1]), worst([1, 5, 0]), worst([3, 0])]
+
+
+def test_never_more_than_six_lines() -> None:
+    error = errors.ComponentError("a\nb\nc", why="\n".join("12345"), fix="\n".join("123"))
+
+    assert 6 == len(render(error))
+    assert 1 == len(in_one_line(error).splitlines())

@@ -1,0 +1,107 @@
+"""The command line in a terminal: colours, narrow windows, and the monitor."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli._cli import Cli
+from tests.cli._terminal import Terminal
+
+
+@pytest.fixture
+def many(cli: Cli) -> Cli:
+    cli.environment["STAGE_APPS"] = "500"
+    return cli
+
+
+def test_replicas_have_colours_unless_somebody_says_no(cli: Cli) -> None:
+    line = ("run", "-s", "stage", "--log", "--replicas", "2", "--", "sh", "-c", "echo hi")
+    with Terminal(cli, *line) as terminal:
+        assert 0 == terminal.end()
+        assert "\x1b[36msh/0\x1b[0m hi" in terminal.written
+        assert "\x1b[33msh/1\x1b[0m hi" in terminal.written
+    with Terminal(cli, "run", "--no-color", *line[1:]) as terminal:
+        assert 0 == terminal.end()
+        assert "sh/0 hi" in terminal.written
+        assert "\x1b" not in terminal.written
+    cli.environment["NO_COLOR"] = "1"
+    with Terminal(cli, *line) as terminal:
+        assert 0 == terminal.end()
+        assert "\x1b" not in terminal.written
+
+
+def test_forty_columns_are_enough(staged: Cli) -> None:
+    for line in (["list"], ["status", "train-*"], ["builtins"], ["builtins", "utils.sh"], ["doctor"]):
+        with Terminal(staged, *line, columns=40, lines=400) as terminal:
+            assert 0 == terminal.end()
+            assert max(map(len, terminal.screen)) <= 40, line
+    with Terminal(staged, "monitor", "train-*", columns=40, lines=10) as terminal:
+        terminal.until(lambda screen: screen.shows("train-003"))
+        assert max(map(len, terminal.screen)) <= 40
+        terminal.press("q")
+        assert 0 == terminal.end()
+
+
+def test_the_monitor_shows_what_needs_attention_first(many: Cli) -> None:
+    with Terminal(many, "monitor", "train-*", lines=20) as terminal:
+        terminal.until(lambda screen: screen.shows("500 apps: 50 FAILED, 400 RUNNING, 50 SUCCEEDED"))
+        terminal.until(lambda screen: "FAILED" in screen.screen[2])
+
+        assert terminal.screen[2].startswith("> FAILED     1/1       train-")
+        assert "main/0: exited with code 1" in terminal.screen[2]
+        assert "enter log  c cancel  q leave" == terminal.screen[19]
+        terminal.press("q")
+        assert 0 == terminal.end()
+        assert terminal.written.endswith("\x1b[?25h\x1b[?1049l")
+    assert not (many.folder / "cancelled").exists()
+
+
+def test_the_monitor_writes_what_is_visible_and_has_changed(many: Cli) -> None:
+    with Terminal(many, "monitor", lines=20) as terminal:
+        terminal.until(lambda screen: screen.shows("400 apps: 400 RUNNING"))
+        terminal.until(lambda screen: screen.screen[2].startswith(">"))
+        before = len(terminal.written)
+        terminal.press("j")
+        terminal.until(lambda screen: screen.screen[3].startswith(">"))
+
+        assert len(terminal.written) - before < 300
+        terminal.press("q")
+        assert 0 == terminal.end()
+
+
+def test_the_monitor_follows_its_terminals_size(many: Cli) -> None:
+    with Terminal(many, "monitor", columns=100, lines=30) as terminal:
+        terminal.until(lambda screen: screen.shows("400 RUNNING"))
+        terminal.resize(30, 6)
+        terminal.until(lambda screen: screen.screen[5].startswith("enter log"))
+
+        assert max(map(len, terminal.screen)) <= 30
+        terminal.resize(90, 12)
+        terminal.until(lambda screen: screen.screen[11] == "enter log  c cancel  q leave")
+        terminal.press("q")
+        assert 0 == terminal.end()
+
+
+def test_keys_of_the_monitor(many: Cli) -> None:
+    with Terminal(many, "monitor", "--no-color", lines=12) as terminal:
+        terminal.until(lambda screen: screen.screen[2].startswith("> RUNNING"))
+        terminal.press("\x1b[B")
+        terminal.until(lambda screen: screen.screen[3].startswith("> RUNNING"))
+        chosen = terminal.screen[3].split()[-1]
+        terminal.press("c")
+        terminal.until(lambda screen: screen.shows(f"cancel {chosen}? y/n"))
+        terminal.press("n")
+        terminal.until(lambda screen: screen.shows("q leave"))
+        terminal.press("c")
+        terminal.until(lambda screen: screen.shows(f"cancel {chosen}? y/n"))
+        terminal.press("y")
+        terminal.until(lambda screen: screen.shows("399 RUNNING, 1 CANCELLED"))
+        assert f"{chosen}\n" == (many.folder / "cancelled").read_text()
+        terminal.press("k\r")
+        terminal.until(lambda screen: screen.shows("hello from the stage"))
+        assert terminal.shows("; q returns")
+        terminal.press("q")
+        terminal.until(lambda screen: screen.shows("399 RUNNING, 1 CANCELLED"))
+        terminal.press("\x03")
+        assert 130 == terminal.end()
+        assert "Traceback" not in terminal.written

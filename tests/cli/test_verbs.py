@@ -1,0 +1,289 @@
+"""What each verb prints, and how it ends; on schedulers that need nothing but themselves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+
+from tests._support import eventually_blocking
+from tests.cli._cli import Cli
+
+FIELDS = {"handle", "scheduler", "session", "app_id", "state"}
+
+
+def test_help_says_what_there_is(cli: Cli) -> None:
+    done = cli("--help")
+
+    assert 0 == done.code
+    for verb in ("run", "status", "describe", "list", "log", "wait", "monitor", "cancel", "delete", "runopts"):
+        assert f"\n  {verb} " in done.out
+        assert cli(verb, "-h").out.startswith(f"Usage: asyncsched {verb} ")
+    assert cli("--version").out.startswith("asyncsched, version ")
+
+
+def test_a_components_help(cli: Cli) -> None:
+    assert "What to print. (default: hello world)" in cli("run", "utils.echo", "--help").out
+    assert "What to print. (default: hello world)" in cli("builtins", "utils.echo").out
+
+
+def test_nothing_of_asyncio_is_imported_for_help(cli: Cli) -> None:
+    import subprocess
+
+    code = "import sys, asyncsched.cli.main as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\n"
+    code += "bad = {'asyncio', 'rich', 'logging', 'asyncsched.runner', 'importlib.metadata'} & set(sys.modules)\n"
+    code += "assert not bad, bad"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert 0 == done.returncode, done.stderr
+
+
+def test_run_follows_an_app_when_it_is_asked_to(cli: Cli) -> None:
+    done = cli("run", "-s", "stage", "--log", "utils.sh", "echo one\necho two >&2\nexit 3")
+
+    assert 1 == done.code
+    handle, *lines = done.lines
+    assert handle.startswith("stage://cli/sh-")
+    assert ["sh/0 one", "sh/0 two"] == lines
+    assert "FAILED" in done.err
+    assert "exited with code 3" in done.err
+
+
+def test_run_of_a_remote_app_returns_at_once(cli: Cli) -> None:
+    done = cli("run", "-s", "stage", "utils.sh", "sleep 3600")
+
+    assert (0, 1, "") == (done.code, len(done.lines), done.err)
+
+
+def test_run_a_command_without_a_component(cli: Cli) -> None:
+    done = cli("run", "-s", "stage", "--log", "--replicas", "2", "--env", "A=b=c", "--", "sh", "-c", "echo $A --help")
+
+    assert 0 == done.code
+    assert ["sh/0 b=c --help", "sh/1 b=c --help"] == sorted(done.lines[1:])
+
+
+def test_a_dry_run_prints_the_request_and_hides_secrets(cli: Cli) -> None:
+    line = ("run", "-s", "stage", "--dryrun", "--env", "API_TOKEN=hunter22", "--memMB", "7", "--", "Prog.sh", "x")
+    done = cli(*line)
+
+    assert (0, "") == (done.code, done.err)
+    assert "name: prog" in done.out
+    assert "entrypoint: Prog.sh" in done.out
+    assert "memMB: 7" in done.out
+    assert "hunter22" not in done.out
+    assert "hunter22" in cli(*line[:4], "--show-secrets", *line[4:]).out
+    request = cli(*line[:1], "-o", "json", *line[1:]).json
+
+    assert "***" == request["request"]["app"]["roles"][0]["env"]["API_TOKEN"]
+
+
+def test_run_as_json(cli: Cli) -> None:
+    attached = cli("run", "-s", "stage", "-o", "json", "--log", "utils.sh", "echo one")
+
+    assert {*FIELDS, "msg", "num_restarts", "roles", "structured_error_msg", "url"} == {*attached.json}
+    assert "SUCCEEDED" == attached.json["state"]
+    assert "sh/0 one" in attached.err
+    first, line, last = cli("run", "-s", "stage", "-o", "jsonl", "--log", "utils.sh", "echo one").jsonl
+
+    assert ["one", "sh", 0, "stdout"] == [line[key] for key in ("text", "role", "replica", "stream")]
+    assert first["handle"] == last["handle"]
+    detached = cli("run", "-s", "stage", "-o", "json", "utils.sh", "echo one").json
+
+    assert FIELDS - {"state"} == {*detached}
+
+
+def test_the_configuration_counts(cli: Cli) -> None:
+    (cli.folder / "asyncsched.toml").write_text(
+        '[command.run]\nscheduler = "stage"\ncomponent = "utils.sh"\nlog = true\n'
+        '[component."utils.sh"]\nargs = ["echo from the file"]\n[scheduler.stage]\nqueue = "a"\n'
+    )
+
+    assert "sh/0 from the file" == cli("run").lines[1]
+    assert "sh/0 mine" == cli("run", "utils.sh", "echo mine").lines[1]
+    assert "queue: a" in cli("run", "--dryrun").out
+    assert "queue: b" in cli("run", "-cfg", "priority=1,queue=b", "--dryrun").out
+    assert "queue: c" in cli("run", "--dryrun", ASYNCSCHED_STAGE_QUEUE="c").out
+    assert "queue (str) = a   (from ./asyncsched.toml:8)" in cli("runopts", "stage").out
+
+
+def test_status_of_one_and_of_many(staged: Cli) -> None:
+    one = staged("status", "train-001")
+
+    assert 0 == one.code
+    assert "State: RUNNING" in one.out
+    many = staged("status", "stage://old/train-00*", "stage://x/train-013")
+
+    assert ["HANDLE", "STATE", "REPLICAS", "MSG"] == many.lines[0].split()
+    assert 12 == len(many.lines)
+    assert "stage://x/train-013    FAILED     1/1       main/0: exited with code 1" in many.lines
+    rows = staged("status", "-o", "jsonl", "stage://x/train-003", "stage://x/nosuch").jsonl
+
+    assert ["FAILED", None] == [row.get("state") for row in rows]
+    assert {"type": "UnknownAppError", "what": "no app nosuch on stage"}.items() <= rows[1]["error"].items()
+
+
+def test_which_app_is_meant(staged: Cli) -> None:
+    ambiguous = staged("status", "train-00")
+
+    assert 2 == ambiguous.code
+    assert "error: 'train-00' may be any of 10 apps" in ambiguous.err
+    assert "error: no app matches 'x*'" in staged("status", "x*").err
+    assert "stage://old/train-007" in staged("status", "-o", "json", "train-007").out
+
+
+def test_one_scheduler_that_fails_does_not_hide_the_others(broken: Cli) -> None:
+    staged = broken
+    told = "error: cannot reach the cluster: nothing listens at 10.0.0.1; start it  [down: UnavailableError]"
+    for line in (["list"], ["status", "train-*"], ["status", "stage://x/train-001", "down://x/y"]):
+        done = staged(*line)
+
+        assert done.code in (5, 6)
+        assert told in done.err.splitlines()
+        assert any("train-001" in line for line in done.lines)
+    cancelled = staged("cancel", "stage://x/train-001", "down://x/y")
+
+    assert (5, "train-001\n") == (cancelled.code, (staged.folder / "cancelled").read_text())
+    waited = staged("wait", "--any", "stage://x/train-001", "stage://x/train-003", "down://x/y")
+
+    assert "stage://x/train-003  FAILED  main/0: exited with code 1" in waited.lines
+
+
+def test_a_package_that_is_not_installed_is_no_failure(broken: Cli) -> None:
+    cli = broken
+    assert "absent" not in cli("list").err
+    assert "absent needs the package a" in cli("runopts").err
+    assert 0 == cli("runopts").code
+
+
+def test_list(staged: Cli) -> None:
+    rows = staged("list", "-s", "stage", "-n", "3", "-o", "json").json
+
+    assert [{*FIELDS, "name", "created_at"}] * 3 == [{*row} for row in rows]
+    assert ["train-029", "train-028", "train-027"] == [row["app_id"] for row in rows]
+
+
+def test_wait(staged: Cli) -> None:
+    assert (0, ["stage://x/train-005  SUCCEEDED"]) == (
+        (done := staged("wait", "stage://x/train-005")).code,
+        done.lines,
+    )
+    both = staged("wait", "-o", "json", "stage://x/train-005", "stage://x/train-003")
+
+    assert (1, {"SUCCEEDED", "FAILED"}) == (both.code, {row["state"] for row in both.json})
+    late = staged("wait", "--timeout", "100ms", "stage://x/train-001", "stage://x/train-003")
+
+    assert 124 == late.code
+    assert "error: stage://x/train-001: no end within 0.1 s" in late.err
+
+
+def test_status_until_the_end(staged: Cli) -> None:
+    done = staged("status", "-w", "stage://x/train-003", "stage://x/train-005")
+
+    assert 1 == done.code
+    assert {"stage://x/train-003  FAILED  main/0: exited with code 1", "stage://x/train-005  SUCCEEDED"} == {
+        *done.lines
+    }
+
+
+def test_delete(staged: Cli) -> None:
+    assert "stage://x/train-005: deleted\n" == staged("delete", "stage://x/train-005").err
+    refused = staged("delete", "stage://x/train-001")
+
+    assert 2 == refused.code
+    assert "train-001 still runs" in refused.err
+
+
+def test_logs_of_several_apps(staged: Cli) -> None:
+    done = staged("log", "train-00[12]")
+
+    assert ["train-001/main/0 hello from the stage", "train-002/main/0 hello from the stage"] == sorted(done.lines)
+    assert ["main/0 hello from the stage"] == staged("log", "stage://x/train-001/main/0").lines
+    assert [] == staged("log", "--regex", "nothing", "train-001").lines
+    stamped = staged("log", "--timestamps", "train-001").lines[0]
+
+    assert "Z hello from the stage" in stamped
+    wrong = staged("log", "stage://x/train-001/main/3")
+
+    assert 4 == wrong.code
+    assert "has no replica 3" in wrong.err
+
+
+def test_builtins(cli: Cli) -> None:
+    assert "utils.echo" in cli("builtins").out
+    assert "def echo(" in cli("builtins", "--print", "utils.echo").out
+    assert {"component", "summary"} == {*cli("builtins", "-o", "json").json[0]}
+
+
+def test_doctor_looks_at_everything(broken: Cli) -> None:
+    cli = broken
+    done = cli("doctor")
+    checks = {line.split("  ")[0]: line for line in done.lines}
+
+    assert done.code in (5, 6)
+    assert " ok" in checks["scheduler stage"]
+    assert "cannot reach the cluster" in checks["scheduler down"]
+    assert "not installed" in checks["scheduler absent"]
+    (cli.folder / "asyncsched.toml").write_text("x =")
+
+    assert "./asyncsched.toml cannot be read" in cli("doctor").out
+
+
+def test_configure_writes_a_file_and_never_over_one(cli: Cli) -> None:
+    printed = cli("configure", "-s", "stage", "--print")
+
+    assert '[scheduler.stage]\n# Where the app waits.\n# queue = "default"' in printed.out
+    assert 0 == cli("configure").code
+    assert "[scheduler.stage]" in (cli.folder / "asyncsched.toml").read_text()
+    assert "error: asyncsched.toml exists already" in cli("configure").err
+    assert 0 == cli("run", "-s", "stage", "utils.echo").code
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(cli: Cli, shell: str) -> None:
+    assert "_ASYNCSCHED_COMPLETE" in cli("completion", shell).out
+
+
+def test_ctrl_c_detaches_from_a_remote_app(cli: Cli) -> None:
+    running = cli.start("run", "-s", "stage", "--log", "utils.sh", "echo ready\nsleep 3600")
+    assert running.stdout is not None
+    handle = running.stdout.readline().strip()
+    assert "sh/0 ready\n" == running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=20)
+
+    assert 130 == running.returncode
+    assert [
+        f"detached: {handle.rpartition('/')[2]} runs on",
+        f"  resume: asyncsched log -f {handle}",
+        f"  stop:   asyncsched cancel {handle}",
+    ] == err.splitlines()
+
+
+def test_ctrl_c_ends_anything_else_quietly(staged: Cli) -> None:
+    waiting = staged.start("log", "-f", "stage://x/train-001")
+    assert waiting.stdout is not None
+    assert "main/0 hello from the stage\n" == waiting.stdout.readline()
+    waiting.send_signal(signal.SIGINT)
+
+    assert ("", "\n") == waiting.communicate(timeout=20)
+    assert 130 == waiting.returncode
+
+
+def test_a_reader_that_leaves_ends_it_quietly_also_when_nothing_comes(staged: Cli) -> None:
+    following = staged.start("log", "-f", "stage://x/train-001")
+    assert following.stdout is not None
+    assert "main/0 hello from the stage\n" == following.stdout.readline()
+    following.stdout.close()
+    eventually_blocking(lambda: following.poll() is not None)
+
+    assert following.stderr is not None
+    assert ("", 0) == (following.stderr.read(), following.returncode)
+    following.stderr.close()
+
+
+def test_a_monitor_without_a_terminal_prints_changes(staged: Cli) -> None:
+    done = staged("monitor", "stage://x/train-003", "-o", "jsonl")
+
+    assert ["FAILED"] == [json.loads(line)["state"] for line in done.lines]
