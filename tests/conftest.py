@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-pytest_plugins = ["tests._guard", "tests._services"]
+pytest_plugins = ["tests._guard", "tests._services", "tests.services.fixtures"]
 
 # A busy machine is not a wrong result.
 settings.register_profile("patient", deadline=None)

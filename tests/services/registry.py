@@ -1,0 +1,82 @@
+"""A container registry of the tests' own (Debian's ``docker-registry``), with a user and a password.
+
+It listens on a free port of 127.0.0.1, which every Docker daemon accepts without TLS.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+USER = "tester"
+PASSWORD = "open-sesame"
+# Of the password: htpasswd is in a package of its own.
+_BCRYPT = "$2y$05$tcJNzL8HIwT7qcOcHKHBC.FUnB9/JhVaszYAB7a.Q9TFCX4PWD8HS"
+
+_DEADLINE = 15.0
+
+
+def why_it_cannot_run() -> str:
+    """Say what this machine lacks for a registry; empty when it lacks nothing."""
+    if shutil.which("docker-registry") is None:
+        return "not installed: docker-registry (Debian: apt-get install docker-registry)"
+    return ""
+
+
+class Registry:
+    """A registry in a directory; `address` is what stands before the first slash of its images."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self.address = f"127.0.0.1:{_free_port()}"
+
+    def start(self) -> None:
+        """Start it and wait until it listens."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        configuration = self._directory / "config.yml"
+        configuration.write_text(self._configuration())
+        with (self._directory / "registry.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["docker-registry", "serve", str(configuration)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + _DEADLINE
+        while not self._listens():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self._directory / "registry.log").read_text(errors="replace"))
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(_DEADLINE)
+            self._process = None
+
+    def _configuration(self) -> str:
+        users = self._directory / "htpasswd"
+        users.write_text(f"{USER}:{_BCRYPT}\n")
+        return (
+            "version: 0.1\n"
+            "log: {level: warn}\n"
+            f"storage: {{filesystem: {{rootdirectory: {self._directory}/data}}}}\n"
+            f"http: {{addr: '{self.address}'}}\n"
+            f"auth: {{htpasswd: {{realm: tests, path: {users}}}}}\n"
+        )
+
+    def _listens(self) -> bool:
+        host, _, port = self.address.partition(":")
+        with socket.socket() as probe:
+            return probe.connect_ex((host, int(port))) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
