@@ -1,0 +1,348 @@
+"""A Docker daemon as this package uses it: few requests, our errors, raw streams.
+
+aiodocker makes the connection (socket, TLS, SSH), agrees on the API's version and sends the plain requests.
+Lists and streams are read from its session directly: its own readers hide the list's JSON, take a broken
+connection for the end, and drop the name of the stream that a line was written to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import aiohttp
+from aiodocker import Docker
+
+from asyncsched._dockerd.endpoint import Endpoint, find_endpoint
+from asyncsched._dockerd.errors import IN_BAND, answer_error, translated
+from asyncsched.errors import ClosedError, ConfigError, ConflictError, InvalidRequestError, NotFoundError
+
+__all__ = ["Daemon"]
+
+_CONNECT_TIMEOUT = 10.0
+
+
+class _Connection(NamedTuple):
+    docker: Docker
+    session: aiohttp.ClientSession
+
+
+class Daemon:
+    """The daemon that the environment names; connected on first use, closed by `close`.
+
+    Attributes:
+        backend: The scheduler on whose behalf it is used, for errors.
+        calls: How many requests were made, by what they were for.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: str = "local_docker",
+        request_timeout: float = 30.0,
+        endpoint: Endpoint | None = None,
+    ) -> None:
+        self.calls: Counter[str] = Counter()
+        self.backend = backend
+        self._request_timeout = request_timeout
+        self._endpoint = endpoint
+        self._connection: _Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "not connected" if self._connection is None else "connected"
+        return f"<Daemon {self._endpoint or 'of the environment'}, {state}>"
+
+    async def close(self) -> None:
+        """Close every connection; requests under way fail, later ones raise ClosedError."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.session.close()
+
+    # Containers
+
+    async def list_containers(self, labels: Sequence[str], *, operation: str) -> list[dict[str, Any]]:
+        """List the containers that have all of these labels (`key` or `key=value`), running or not."""
+        filters = json.dumps({"label": list(labels)})
+        params = {"all": "1", "filters": filters}
+        found: list[dict[str, Any]] = await self._get_json(
+            "containers/json", params, "cannot list the containers", operation
+        )
+        return found
+
+    async def inspect_container(self, name: str, *, operation: str) -> dict[str, Any]:
+        what = f"cannot inspect the container {name}"
+        found: dict[str, Any] = await self._get_json(f"containers/{name}/json", {}, what, operation)
+        return found
+
+    async def create_container(self, name: str, config: Mapping[str, Any], *, operation: str) -> str:
+        """Create a container and return its id."""
+        docker = (await self._connected(operation)).docker
+        with self._translated(f"cannot create the container {name}", operation):
+            container = await docker.containers.create(dict(config), name=name)
+            return str(container.id)
+
+    async def start_container(self, name: str, *, operation: str) -> None:
+        """Start a container; one that runs already is left as it is."""
+        container = _container(await self._connected(operation), name)
+        with self._translated(f"cannot start the container {name}", operation):
+            await container.start()
+
+    async def rename_container(self, name: str, new_name: str, *, operation: str) -> None:
+        """Give a container another name; one that has it already is no error."""
+        container = _container(await self._connected(operation), name)
+        try:
+            with self._translated(f"cannot rename the container {name}", operation):
+                await container.rename(new_name)
+        except InvalidRequestError as error:
+            if "same name" not in error.why:
+                raise
+
+    async def stop_container(self, name: str, *, on_sent: Callable[[], None], operation: str) -> None:
+        """Stop a container: TERM, and KILL after the grace period that it was created with.
+
+        Args:
+            name: The container's name or id; one that has ended or is gone is no error.
+            on_sent: Called when the daemon has the request: it goes on by itself from there.
+            operation: For messages.
+        """
+        connection = await self._connected(operation)
+        url = self._url(connection, f"containers/{name}/stop")
+        with self._translated(f"cannot stop the container {name}", operation):
+            async with connection.session.post(
+                url, timeout=_endless(), trace_request_ctx=SimpleNamespace(on_sent=on_sent)
+            ) as response:
+                if response.status >= 400 and response.status not in (404, 409):
+                    await self._raise(response, f"cannot stop the container {name}", operation)
+
+    async def remove_container(self, name: str, *, operation: str, force: bool = False) -> None:
+        """Remove a container with its anonymous volumes; one that is gone is no error."""
+        container = _container(await self._connected(operation), name)
+        try:
+            with self._translated(f"cannot remove the container {name}", operation):
+                await container.delete(force=force, v=True)
+        except NotFoundError:
+            pass
+        except ConflictError as error:
+            if "already in progress" not in error.why:
+                raise
+
+    # Networks
+
+    async def find_network(self, name: str, *, operation: str) -> str | None:
+        """Return the id of the network of this name, the oldest if there are several."""
+        params = {"filters": json.dumps({"name": [name]})}
+        found: list[dict[str, Any]] = await self._get_json(
+            "networks", params, f"cannot look up the network {name}", operation
+        )
+        # The filter matches parts of names, and ids.
+        same = [network for network in found if network["Name"] == name]
+        oldest = min(same, key=lambda network: (network["Created"], network["Id"]), default=None)
+        return None if oldest is None else str(oldest["Id"])
+
+    async def create_network(self, name: str, labels: Mapping[str, str], *, operation: str) -> str:
+        """Make a bridge network and return its id."""
+        docker = (await self._connected(operation)).docker
+        config = {"Name": name, "Driver": "bridge", "Labels": dict(labels)}
+        with self._translated(f"cannot make the network {name}", operation):
+            network: Any = await docker.networks.create(config)
+            return str(network.id)
+
+    async def remove_network(self, name: str, *, operation: str) -> None:
+        """Remove a network; one that is gone is no error."""
+        networks: Any = (await self._connected(operation)).docker.networks
+        try:
+            with self._translated(f"cannot remove the network {name}", operation):
+                await (await networks.get(name)).delete()
+        except NotFoundError:
+            pass
+
+    async def ask_time(self, *, operation: str) -> float:
+        """Return the daemon's own time in seconds since the epoch, to the second below."""
+        connection = await self._connected(operation)
+        with self._translated("cannot reach Docker", operation):
+            async with connection.session.get(f"{connection.docker.docker_host}/_ping") as response:
+                date = response.headers.get("Date")
+                return parsedate_to_datetime(date).timestamp() if date else time.time()
+
+    # Raw access
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, str], *, what: str, operation: str
+    ) -> AsyncGenerator[aiohttp.StreamReader]:
+        """Open an answer without end, as bytes; leaving the context closes its connection.
+
+        A connection that breaks raises `UnavailableError`; one that the daemon ends, ends the answer.
+        """
+        connection = await self._connected(operation)
+        with self._translated(what, operation):
+            response = await connection.session.get(self._url(connection, path), params=params, timeout=_endless())
+            try:
+                if response.status >= 400:
+                    await self._raise(response, what, operation)
+                yield response.content
+            finally:
+                response.close()
+
+    @asynccontextmanager
+    async def progress(
+        self, path: str, params: Mapping[str, str], headers: Mapping[str, str], *, what: str, operation: str
+    ) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
+        """POST a request that the daemon answers with one JSON object per line until it is done."""
+        connection = await self._connected(operation)
+        with self._translated(what, operation):
+            response = await connection.session.post(
+                self._url(connection, path), params=params, headers=headers, timeout=_endless()
+            )
+            try:
+                if response.status >= 400:
+                    await self._raise(response, what, operation, status=IN_BAND)
+                yield self._steps(response.content, what, operation)
+            finally:
+                response.close()
+
+    async def _steps(self, content: aiohttp.StreamReader, what: str, operation: str) -> AsyncIterator[dict[str, Any]]:
+        while line := await content.readline():
+            step: dict[str, Any] = json.loads(line)
+            if "error" in step:
+                raise answer_error(IN_BAND, str(step["error"]), what, self.backend, operation)
+            yield step
+
+    async def has_image(self, image: str, *, operation: str) -> bool:
+        try:
+            docker = (await self._connected(operation)).docker
+            with self._translated(f"cannot look up the image {image}", operation):
+                await docker.images.inspect(image)
+        except NotFoundError:
+            return False
+        return True
+
+    # Parts
+
+    async def _get_json(self, path: str, params: Mapping[str, str], what: str, operation: str) -> Any:
+        connection = await self._connected(operation)
+        with self._translated(what, operation):
+            async with connection.session.get(self._url(connection, path), params=params) as response:
+                if response.status >= 400:
+                    await self._raise(response, what, operation)
+                return await response.json()
+
+    async def _raise(
+        self, response: aiohttp.ClientResponse, what: str, operation: str, *, status: int | None = None
+    ) -> None:
+        text = await response.text()
+        try:
+            text = str(json.loads(text)["message"])
+        except (ValueError, KeyError, TypeError):
+            pass  # a proxy's answer, not the daemon's
+        raise answer_error(response.status if status is None else status, text, what, self.backend, operation)
+
+    def _translated(self, what: str, operation: str) -> AbstractContextManager[None]:
+        self.calls[operation] += 1
+        assert self._endpoint is not None
+        return translated(self._endpoint, what, backend=self.backend, operation=operation)
+
+    @staticmethod
+    def _url(connection: _Connection, path: str) -> str:
+        return f"{connection.docker.docker_host}/{connection.docker.api_version}/{quote(path)}"
+
+    async def _connected(self, operation: str) -> _Connection:
+        if self._connection is None:
+            async with self._connecting:
+                if self._connection is None:
+                    self._check_open()
+                    self._connection = await self._connect(operation)
+        return self._connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("this connection to Docker is closed", why="its scheduler was closed meanwhile")
+
+    async def _connect(self, operation: str) -> _Connection:
+        if self._endpoint is None:
+            self._endpoint = await asyncio.to_thread(find_endpoint, os.environ, Path.home())
+        with translated(self._endpoint, "cannot talk to Docker", backend=self.backend, operation=operation):
+            connection = await _open(self._endpoint, self._request_timeout)
+            try:
+                version = await _agree_on_version(connection)
+                self._check_open()
+            except BaseException:
+                await connection.session.close()
+                raise
+            connection.docker.api_version = version
+            return connection
+
+
+def _container(connection: _Connection, name: str) -> Any:
+    # aiodocker's containers are typed in part only, which strict checkers refuse to look into.
+    containers: Any = connection.docker.containers
+    return containers.container(name)
+
+
+async def _agree_on_version(connection: _Connection) -> str:
+    # Through the session: aiodocker would ask for the version of the version.
+    async with connection.session.get(f"{connection.docker.docker_host}/version") as response:
+        response.raise_for_status()
+        return f"v{(await response.json())['ApiVersion']}"
+
+
+async def _open(endpoint: Endpoint, request_timeout: float) -> _Connection:
+    connector, url = await asyncio.to_thread(_prepare, endpoint)
+    timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=_CONNECT_TIMEOUT)
+    bound = connector()
+    trace = aiohttp.TraceConfig()
+    trace.on_request_headers_sent.append(_tell_sent)
+    session = aiohttp.ClientSession(connector=bound, timeout=timeout, trace_configs=[trace])
+    docker = Docker(url, connector=bound, session=session, timeout=timeout)
+    return _Connection(docker, session)
+
+
+def _prepare(endpoint: Endpoint) -> tuple[Callable[[], aiohttp.BaseConnector], str]:
+    """Read certificates and import what an address needs: blocking, for a thread."""
+    # A tail holds a connection for as long as it lasts: a limit would stop every further request.
+    if endpoint.socket is not None:
+        path = str(endpoint.socket)
+        return (lambda: aiohttp.UnixConnector(path, limit=0)), "unix://localhost"
+    if endpoint.url.startswith("ssh://"):
+        return _ssh_connector(endpoint), "unix://localhost"
+    context = endpoint.tls.context() if endpoint.tls else True
+    return (lambda: aiohttp.TCPConnector(limit=0, ssl=context)), endpoint.url
+
+
+def _ssh_connector(endpoint: Endpoint) -> Callable[[], aiohttp.BaseConnector]:
+    try:
+        import_module("asyncssh")
+    except ImportError as error:
+        raise ConfigError(
+            f"cannot reach Docker over {endpoint.url}",
+            why=f"{endpoint.source} names an ssh:// address, which needs the package asyncssh",
+            fix="pip install 'aiodocker[ssh]'",
+        ) from error
+    from aiodocker.ssh import SSHConnector
+
+    return lambda: SSHConnector(endpoint.url, limit=0)
+
+
+async def _tell_sent(
+    session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceRequestHeadersSentParams
+) -> None:
+    if context.trace_request_ctx is not None:
+        context.trace_request_ctx.on_sent()
+
+
+def _endless() -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT)

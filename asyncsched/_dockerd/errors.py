@@ -1,0 +1,133 @@
+"""What a Docker daemon answers, or does not answer, as errors of ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import aiohttp
+from aiodocker.exceptions import DockerError
+
+from asyncsched._dockerd.endpoint import Endpoint
+from asyncsched.errors import (
+    AuthError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    SchedulerError,
+    UnavailableError,
+)
+
+__all__ = ["IN_BAND", "answer_error", "translated"]
+
+_START = "start it (sudo systemctl start docker), set DOCKER_HOST, or use -s local_cwd"
+_NO_ANSWER = 900  # aiodocker's own status for a daemon that could not be reached
+IN_BAND = 0
+"""The status of what a stream of progress says went wrong: it is about a registry."""
+
+
+_BY_STATUS: dict[int, type[SchedulerError]] = {
+    400: InvalidRequestError,
+    401: AuthError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    406: InvalidRequestError,
+    409: ConflictError,
+    503: UnavailableError,
+}
+
+
+@contextmanager
+def translated(endpoint: Endpoint, what: str, *, backend: str, operation: str) -> Generator[None]:
+    """Turn what goes wrong inside into an error of ours.
+
+    Args:
+        endpoint: The daemon that is talked to.
+        what: What is being done, as the beginning of the message: "cannot start the container x".
+        backend: The scheduler's name.
+        operation: The scheduler's operation.
+    """
+    try:
+        yield
+    except DockerError as error:
+        cause = error.__context__
+        if error.status == _NO_ANSWER and isinstance(cause, Exception):
+            raise _unreachable(endpoint, cause, backend, operation) from error
+        raise answer_error(error.status, error.message, what, backend, operation) from error
+    except (aiohttp.ClientError, OSError) as error:
+        # TimeoutError, of the loop and of sockets alike, is an OSError.
+        raise _unreachable(endpoint, error, backend, operation) from error
+
+
+def answer_error(status: int, message: str, what: str, backend: str, operation: str) -> SchedulerError:
+    """Make the error for an answer that is not a good one."""
+    text = message.strip()
+    lower = text.lower()
+    if "no space left on device" in lower:
+        return SchedulerError(
+            what,
+            why=f"the daemon's disk is full ({text})",
+            fix="make room on it, for instance with `docker system prune`",
+            backend=backend,
+            operation=operation,
+        )
+    if status == IN_BAND or "pull access denied" in lower or "no basic auth credentials" in lower:
+        return _registry_error(text, what, backend, operation)
+    kind = _BY_STATUS.get(status, SchedulerError)
+    if kind is SchedulerError and _is_bad_command(lower):
+        kind = InvalidRequestError
+    fix = "check the role's entrypoint and its image" if _is_bad_command(lower) else ""
+    return kind(what, why=text or f"status {status}", fix=fix, backend=backend, operation=operation)
+
+
+def _is_bad_command(text: str) -> bool:
+    return "runtime create failed" in text or "executable file not found" in text
+
+
+def _registry_error(text: str, what: str, backend: str, operation: str) -> SchedulerError:
+    lower = text.lower()
+    if any(word in lower for word in ("unauthorized", "no basic auth", "access denied", "denied:")):
+        # A registry says "denied" of a repository that does not exist, too.
+        return AuthError(
+            what,
+            why=text,
+            fix="check the name, or log in with `docker login`",
+            backend=backend,
+            operation=operation,
+        )
+    if any(word in lower for word in ("not found", "manifest unknown", "does not exist")):
+        return NotFoundError(what, why=text, fix="check the image's name and tag", backend=backend, operation=operation)
+    return UnavailableError(
+        what, why=text, fix="check that the registry can be reached", backend=backend, operation=operation
+    )
+
+
+def _unreachable(endpoint: Endpoint, error: Exception, backend: str, operation: str) -> SchedulerError:
+    # aiohttp wraps the operating system's error, and keeps its number in the wrapper.
+    number = getattr(error, "errno", None) or getattr(getattr(error, "os_error", None), "errno", None)
+    if number in (errno.EACCES, errno.EPERM):
+        return PermissionDeniedError(
+            "no permission to use Docker",
+            why=f"user {os.geteuid()} may not open {endpoint}",
+            fix="join the group that owns the socket (sudo usermod -aG docker $USER), then log in again",
+            backend=backend,
+            operation=operation,
+        )
+    return UnavailableError(
+        "cannot reach Docker",
+        why=f"{endpoint}: {_reason(number, error)}",
+        fix=_START,
+        backend=backend,
+        operation=operation,
+    )
+
+
+def _reason(number: object, error: Exception) -> str:
+    if isinstance(number, int):
+        return os.strerror(number).lower()
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__

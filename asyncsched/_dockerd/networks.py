@@ -1,0 +1,79 @@
+"""One network for everybody, made once although many may want to make it at the same moment.
+
+A daemon lets any number of networks have the same name: its own check for duplicates does not see one that
+is being made (measured: 12 requests at once make 12 networks). So processes of this machine take turns, and
+where several networks of the name exist all the same (made from several machines), everybody takes the
+oldest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from asyncsched._dockerd.client import Daemon
+from asyncsched.errors import SchedulerError
+
+__all__ = ["ensure_network"]
+
+_PAUSE = 0.02
+_PATIENCE = 10.0
+
+
+async def ensure_network(daemon: Daemon, name: str, labels: Mapping[str, str], *, operation: str) -> str:
+    """Return the id of the bridge network of this name; make it if there is none.
+
+    Cancelling it may leave the network, which is for everybody and stays.
+    """
+    found = await daemon.find_network(name, operation=operation)
+    if found is not None:
+        return found
+    async with _in_turn(f"asyncsched-network-{name}"):
+        found = await daemon.find_network(name, operation=operation)
+        if found is not None:
+            return found
+        own = await _create(daemon, name, labels, operation)
+        oldest = await daemon.find_network(name, operation=operation)
+        if oldest is None or oldest == own:
+            return own
+        await daemon.remove_network(own, operation=operation)
+        return oldest
+
+
+async def _create(daemon: Daemon, name: str, labels: Mapping[str, str], operation: str) -> str:
+    try:
+        return await daemon.create_network(name, labels, operation=operation)
+    except SchedulerError as error:
+        if "address pool" not in error.why:
+            raise
+        raise SchedulerError(
+            error.what,
+            why="the daemon has no address range left for another network",
+            fix="remove networks that nobody uses with `docker network prune`",
+            backend=error.backend,
+            operation=operation,
+        ) from error
+
+
+@asynccontextmanager
+async def _in_turn(name: str) -> AsyncGenerator[None]:
+    """Hold a lock among the processes of this machine, for as long as the body runs.
+
+    An abstract socket's name can be taken once, needs no file, and is free again when its process ends,
+    however it ends. Where there are none, or the holder does not come to an end, it goes on without.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    with socket.socket(socket.AF_UNIX) as holder:
+        deadline = asyncio.get_running_loop().time() + _PATIENCE
+        while asyncio.get_running_loop().time() < deadline:
+            try:
+                holder.bind(f"\0{name[:100]}")
+                break
+            except OSError:
+                await asyncio.sleep(_PAUSE)
+        yield
