@@ -1,0 +1,9 @@
+"""``local_docker``: an app's replicas as containers on a Docker daemon."""
+
+from __future__ import annotations
+
+from asyncsched.schedulers.docker.options import DockerOptions
+from asyncsched.schedulers.docker.request import DockerContainer, DockerJob
+from asyncsched.schedulers.docker.scheduler import DockerScheduler, create_scheduler
+
+__all__ = ["DockerContainer", "DockerJob", "DockerOptions", "DockerScheduler", "create_scheduler"]

@@ -1,0 +1,144 @@
+"""Creating and starting the containers of an app: all of them, or none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
+from asyncsched.schedulers.docker.labels import APP_ID, REQUEST
+from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, container_body
+
+if TYPE_CHECKING:
+    from asyncsched._dockerd import Daemon
+
+__all__ = ["AT_ONCE", "Launch"]
+
+AT_ONCE = 8
+"""Containers that are created, started, stopped or removed at a time: a daemon gets no faster with more."""
+
+_AGAIN = 0.1
+
+
+class Launch:
+    """One attempt to bring up what is missing of an app.
+
+    Requests that have been sent are never cut off: `remove` waits for their answers, so that no container
+    can appear after it was looked for.
+
+    Args:
+        daemon: Where to.
+        job: The containers.
+        digest: What the app's request is told by.
+        network: The id of the network, or its name where it has none of ours.
+    """
+
+    def __init__(self, daemon: Daemon, job: DockerJob, digest: str, network: str) -> None:
+        self._daemon = daemon
+        self._job = job
+        self._digest = digest
+        self._network = network
+        self._made: dict[str, bool] = {}  # names that were asked for, and whether the daemon has answered
+        self._given_up = False
+        self._workers: list[asyncio.Task[None]] = []
+
+    async def run(self, to_create: Iterable[DockerContainer], to_start: Iterable[DockerContainer]) -> None:
+        """Create and start containers, several at a time; the first failure ends it."""
+        await self._each(self._create, to_create)
+        await self._each(self._start, to_start)
+
+    async def remove(self) -> None:
+        """Remove what `run` has made; it is called when `run` has failed or was cancelled."""
+        if self._workers:
+            await asyncio.wait(self._workers)
+        await gather_bounded(self._remove, list(self._made), AT_ONCE)
+
+    async def _each(
+        self, step: Callable[[DockerContainer], Coroutine[Any, Any, None]], containers: Iterable[DockerContainer]
+    ) -> None:
+        todo = list(containers)
+        numbers = iter(range(len(todo)))
+
+        async def work() -> None:
+            for number in numbers:
+                if self._given_up:
+                    return
+                await step(todo[number])
+
+        self._workers = [asyncio.create_task(work()) for _ in range(min(AT_ONCE, len(todo)))]
+        if not self._workers:
+            return
+        try:
+            done, _ = await asyncio.wait(self._workers, return_when=asyncio.FIRST_EXCEPTION)
+        except BaseException:
+            self._given_up = True
+            raise
+        failures = [error for task in done if (error := task.exception()) is not None]
+        if failures:
+            self._given_up = True
+            raise failures[0]
+
+    async def _create(self, container: DockerContainer) -> None:
+        while not await self._is_made(container):
+            await asyncio.sleep(_AGAIN)  # noqa: ASYNC110 - it is the daemon that must get on, and tells nobody
+
+    async def _is_made(self, container: DockerContainer) -> bool:
+        """Create a container; False if its name is taken by one that nobody can see yet, or any more."""
+        self._made[container.name] = False
+        body = container_body(container, self._network, self._digest)
+        try:
+            await self._daemon.create_container(container.name, body, operation="submit")
+        except UnavailableError:
+            raise  # nobody knows whether it was made
+        except ConflictError as error:
+            del self._made[container.name]
+            try:
+                await self._accept_or_raise(container, error)
+            except NotFoundError:
+                return False
+        except BaseException:
+            del self._made[container.name]
+            raise
+        else:
+            self._made[container.name] = True
+        return True
+
+    async def _accept_or_raise(self, container: DockerContainer, error: ConflictError) -> None:
+        """Go on if the name is taken by this very replica, which another process has just made."""
+        found = await self._daemon.inspect_container(container.name, operation="submit")
+        has: dict[str, str] = found["Config"].get("Labels") or {}
+        if has.get(APP_ID) == self._job.app_id and has.get(REQUEST) == self._digest:
+            return
+        raise ConflictError(
+            f"the container name {container.name} is taken",
+            why="it belongs to another app or to nobody that asyncsched knows",
+            fix=f"remove it with `docker rm {container.name}`, or dry-run the app again for a new id",
+            backend=error.backend,
+            operation=error.operation,
+        ) from error
+
+    async def _start(self, container: DockerContainer) -> None:
+        await self._daemon.start_container(container.name, operation="submit")
+
+    async def _remove(self, name: str) -> None:
+        """Remove a container, trying again while the daemon cannot be reached or may still be making it."""
+        while True:
+            try:
+                if self._made[name] or await self._exists(name):
+                    await self._daemon.remove_container(name, force=True, operation="submit")
+                return
+            except UnavailableError:
+                await asyncio.sleep(_AGAIN)  # until the caller's deadline
+
+    async def _exists(self, name: str) -> bool:
+        """Look for a container whose creation was not answered; it may take the daemon a moment."""
+        for pause in (_AGAIN, 5 * _AGAIN, 0):
+            try:
+                await self._daemon.inspect_container(name, operation="submit")
+            except NotFoundError:
+                await asyncio.sleep(pause)
+            else:
+                return True
+        return False

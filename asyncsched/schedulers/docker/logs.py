@@ -1,0 +1,195 @@
+"""Where a container's lines come from: its log, streamed from the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from asyncsched.errors import LogStreamError, SchedulerError
+from asyncsched.logs.connection import ConnectionSource
+from asyncsched.logs.line import LogLine, LogOrigin
+from asyncsched.logs.resume import Resume
+from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.frames import FrameReader
+from asyncsched.schedulers.docker.status import last_run
+from asyncsched.specs.stream import Stream
+
+if TYPE_CHECKING:
+    from asyncsched._dockerd import Daemon
+    from asyncsched.clock import Clock
+    from asyncsched.logs.select import LogQuery
+    from asyncsched.schedulers.docker.status import Container
+    from asyncsched.specs.state import ReplicaStatus
+
+__all__ = ["Attempts", "ContainerLog"]
+
+_MS = 1_000_000
+_DISORDER = 100 * _MS
+"""How far a line's stamp may lie before that of a line in front of it: each stream is stamped by its own
+thread of the daemon. More of it is sent again after each break, so that with much more a log which is
+written fast, over connections that live shortly, would never get on."""
+
+_STARTING = 75 * _MS
+"""How long before the daemon notes the beginning of a run its first lines may be stamped. A run begins later
+than this after the end of the one before."""
+
+
+class ContainerLog(ConnectionSource):
+    """Reads one container's log.
+
+    The daemon ends a stream when the container ends, also if it will be started again, and when it is itself
+    stopped, which no reader can tell apart. So a log is over when a stream has ended that was opened after the
+    container was known to have ended for good.
+
+    Args:
+        daemon: Who has the log.
+        container: Whose log.
+        query: What is asked for; the engine selects exactly, the daemon roughly.
+        attempts: What is known of the container's runs.
+        clock: Tells the time of pauses.
+        retry_for: Seconds of failures without any progress after which the log fails.
+    """
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        container: Container,
+        query: LogQuery,
+        attempts: Attempts,
+        *,
+        clock: Clock,
+        retry_for: float,
+    ) -> None:
+        super().__init__(
+            attempts.origin(Stream.COMBINED, 0),
+            clock=clock,
+            since_ns=query.since_ns,
+            follow=query.tail,
+            retry_for=retry_for,
+            resume=Resume(granularity_ns=_MS, margin_ns=_DISORDER),
+        )
+        self._daemon = daemon
+        self._container = container
+        self._until_ns = query.until_ns
+        self._attempts = attempts
+        self._frames = self._new_frames()
+        self._past = query.tail_lines is not None
+        self._is_over = container.over
+        self._last_stream = False
+
+    @property
+    @override
+    def backlog(self) -> bool:
+        return self._past
+
+    @override
+    def observe(self, status: ReplicaStatus) -> None:
+        self._is_over = self._is_over or status.state.is_terminal()
+        super().observe(status)
+
+    @override
+    async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
+        self._last_stream = self._is_over or not self.following
+        follow = not (self._last_stream or self._past)
+        try:
+            await self._attempts.learn(self._daemon, self._container)
+            async with self._daemon.stream(
+                f"containers/{self._container.id}/logs",
+                self._parameters(since_ns, follow=follow),
+                what=f"cannot read the log of the container {self._container.name}",
+                operation="log_iter",
+            ) as content:
+                while chunk := await content.readany():
+                    yield chunk
+        except SchedulerError as error:
+            raise await self._explained(error) from error
+
+    @override
+    def parse(self, data: bytes) -> Sequence[LogLine]:
+        return self._frames.feed(data)
+
+    @override
+    def restart(self) -> None:
+        self._frames = self._new_frames()
+
+    @override
+    def flush(self) -> Sequence[LogLine]:
+        return self._frames.flush()
+
+    @override
+    async def over(self) -> bool:
+        if self._past:
+            self._past = False
+            self._wake()
+            return not self.following
+        return self._last_stream
+
+    def _new_frames(self) -> FrameReader:
+        return FrameReader(self._attempts.origin, terminal=labels.TERMINAL in self._container.labels)
+
+    def _parameters(self, since_ns: int | None, *, follow: bool) -> dict[str, str]:
+        parameters = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "1" if follow else "0"}
+        if since_ns is not None:
+            parameters["since"] = _stamp(since_ns)
+        if self._until_ns is not None and not follow:
+            # The daemon stops at the first line that is later, so leave room for disorder.
+            parameters["until"] = _stamp(self._until_ns + _DISORDER)
+        return parameters
+
+    async def _explained(self, error: SchedulerError) -> SchedulerError:
+        if "does not support reading" not in error.why:
+            return error
+        inspected = await self._daemon.inspect_container(self._container.id, operation="log_iter")
+        driver = inspected["HostConfig"]["LogConfig"]["Type"]
+        return LogStreamError(
+            f"the log of {self._container.name} cannot be read",
+            why=f"the daemon's log driver is {driver!r}, which keeps nothing that could be read",
+            fix="configure the daemon with the log driver json-file, local or journald",
+            backend=error.backend,
+        )
+
+
+def _stamp(ns: int) -> str:
+    return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"
+
+
+class Attempts:
+    """Tells which run of a container has written a line.
+
+    Docker keeps the number of restarts and the beginning of the last run. So a line's run is known if it was
+    the last one at some time when we asked, which is at the beginning of each stream; others have None.
+    """
+
+    def __init__(self, app_id: str, role: str, replica: int) -> None:
+        self._make = partial(LogOrigin, app_id=app_id, role=role, replica=replica)
+        self._origins: dict[tuple[Stream, int | None], LogOrigin] = {}
+        self._runs: list[tuple[int, int]] = []  # when each known run began, and its number, in order
+
+    async def learn(self, daemon: Daemon, container: Container) -> None:
+        """Ask for the last run, where there may have been several."""
+        if container.max_retries == 0:
+            return
+        inspected = await daemon.inspect_container(container.id, operation="log_iter")
+        began, number = last_run(inspected)
+        if began and (not self._runs or self._runs[-1][1] < number):
+            self._runs.append((began - _STARTING, number))
+
+    def origin(self, stream: Stream, ns: int) -> LogOrigin:
+        """Return who wrote a line to this stream at this time."""
+        attempt = self._attempt(ns) if self._runs else 0
+        origin = self._origins.get((stream, attempt))
+        if origin is None:
+            origin = self._origins[stream, attempt] = self._make(stream=stream, attempt=attempt)
+        return origin
+
+    def _attempt(self, ns: int) -> int | None:
+        following = None
+        for began, number in reversed(self._runs):
+            if ns >= began:
+                # A run in between that nobody asked about may have written it.
+                return number if following is None or following == number + 1 else None
+            following = number
+        return 0 if following in (0, 1) else None

@@ -1,0 +1,51 @@
+"""The run options of ``local_docker``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from typing_extensions import Doc
+
+__all__ = ["DockerOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerOptions:
+    """How an app is run on a Docker daemon."""
+
+    copy_env: Annotated[
+        list[str] | None,
+        Doc("patterns of environment variables to copy from the submitter, such as FOO_*"),
+    ] = None
+    env: Annotated[
+        dict[str, str] | None,
+        Doc("environment variables for every replica; the role's own win"),
+    ] = None
+    privileged: Annotated[bool, Doc("give the containers all capabilities and devices of the host")] = False
+    image_repo: Annotated[str | None, Doc("where images made from a workspace are pushed to")] = None
+    quiet: Annotated[bool, Doc("do not report the progress of pulls and builds")] = False
+    pull: Annotated[
+        Literal["missing", "always", "never"],
+        Doc("when to pull an image: if the daemon has none of its name, on every submit, or never"),
+    ] = "missing"
+    grace_period: Annotated[
+        float, Doc("seconds between TERM and KILL when a replica is stopped, rounded up to whole ones")
+    ] = 10.0
+    on_failure: Annotated[
+        Literal["continue", "stop"],
+        Doc("what the other replicas do when one has failed for good: run on, or be stopped"),
+    ] = "continue"
+    network: Annotated[
+        str,
+        Doc("the network of the containers; `asyncsched` and any other user-defined one is made if missing"),
+    ] = "asyncsched"
+    init: Annotated[bool, Doc("run a small init as process 1, which reaps zombies and obeys TERM")] = False
+    user: Annotated[str | None, Doc("user, or user:group, to run as instead of the image's")] = None
+    ulimits: Annotated[
+        list[str] | None, Doc("limits as name=soft or name=soft:hard, such as nofile=4096 or memlock=-1")
+    ] = None
+    remove_after: Annotated[
+        float | None,
+        Doc("seconds after its end when the next submit may remove the app with its logs; none keeps it"),
+    ] = None

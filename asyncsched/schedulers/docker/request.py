@@ -1,0 +1,281 @@
+"""From an app to the containers that the daemon is asked for: no I/O, no SDK.
+
+The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
+`container_body` makes of it what goes over the wire.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from asyncsched.errors import InvalidRequestError, RunOptionError
+from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.options import DockerOptions
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.devices import get_device_mounts
+from asyncsched.specs.macros import macros
+from asyncsched.specs.masking import masked
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.secret import reveal, revealed_env
+
+__all__ = ["DockerContainer", "DockerJob", "container_body", "is_user_defined", "make_job"]
+
+RANK0 = "TORCHX_RANK0_HOST"
+_LONGEST_SPEC = 8192
+_MIB = 1024 * 1024
+
+
+@dataclass(kw_only=True)
+class DockerContainer:
+    """One replica as a container.
+
+    Attributes:
+        name: The container's name, and its host name.
+        role: The role's name.
+        replica: Its number in the role.
+        image: The image.
+        command: The program and its arguments; an entrypoint of the image stands before them.
+        env: The environment.
+        labels: The labels.
+        user: The user to run as; empty for the image's.
+        stop_timeout: Seconds between TERM and KILL.
+        terminal: Whether it gets a terminal, which makes one stream of its two.
+        host_config: The Engine API's ``HostConfig``: resources, mounts, devices, restarts, network.
+    """
+
+    name: str
+    role: str
+    replica: int
+    image: str
+    command: list[str] = field(default_factory=list[str])
+    env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    user: str = ""
+    stop_timeout: int = 10
+    terminal: bool = False
+    host_config: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(kw_only=True)
+class DockerJob:
+    """An app as containers.
+
+    Attributes:
+        app_id: The app's id.
+        network: The network that all of them are in.
+        pull: When to pull images: ``missing``, ``always`` or ``never``.
+        quiet: Whether pulls are not reported.
+        containers: The containers, in the order of roles and replicas.
+    """
+
+    app_id: str
+    network: str
+    pull: Literal["missing", "always", "never"] = "missing"
+    quiet: bool = False
+    containers: list[DockerContainer] = field(default_factory=list[DockerContainer])
+
+    @property
+    def images(self) -> list[str]:
+        """Each image once, in order."""
+        return list(dict.fromkeys(container.image for container in self.containers))
+
+    def __repr__(self) -> str:
+        return json.dumps(masked(self), indent=2, default=str)
+
+
+def make_job(
+    app: AppDef,
+    app_id: str,
+    options: DockerOptions,
+    *,
+    session: str,
+    environ: Mapping[str, str],
+    version: str,
+) -> DockerJob:
+    """Make the request for an app.
+
+    Args:
+        app: The app; it is not changed.
+        app_id: The app's id.
+        options: The run options.
+        session: The session's name, for a label.
+        environ: The submitter's environment, for `copy_env`.
+        version: This package's version, for a label.
+    """
+    if not app.roles:
+        raise InvalidRequestError(f"the app {app.name} has no roles", fix="give it at least one")
+    job = DockerJob(app_id=app_id, network=options.network, pull=options.pull, quiet=options.quiet)
+    app_labels = {
+        labels.VERSION: version,
+        labels.APP_ID: app_id,
+        labels.APP_NAME: app.name,
+        labels.SESSION: session,
+        labels.ON_FAILURE: options.on_failure,
+    }
+    if app.metadata:
+        app_labels[labels.METADATA] = json.dumps(masked(app.metadata))
+    if options.remove_after is not None:
+        app_labels[labels.REMOVE_AFTER] = f"{options.remove_after:g}"
+    shared = {**_copied(options.copy_env or (), environ), **(options.env or {})}
+    rank0 = _rank0_host(app, app_id, options)
+    for index, role in enumerate(app.roles):
+        role_labels = {
+            **app_labels,
+            labels.ROLE: role.name,
+            labels.ROLE_INDEX: str(index),
+            labels.SPEC: _spec(role),
+        }
+        host_config = _host_config(role, options)
+        for replica in range(role.num_replicas):
+            job.containers.append(_container(app_id, role, replica, shared, rank0, role_labels, host_config, options))
+    return job
+
+
+def _container(
+    app_id: str,
+    role: Role,
+    replica: int,
+    shared: Mapping[str, str],
+    rank0: str,
+    role_labels: Mapping[str, str],
+    host_config: Mapping[str, Any],
+    options: DockerOptions,
+) -> DockerContainer:
+    values = macros.Values(img_root="", app_id=app_id, replica_id=str(replica), rank0_env=RANK0)
+    applied = values.apply(role)
+    return DockerContainer(
+        name=labels.container_name(app_id, role.name, replica),
+        role=role.name,
+        replica=replica,
+        image=role.image,
+        command=[applied.entrypoint, *applied.args],
+        env={RANK0: rank0, **shared, **applied.env},
+        labels={**role_labels, labels.REPLICA: str(replica)},
+        user=options.user or "",
+        stop_timeout=math.ceil(options.grace_period),
+        host_config=dict(host_config),
+    )
+
+
+def _copied(patterns: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    wanted = list(patterns)
+    return {name: value for name, value in environ.items() if any(fnmatchcase(name, glob) for glob in wanted)}
+
+
+def _rank0_host(app: AppDef, app_id: str, options: DockerOptions) -> str:
+    if options.network == "host":
+        return "localhost"
+    return labels.container_name(app_id, app.roles[0].name, 0)
+
+
+def _spec(role: Role) -> str:
+    """Describe a role for a list: without its environment, which may hold secrets, and without long texts."""
+    spec = {
+        "entrypoint": role.entrypoint,
+        "args": masked(role.args),
+        "num_replicas": role.num_replicas,
+        "max_retries": role.max_retries,
+        "resource": {"cpu": role.resource.cpu, "gpu": role.resource.gpu, "memMB": role.resource.memMB},
+    }
+    text = json.dumps(spec, default=str)
+    return text if len(text) <= _LONGEST_SPEC else json.dumps({**spec, "args": []}, default=str)
+
+
+def _host_config(role: Role, options: DockerOptions) -> dict[str, Any]:
+    mounts: list[Mount] = [*role.mounts, *get_device_mounts(role.resource.devices)]
+    config: dict[str, Any] = {
+        "NetworkMode": options.network,
+        "Privileged": options.privileged,
+        "Mounts": [_mount(mount) for mount in mounts if not isinstance(mount, DeviceMount)],
+        "Devices": [_device(mount) for mount in mounts if isinstance(mount, DeviceMount)],
+        **_resources(role),
+    }
+    if role.max_retries > 0:
+        config["RestartPolicy"] = {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
+    if options.init:
+        config["Init"] = True
+    if options.ulimits:
+        config["Ulimits"] = [_ulimit(text) for text in options.ulimits]
+    return config
+
+
+def _resources(role: Role) -> dict[str, Any]:
+    """Translate what a replica needs; what is not positive was not asked for."""
+    config: dict[str, Any] = {}
+    resource = role.resource
+    if resource.cpu > 0:
+        config["NanoCpus"] = int(resource.cpu * 1_000_000_000)
+    if resource.memMB > 0:
+        # Programs that share memory between processes count on more than Docker's 64 MB of it.
+        config["Memory"] = config["ShmSize"] = resource.memMB * _MIB
+    if resource.gpu > 0:
+        config["DeviceRequests"] = [{"Count": resource.gpu, "Capabilities": [["compute", "utility"]]}]
+    return config
+
+
+def _mount(mount: BindMount | VolumeMount) -> dict[str, Any]:
+    bind = isinstance(mount, BindMount)
+    return {
+        "Type": "bind" if bind else "volume",
+        "Source": mount.src_path if isinstance(mount, BindMount) else mount.src,
+        "Target": mount.dst_path,
+        "ReadOnly": mount.read_only,
+    }
+
+
+def _device(mount: DeviceMount) -> dict[str, str]:
+    return {
+        "PathOnHost": mount.src_path,
+        "PathInContainer": mount.dst_path,
+        "CgroupPermissions": mount.permissions,
+    }
+
+
+def _ulimit(text: str) -> dict[str, Any]:
+    name, _, limits = text.partition("=")
+    soft, _, hard = limits.partition(":")
+    try:
+        return {"Name": name.strip(), "Soft": int(soft), "Hard": int(hard or soft)}
+    except ValueError:
+        raise RunOptionError(
+            f"cannot read the ulimit {text!r}",
+            key="ulimits",
+            why="it is not of the form name=soft or name=soft:hard",
+            fix="write for instance nofile=4096:8192",
+        ) from None
+
+
+def container_body(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:
+    """Make the body of the request that creates a container; it holds the secrets."""
+    own_labels = dict(container.labels)
+    if digest:
+        own_labels[labels.REQUEST] = digest
+    if container.terminal:
+        own_labels[labels.TERMINAL] = "1"
+    body: dict[str, Any] = {
+        "Image": container.image,
+        "Cmd": [reveal(word) for word in container.command],
+        "Env": [f"{name}={value}" for name, value in revealed_env(container.env).items()],
+        "Labels": own_labels,
+        "StopTimeout": container.stop_timeout,
+        "Tty": container.terminal,
+        "HostConfig": {**container.host_config, "NetworkMode": network},
+    }
+    if container.user:
+        body["User"] = container.user
+    if not network.startswith("container:") and network != "host":
+        body["Hostname"] = container.name
+    if is_user_defined(network):
+        # The alias stays when the container is renamed.
+        body["NetworkingConfig"] = {"EndpointsConfig": {network: {"Aliases": [container.name]}}}
+    return body
+
+
+def is_user_defined(network: str) -> bool:
+    """Tell whether it is a network that is made by name, where containers know each other by name."""
+    return network not in ("host", "none", "bridge", "default") and not network.startswith("container:")

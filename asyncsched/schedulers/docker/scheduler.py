@@ -1,0 +1,285 @@
+"""Containers on a Docker daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
+
+from asyncsched import __version__
+from asyncsched._tasks import gather_bounded, outlast
+from asyncsched.errors import ConflictError, NotFoundError
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.events import EventReader
+from asyncsched.schedulers.docker.launch import AT_ONCE, Launch
+from asyncsched.schedulers.docker.logs import Attempts, ContainerLog
+from asyncsched.schedulers.docker.options import DockerOptions
+from asyncsched.schedulers.docker.request import DockerJob, is_user_defined, make_job
+from asyncsched.schedulers.docker.status import (
+    Container,
+    by_app,
+    describe_app,
+    list_row,
+    needs_details,
+    read_container,
+    with_details,
+)
+from asyncsched.schedulers.feed import Answers, StatePort
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.state import ReplicaStatus
+
+if TYPE_CHECKING:
+    from asyncsched._dockerd import Daemon, PullProgress
+
+__all__ = ["DockerScheduler", "create_scheduler"]
+
+T = TypeVar("T")
+
+BACKEND = "local_docker"
+
+_log = logging.getLogger("asyncsched.schedulers.docker")
+
+INSPECT_AT_ONCE = 16
+DETAILS_KEPT = 4096
+
+
+class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
+    """Runs each replica as a container on the daemon that ``docker`` would talk to.
+
+    It keeps nothing itself: whatever process asks, the answer comes from the containers' labels, names and
+    states. The daemon is looked for (``DOCKER_HOST``, contexts, the usual sockets) at the first await.
+
+    Args:
+        session_name: The session that apps are marked with.
+    """
+
+    options = DockerOptions
+    pushes_states = True
+
+    def __init__(self, session_name: str) -> None:
+        super().__init__(BACKEND, session_name)
+        self._daemon: Daemon | None = None
+        self._stops: set[asyncio.Task[None]] = set()
+        # Of containers that are over: what was asked for once does not change.
+        self._details: dict[str, Container] = {}
+        self._attempts: dict[str, Attempts] = {}
+
+    async def _docker(self) -> Daemon:
+        if self._daemon is None:
+            dockerd = await asyncio.to_thread(import_module, "asyncsched._dockerd")
+            if self._daemon is None:  # another caller was faster
+                self._daemon = dockerd.Daemon(backend=self.backend, request_timeout=self.request_timeout)
+        assert self._daemon is not None
+        return self._daemon
+
+    # Submitting
+
+    async def _request(self, app: AppDef, options: DockerOptions, app_id: str) -> DockerJob:
+        return make_job(app, app_id, options, session=self.session_name, environ=os.environ, version=__version__)
+
+    async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:
+        daemon, job = await self._docker(), info.request
+        from asyncsched._dockerd import ensure_network  # loaded by the line above, in a thread
+
+        there = await self._members(info.app_id, "submit")
+        self._check_same(there, info)
+        names = {labels.base_name(container.name): container for container in there}
+        to_create = [container for container in job.containers if container.name not in names]
+        # What another submit of this app, cut off half-way, has made but not started.
+        waiting = {name for name, container in names.items() if container.state == "created" and not container.over}
+        to_start = [each for each in job.containers if each.name in waiting or each in to_create]
+        if not to_start:
+            return
+        await self._provide_images(job, {container.image for container in to_create})
+        network = job.network
+        if is_user_defined(network):
+            marks = {labels.VERSION: __version__}
+            network = await ensure_network(daemon, network, marks, operation="submit")
+        launch = Launch(daemon, job, info.digest, network)
+        async with self._or_removed(info.app_id, launch.remove):
+            await launch.run(to_create, to_start)
+
+    def _check_same(self, there: Sequence[Container], info: AppDryRunInfo[DockerJob]) -> None:
+        if any(container.labels.get(labels.REQUEST) != info.digest for container in there):
+            raise ConflictError(
+                f"another app was submitted as {info.app_id}",
+                why="its roles or options differ from those of this one",
+                fix="use another key, or delete that app first",
+                backend=self.backend,
+                operation="submit",
+            )
+
+    async def _provide_images(self, job: DockerJob, wanted: Iterable[str]) -> None:
+        daemon, policy = await self._docker(), job.pull
+        from asyncsched._dockerd import provide_image
+
+        async def provide(image: str) -> None:
+            await provide_image(daemon, image, policy, lambda step: self._report(step, job.quiet))
+
+        images = [image for image in job.images if image in wanted]
+        await gather_bounded(provide, images, AT_ONCE)
+
+    def _report(self, step: PullProgress, quiet: bool) -> None:
+        if not quiet and step.current is None:
+            _log.info("%s: %s %s", step.image, step.status, step.layer)
+
+    # Looking
+
+    async def _describe(self, app_id: str) -> DescribeAppResponse | None:
+        return describe_app(app_id, await self._members(app_id, "describe"))
+
+    async def _describe_many(self, app_ids: Sequence[str]) -> Answers:
+        if len(app_ids) == 1:
+            return {app_ids[0]: await self._describe(app_ids[0])}
+        wanted = set(app_ids)
+        found = by_app(await self._containers(labels.APP_ID, "describe_many", only=wanted))
+        return {app_id: describe_app(app_id, found.get(app_id, ())) for app_id in app_ids}
+
+    async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
+        # One list tells of all, however many they are.
+        if app_ids:
+            yield await self._describe_many(app_ids)
+
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        daemon = await self._docker()
+        entries = await daemon.list_containers([labels.APP_ID], operation="list")
+        found = by_app(read_container(entry) for entry in entries)
+        newest_first = sorted(found.items(), key=lambda app: max(c.created for c in app[1]), reverse=True)
+        for app_id, members in newest_first:
+            yield list_row(self.backend, app_id, members)
+
+    async def _members(self, app_id: str, operation: str) -> list[Container]:
+        """Return an app's containers in the order of its replicas."""
+        found = by_app(await self._containers(f"{labels.APP_ID}={app_id}", operation))
+        return found.get(app_id, [])
+
+    async def _containers(self, label: str, operation: str, *, only: set[str] | None = None) -> list[Container]:
+        daemon = await self._docker()
+        entries = await daemon.list_containers([label], operation=operation)
+        found = [read_container(entry) for entry in entries]
+        if only is not None:
+            found = [container for container in found if container.app_id in only]
+        return await gather_bounded(self._detailed, found, INSPECT_AT_ONCE)
+
+    async def _detailed(self, container: Container) -> Container:
+        """Add what is known of a container, and ask for what somebody would miss."""
+        known = self._details.get(container.id)
+        if known is not None and (known.state, known.name) == (container.state, container.name):
+            return known
+        if not needs_details(container):
+            return container
+        try:
+            return await self._inspect(container)
+        except NotFoundError:
+            return container  # it was removed a moment ago
+
+    async def _inspect(self, container: Container) -> Container:
+        daemon = await self._docker()
+        detailed = with_details(container, await daemon.inspect_container(container.id, operation="describe"))
+        if detailed.over:
+            _keep(self._details, container.id, detailed)
+        return detailed
+
+    async def _push_states(self, port: StatePort) -> None:
+        await EventReader(await self._docker(), port).run()
+
+    # Ending
+
+    async def _cancel(self, app_id: str) -> None:
+        members = await self._members(app_id, "cancel")
+        live = [container for container in members if not container.over]
+        await gather_bounded(lambda container: self._stop(container, labels.CANCELLED), live, AT_ONCE)
+
+    async def _stop(self, container: Container, mark: str) -> None:
+        """Mark a container for every process to see, then have it stopped; returns when the daemon knows."""
+        daemon = await self._docker()
+        if not container.name.endswith((labels.CANCELLED, labels.STOPPED)):
+            try:
+                await daemon.rename_container(container.id, container.name + mark, operation="cancel")
+            except NotFoundError:
+                return
+        sent = asyncio.Event()
+        stopping = daemon.stop_container(container.id, on_sent=sent.set, operation="cancel")
+        # The daemon waits for the grace period; nobody here does. The task outlives its caller.
+        task = asyncio.get_running_loop().create_task(stopping, context=contextvars.Context())
+        self._stops.add(task)
+        task.add_done_callback(self._stopped)
+        task.add_done_callback(lambda _: sent.set())
+        await sent.wait()
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        self._stops.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("%s", error)
+
+    async def _delete(self, app_id: str) -> None:
+        members = await self._members(app_id, "delete")
+        running = [container for container in members if not container.over]
+        if running:
+            raise ConflictError(
+                f"{app_id} has not ended",
+                why=f"{len(running)} of its {len(members)} replicas run or wait",
+                fix="cancel it first",
+                backend=self.backend,
+                operation="delete",
+            )
+        daemon = await self._docker()
+        await gather_bounded(
+            lambda container: daemon.remove_container(container.id, operation="delete"), members, AT_ONCE
+        )
+
+    # Logs
+
+    async def _log_sources(
+        self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[LogSource]:
+        daemon = await self._docker()
+        found = {(c.role, c.replica): c for c in await self._members(app.app_id, "log_iter")}
+        sources: list[LogSource] = []
+        for replica in replicas:
+            container = found.get((replica.role, replica.id))
+            if container is not None:
+                attempts = self._attempts_of(container)
+                log = ContainerLog(daemon, container, query, attempts, clock=self.clock, retry_for=self.retry_for)
+                sources.append(log)
+        return sources
+
+    def _attempts_of(self, container: Container) -> Attempts:
+        """Return what is known of a container's runs: a later read knows what an earlier one has followed."""
+        known = self._attempts.get(container.id)
+        if known is None:
+            known = Attempts(container.app_id, container.role, container.replica)
+            if container.max_retries > 0:
+                _keep(self._attempts, container.id, known)
+        return known
+
+    async def _close(self) -> None:
+        # The daemon stops the containers by itself: it has the requests.
+        for task in self._stops:
+            task.cancel()
+        await outlast(list(self._stops), self.cleanup_timeout)
+        if self._daemon is not None:
+            await self._daemon.close()
+
+
+def _keep(known: dict[str, T], key: str, value: T) -> None:
+    """Remember something; the oldest goes when there is no room."""
+    while len(known) >= DETAILS_KEPT:
+        del known[next(iter(known))]
+    known[key] = value
+
+
+def create_scheduler(session_name: str, **kwargs: object) -> DockerScheduler:
+    """Make the scheduler; it takes no further parameters."""
+    if kwargs:
+        raise TypeError(f"local_docker takes no parameter {', '.join(kwargs)}")
+    return DockerScheduler(session_name)

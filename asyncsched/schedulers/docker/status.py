@@ -1,0 +1,365 @@
+"""From what the daemon tells of containers to states: no I/O, no SDK.
+
+A list of containers carries everything but a few details (restarts, out of memory, exact times), for which
+a container has to be inspected: `needs_details` says of which containers anybody would miss them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import signal as signals
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import Resource, Role
+from asyncsched.specs.handle import make_app_handle
+from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
+
+__all__ = [
+    "Container",
+    "by_app",
+    "describe_app",
+    "last_run",
+    "list_row",
+    "needs_details",
+    "read_container",
+    "with_details",
+]
+
+_log = logging.getLogger("asyncsched.schedulers.docker")
+
+# Every state that the Engine API documents.
+_STATES = {
+    "created": AppState.SUBMITTED,
+    "running": AppState.RUNNING,
+    "paused": AppState.PENDING,
+    "restarting": AppState.PENDING,
+    "removing": AppState.PENDING,
+    "exited": None,  # its exit code decides
+    "dead": AppState.FAILED,
+}
+_CODE = re.compile(r"(?:Exited|Restarting) \((\d+)\)")
+_KILLED = 128  # a shell's convention, and Docker's: this and the signal's number
+_NEVER = "0001-01-01"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container that asyncsched has made, as far as it is known.
+
+    Attributes:
+        id: The daemon's id of it.
+        name: Its name now: it tells whether it was cancelled.
+        state: The daemon's word.
+        exit_code: What its last run ended with, if it has ended or waits to be started again.
+        created: When it was made, in seconds since the epoch.
+        image: Its image's name.
+        labels: Its labels.
+        restarts: How often it was started again; None where nobody has asked.
+        out_of_memory: Whether its last run was killed for want of memory.
+        error: Why it could not be started.
+        started_at: When its last run started, where that is known.
+        finished_at: When its last run ended, where that is known.
+        detailed: Whether it has been inspected.
+    """
+
+    id: str
+    name: str
+    state: str
+    exit_code: int | None
+    created: float
+    image: str
+    labels: Mapping[str, str]
+    restarts: int | None = None
+    out_of_memory: bool = False
+    error: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    detailed: bool = False
+
+    @property
+    def app_id(self) -> str:
+        """The app that it belongs to."""
+        return self.labels.get(labels.APP_ID, "")
+
+    @property
+    def role(self) -> str:
+        """Its role's name."""
+        return self.labels.get(labels.ROLE, "")
+
+    @property
+    def replica(self) -> int:
+        """Its number in the role."""
+        return _number(self.labels.get(labels.REPLICA, ""))
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether its app was cancelled while it ran."""
+        return self.name.endswith(labels.CANCELLED)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped because another replica had failed."""
+        return self.name.endswith(labels.STOPPED)
+
+    @property
+    def max_retries(self) -> int:
+        """How often it may be started again."""
+        return int(_spec(self).get("max_retries", 0))
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended and will not be started again."""
+        return _state(self).is_terminal()
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def read_container(entry: Mapping[str, Any]) -> Container:
+    """Read an item of ``GET /containers/json``; its status text carries the exit code."""
+    code = _CODE.match(entry.get("Status") or "")
+    names = entry.get("Names") or [f"/{entry['Id']}"]
+    return Container(
+        id=entry["Id"],
+        name=names[0].removeprefix("/"),
+        state=entry.get("State") or "",
+        exit_code=int(code[1]) if code else None,
+        created=float(entry.get("Created") or 0),
+        image=entry.get("Image") or "",
+        labels=entry.get("Labels") or {},
+    )
+
+
+def with_details(container: Container, inspected: Mapping[str, Any]) -> Container:
+    """Return the container with what ``GET /containers/<id>/json`` adds; the state is the newer one, too."""
+    state: Mapping[str, Any] = inspected["State"]
+    status = str(state.get("Status") or container.state)
+    ended = status in ("exited", "dead", "restarting")
+    return replace(
+        container,
+        name=str(inspected["Name"]).removeprefix("/"),
+        state=status,
+        exit_code=int(state["ExitCode"]) if ended else None,
+        restarts=int(inspected.get("RestartCount") or 0),
+        out_of_memory=bool(state.get("OOMKilled")) and ended,
+        error=str(state.get("Error") or ""),
+        started_at=_time(state.get("StartedAt")),
+        finished_at=_time(state.get("FinishedAt")) if ended else None,
+        detailed=True,
+    )
+
+
+def needs_details(container: Container) -> bool:
+    """Tell whether the list leaves something out that a reader would miss.
+
+    That is why one was killed (out of memory looks like any KILL), how often one was restarted, and why one
+    that was made was never started. All others cost nothing more than the list.
+    """
+    if container.detailed:
+        return False
+    if container.max_retries > 0 and container.state != "created":
+        return True
+    if container.cancelled or container.stopped:
+        return False
+    return container.exit_code == _KILLED + signals.SIGKILL or container.state == "dead"
+
+
+def last_run(inspected: Mapping[str, Any]) -> tuple[int, int]:
+    """Return when a container's last run began, in nanoseconds (0 if it never did), and its number from 0."""
+    state: Mapping[str, Any] = inspected["State"]
+    started = _time(state.get("StartedAt"))
+    began = 0 if started is None else int(started.timestamp() * 1_000_000) * 1000
+    # A restart is counted when its predecessor has ended.
+    return began, int(inspected.get("RestartCount") or 0) - bool(state.get("Restarting"))
+
+
+def _time(text: object) -> datetime | None:
+    if not isinstance(text, str) or not text or text.startswith(_NEVER):
+        return None
+    # Nanoseconds, and as many digits as are needed: datetime reads six.
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
+
+
+def by_app(containers: Iterable[Container]) -> dict[str, list[Container]]:
+    """Gather containers by their app's id, each app's in the order of roles and replicas."""
+    apps: dict[str, list[Container]] = {}
+    for container in containers:
+        if container.app_id:
+            apps.setdefault(container.app_id, []).append(container)
+    for members in apps.values():
+        members.sort(key=_place)
+    return apps
+
+
+def _place(container: Container) -> tuple[int, int]:
+    return _number(container.labels.get(labels.ROLE_INDEX, "")), container.replica
+
+
+def _state(container: Container) -> AppState:
+    if container.state not in _STATES:
+        _log.warning(
+            "Docker says %r of the container %s, which is no state that is known",
+            container.state,
+            container.name,
+        )
+        return AppState.UNKNOWN
+    state = _STATES[container.state]
+    marked = container.cancelled or container.stopped
+    if state is None:
+        state = AppState.SUCCEEDED if container.exit_code == 0 else AppState.FAILED
+        return AppState.CANCELLED if marked else state
+    # Cancelled before it was ever started: nothing will start it now.
+    return AppState.CANCELLED if marked and state is AppState.SUBMITTED else state
+
+
+def _reason(container: Container) -> str:
+    if container.error:
+        return container.error
+    ending = _ending(container)
+    if container.cancelled and container.exit_code is not None:
+        return f"cancelled; {ending}"
+    if container.stopped and container.exit_code is not None:
+        return f"stopped because another replica failed; {ending}"
+    if container.state == "restarting":
+        return f"waits to be started again after {ending}"
+    if container.state == "exited" and container.exit_code != 0:
+        return ending
+    return {"paused": "paused", "removing": "being removed", "dead": "dead"}.get(container.state, "")
+
+
+def _ending(container: Container) -> str:
+    code = container.exit_code
+    if container.out_of_memory:
+        return f"out of memory: killed, exit code {code}"
+    name = _signal_name(container)
+    return f"killed by {name}, exit code {code}" if name else f"exit code {code}"
+
+
+def _signal(container: Container) -> int | None:
+    code = container.exit_code or 0
+    return code - _KILLED if _KILLED < code <= _KILLED + signals.SIGRTMAX else None
+
+
+def _signal_name(container: Container) -> str:
+    number = _signal(container)
+    try:
+        return signals.Signals(number).name if number is not None else ""
+    except ValueError:
+        return f"signal {number}"
+
+
+def _replica(container: Container) -> ReplicaStatus:
+    retries = container.max_retries
+    return ReplicaStatus(
+        id=container.replica,
+        state=_state(container),
+        role=container.role,
+        hostname=labels.base_name(container.name),
+        exit_code=container.exit_code,
+        signal=_signal(container),
+        reason=_reason(container),
+        num_restarts=container.restarts if retries else 0,
+        started_at=container.started_at,
+        finished_at=container.finished_at,
+    )
+
+
+def describe_app(app_id: str, members: Sequence[Container]) -> DescribeAppResponse | None:
+    """Describe an app from its containers, in their order; None if there are none."""
+    if not members:
+        return None
+    statuses: dict[str, list[ReplicaStatus]] = {}
+    for container in members:
+        statuses.setdefault(container.role, []).append(_replica(container))
+    replicas = [replica for members_ in statuses.values() for replica in members_]
+    state = combine(replicas, cancelled=any(container.cancelled for container in members))
+    first = members[0]
+    return DescribeAppResponse(
+        app_id=app_id,
+        state=state,
+        num_restarts=sum(replica.num_restarts or 0 for replica in replicas),
+        msg=_message(replicas, state),
+        roles_statuses=[RoleStatus(role=role, replicas=each) for role, each in statuses.items()],
+        roles=_roles(members),
+        name=first.labels.get(labels.APP_NAME, ""),
+        session=first.labels.get(labels.SESSION, ""),
+        created_at=_created(members),
+        started_at=min((r.started_at for r in replicas if r.started_at), default=None),
+        finished_at=_finished(replicas, state),
+        metadata=_json(first.labels.get(labels.METADATA, "")),
+    )
+
+
+def _message(replicas: Sequence[ReplicaStatus], state: AppState) -> str:
+    """Say why the app failed or waits: the reason of the first replica that has one."""
+    wanted = {
+        AppState.FAILED: (AppState.FAILED,),
+        AppState.PENDING: (AppState.PENDING, AppState.SUBMITTED),
+        AppState.RUNNING: (AppState.FAILED, AppState.PENDING),
+    }.get(state, ())
+    for replica in replicas:
+        if replica.state in wanted and replica.reason:
+            return f"{replica.role}/{replica.id}: {replica.reason}"
+    return ""
+
+
+def _finished(replicas: Sequence[ReplicaStatus], state: AppState) -> datetime | None:
+    times = [replica.finished_at for replica in replicas if replica.finished_at is not None]
+    return max(times) if state.is_terminal() and len(times) == len(replicas) else None
+
+
+def _created(members: Sequence[Container]) -> datetime:
+    return datetime.fromtimestamp(min(container.created for container in members), UTC)
+
+
+def _roles(members: Sequence[Container]) -> list[Role]:
+    roles: dict[str, Role] = {}
+    for container in members:
+        if container.role not in roles:
+            spec = _spec(container)
+            size: dict[str, int] = spec.get("resource") or {"cpu": -1, "gpu": -1, "memMB": -1}
+            roles[container.role] = Role(
+                name=container.role,
+                image=container.image,
+                entrypoint=spec.get("entrypoint", ""),
+                args=list(spec.get("args", ())),
+                num_replicas=int(spec.get("num_replicas", 0)),
+                max_retries=container.max_retries,
+                resource=Resource(cpu=size["cpu"], gpu=size["gpu"], memMB=size["memMB"]),
+            )
+    return list(roles.values())
+
+
+def _spec(container: Container) -> dict[str, Any]:
+    return _json(container.labels.get(labels.SPEC, ""))
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        return json.loads(text) if text else {}
+    except ValueError:
+        return {}  # a label that somebody else has written
+
+
+def list_row(backend: str, app_id: str, members: Sequence[Container]) -> ListAppResponse:
+    """Make an app's row in a list."""
+    first = members[0]
+    session = first.labels.get(labels.SESSION, "")
+    cancelled = any(container.cancelled for container in members)
+    return ListAppResponse(
+        app_id=app_id,
+        state=combine((_state(container) for container in members), cancelled=cancelled),
+        app_handle=make_app_handle(backend, session, app_id),
+        name=first.labels.get(labels.APP_NAME, ""),
+        session=session,
+        created_at=_created(members),
+    )

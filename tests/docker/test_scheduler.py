@@ -1,0 +1,263 @@
+"""What is the backend's own, on a real daemon; what all backends promise is in the contract suite."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError
+from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.specs import AppState, BindMount, Resource, Role, Secret, VolumeMount
+from tests._support import eventually
+from tests.docker._apps import IGNORES, OBEYS, app, shell
+from tests.services.dockerd import BUSYBOX_IMAGE, SHELL_LESS_IMAGE, Dockerd
+
+pytestmark = pytest.mark.service("dockerd")
+
+
+async def end(scheduler: DockerScheduler, app_id: str) -> AppState:
+    async for event in scheduler.watch([app_id]):
+        if event.over:
+            return event.state
+    raise AssertionError("the watch ended before the app")
+
+
+async def text(scheduler: DockerScheduler, app_id: str, **query: object) -> list[str]:
+    return [line.text async for line in scheduler.log_iter(app_id, should_tail=True, **query)]  # type: ignore[arg-type]
+
+
+async def test_replicas_reach_each_other_by_name(scheduler: DockerScheduler) -> None:
+    script = 'ping -c 1 -w 5 "$TORCHX_RANK0_HOST" >/dev/null && echo "${replica_id} reached it"; [ "$0" ]'
+    first = shell(OBEYS, name="first")
+    app_id = await scheduler.submit(app(first, shell(script, name="second", num_replicas=2)))
+
+    lines = await asyncio.gather(*(anext(scheduler.log_iter(app_id, "second", k, should_tail=True)) for k in (0, 1)))
+
+    assert ["0 reached it", "1 reached it"] == [line.text for line in lines]
+    await scheduler.cancel(app_id)
+
+
+async def test_every_app_is_in_one_network(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    others = [DockerScheduler("other") for _ in range(3)]
+    await asyncio.gather(*(each.submit(app(shell(":"))) for each in (scheduler, *others)))
+    for each in others:
+        await each.close()
+
+    networks = [network["Name"] for network in dockerd.api.json("GET", "/networks")]
+
+    assert ["asyncsched"] == [name for name in networks if name not in ("none", "host")]
+
+
+async def test_exit_codes_and_reasons(scheduler: DockerScheduler) -> None:
+    good = shell("exit 0", name="good")
+    bad = shell("exit 7", name="bad")
+    hungry = Role("hungry", BUSYBOX_IMAGE, entrypoint="dd", args=["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"],
+                  resource=Resource(cpu=-1, gpu=-1, memMB=8))  # fmt: skip
+    app_id = await scheduler.submit(app(good, bad, hungry))
+
+    assert await end(scheduler, app_id) is AppState.FAILED
+    status = await scheduler.describe(app_id)
+
+    assert status is not None
+    found = {replica.role: (replica.state, replica.exit_code, replica.reason) for replica in status.replicas}
+    assert (AppState.SUCCEEDED, 0, "") == found["good"]
+    assert (AppState.FAILED, 7, "exit code 7") == found["bad"]
+    assert (AppState.FAILED, 137, "out of memory: killed, exit code 137") == found["hungry"]
+    assert "bad/0: exit code 7" == status.msg
+
+
+async def test_restarts_are_counted_and_attempts_told(scheduler: DockerScheduler) -> None:
+    app_id = await scheduler.submit(app(shell("echo begins; sleep 0.1; echo ends; exit 3", max_retries=2)))
+
+    lines = [(line.text, line.attempt) async for line in scheduler.log_iter(app_id, should_tail=True)]
+    status = await scheduler.describe(app_id)
+
+    assert [(text, attempt) for attempt in range(3) for text in ("begins", "ends")] == lines
+    assert status is not None
+    assert (2, AppState.FAILED) == (status.num_restarts, status.state)
+    assert status.replicas[0].started_at is not None
+    assert status.replicas[0].finished_at is not None
+    async with DockerScheduler("later") as later:
+        again = [(line.text, line.attempt) async for line in later.log_iter(app_id)]
+    assert [None, None, None, None, 2, 2] == [attempt for _, attempt in again]
+    assert [text for text, _ in lines] == [text for text, _ in again]
+
+
+async def test_one_request_describes_any_number(scheduler: DockerScheduler) -> None:
+    ids = [await scheduler.submit(app(shell(":", num_replicas=2))) for _ in range(3)]
+    for app_id in ids:
+        await end(scheduler, app_id)
+    daemon = await scheduler._docker()
+    daemon.calls.clear()
+
+    statuses = await scheduler.describe_many([*ids, "unknown"])
+
+    assert 1 == daemon.calls.total()
+    assert [*ids, "unknown"] == list(statuses)
+    assert [AppState.SUCCEEDED] * 3 == [statuses[app_id].state for app_id in ids if statuses[app_id]]  # type: ignore[union-attr]
+    assert statuses["unknown"] is None
+
+
+async def test_cancel_marks_for_other_processes(scheduler: DockerScheduler) -> None:
+    app_id = await scheduler.submit(app(shell(IGNORES, num_replicas=3)), {"grace_period": 1.0})
+    await eventually_running(scheduler, app_id)
+    began = time.monotonic()
+
+    await scheduler.cancel(app_id)
+    returned = time.monotonic() - began
+    async with DockerScheduler("another process") as other:
+        assert await end(other, app_id) is AppState.CANCELLED
+        took = time.monotonic() - began
+        rows = await other.list()
+
+    assert returned < 0.5
+    assert 1.0 <= took < 3.0
+    assert [(app_id, AppState.CANCELLED)] == [(row.app_id, row.state) for row in rows]
+    await scheduler.cancel(app_id)
+
+
+async def test_cancel_survives_the_end_of_the_canceller(scheduler: DockerScheduler) -> None:
+    app_id = await scheduler.submit(app(shell(IGNORES)), {"grace_period": 1.0})
+    async with DockerScheduler("brief") as brief:
+        await brief.cancel(app_id)
+
+    assert await end(scheduler, app_id) is AppState.CANCELLED
+
+
+async def eventually_running(scheduler: DockerScheduler, app_id: str) -> None:
+    async def runs() -> bool:
+        status = await scheduler.describe(app_id)
+        return status is not None and status.state is AppState.RUNNING
+
+    await eventually(runs)
+
+
+async def test_bad_entrypoint_leaves_nothing(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    bad = Role("bad", BUSYBOX_IMAGE, entrypoint="/no/such/program")
+
+    with pytest.raises(InvalidRequestError, match=r"/no/such/program.*check the role's entrypoint"):
+        await scheduler.submit(app(shell(OBEYS, num_replicas=2), bad))
+
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+async def test_image_without_a_shell(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    with pytest.raises(InvalidRequestError, match='"sh": executable file not found'):
+        await scheduler.submit(app(shell(":", image=SHELL_LESS_IMAGE)))
+    app_id = await scheduler.submit(app(Role("good", SHELL_LESS_IMAGE, entrypoint="/bin/true")))
+
+    assert await end(scheduler, app_id) is AppState.SUCCEEDED
+
+
+async def test_missing_image(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    missing = shell(":", name="second", image="no-such-image:1")
+
+    with pytest.raises(NotFoundError, match=r"no image no-such-image:1: .*pull=never"):
+        await scheduler.submit(app(shell(OBEYS), missing), {"pull": "never"})
+
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+async def test_taken_container_name(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    info = await scheduler.submit_dryrun(app(shell(OBEYS), shell(OBEYS, name="other")))
+    name = info.request.containers[1].name
+    dockerd.api.json("POST", f"/containers/create?name={name}", {"Image": BUSYBOX_IMAGE, "Cmd": ["true"]})
+
+    with pytest.raises(ConflictError, match=rf"the container name {name} is taken.*docker rm {name}"):
+        await scheduler.schedule(info)
+
+    left = dockerd.api.json("GET", "/containers/json?all=1")
+    assert [[f"/{name}"]] == [container["Names"] for container in left]
+
+
+async def test_equal_beginnings_long_names_and_unicode(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    same = "a" * 30
+    roles = [shell(":", name=f"{same}-first"), shell(":", name=f"{same}-second"), shell(":", name="Größe_1")]
+    app_id = await scheduler.submit(app(*roles, name="n" * 80))
+
+    assert await end(scheduler, app_id) is AppState.SUCCEEDED
+    status = await scheduler.describe(app_id)
+
+    assert status is not None
+    assert [role.name for role in roles] == [role.name for role in status.roles]
+    hosts = [replica.hostname for replica in status.replicas]
+    assert 3 == len(set(hosts))
+    assert all(len(host) <= 63 for host in hosts)
+
+
+async def test_scheduling_twice_submits_once(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    info = await scheduler.submit_dryrun(app(shell(OBEYS, num_replicas=2)))
+    async with DockerScheduler("session") as other:
+        await asyncio.gather(scheduler.schedule(info), other.schedule(info))
+        await scheduler.schedule(info)
+
+    assert 2 == len(dockerd.api.json("GET", "/containers/json?all=1"))
+    await eventually_running(scheduler, info.app_id)
+
+
+async def test_a_submit_that_was_killed_is_completed(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    info = await scheduler.submit_dryrun(app(shell(OBEYS, num_replicas=2)))
+    from asyncsched.schedulers.docker.request import container_body
+
+    first = info.request.containers[0]
+    body = container_body(first, "none", info.digest)
+    dockerd.api.json("POST", f"/containers/create?name={first.name}", body)
+
+    await scheduler.schedule(info)
+
+    await eventually_running(scheduler, info.app_id)
+    assert 2 == len(dockerd.api.json("GET", "/containers/json"))
+
+
+async def test_mounts_resources_and_user(scheduler: DockerScheduler, tmp_path: Path) -> None:
+    role = shell(
+        "echo from the replica >/bound/file; id -u; df /dev/shm | tail -1 | tr -s ' ' | cut -d ' ' -f 2; ulimit -n",
+        mounts=[BindMount(str(tmp_path), "/bound"), VolumeMount("asyncsched-tests", "/kept", read_only=True)],
+        resource=Resource(cpu=1, gpu=0, memMB=32),
+    )
+    app_id = await scheduler.submit(app(role), {"user": "0:0", "ulimits": ["nofile=77:88"]})
+
+    assert ["0", "32768", "77"] == await text(scheduler, app_id)
+    assert "from the replica\n" == (tmp_path / "file").read_text()
+
+
+async def test_environment_is_merged_and_secrets_arrive(
+    scheduler: DockerScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPIED_ONE", "copied")
+    monkeypatch.setenv("COPIED_TWO", "replaced by the option")
+    role = shell(
+        'echo "$COPIED_ONE $COPIED_TWO $FROM_ROLE $A_TOKEN"', env={"FROM_ROLE": "role", "A_TOKEN": Secret("open")}
+    )
+    cfg = {"copy_env": ["COPIED_*"], "env": {"COPIED_TWO": "option", "FROM_ROLE": "lost"}}
+    info = await scheduler.submit_dryrun(app(role), cfg)  # type: ignore[arg-type]
+
+    assert "open" not in repr(info)
+    await scheduler.schedule(info)
+
+    assert ["copied option role open"] == await text(scheduler, info.app_id)
+
+
+async def test_delete_refuses_what_runs(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    app_id = await scheduler.submit(app(shell(OBEYS), shell(":", name="done")))
+
+    with pytest.raises(ConflictError, match=r"has not ended.*cancel it first"):
+        await scheduler.delete(app_id)
+    await scheduler.cancel(app_id)
+    await end(scheduler, app_id)
+    await scheduler.delete(app_id)
+    await scheduler.delete(app_id)
+
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+    assert await scheduler.describe(app_id) is None
+
+
+async def test_reading_removes_nothing(scheduler: DockerScheduler) -> None:
+    app_id = await scheduler.submit(app(shell("echo once")))
+
+    assert ["once"] == await text(scheduler, app_id)
+    assert ["once"] == await text(scheduler, app_id)
+    assert await scheduler.exists(app_id)
