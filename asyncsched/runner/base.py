@@ -111,8 +111,10 @@ class _RunnerBase:
         self._closed = True
         closed = ClosedError(f"the runner {self._name!r} was closed")
         streams: list[LogStream | AppEventStream] = [*self._log_streams, *self._watches]
-        await close_all([stream.fail(closed) for stream in streams if not stream.closed], CLOSE_TIMEOUT)
-        await self._backends.close()
+        try:
+            await close_all([stream.fail(closed) for stream in streams if not stream.closed], CLOSE_TIMEOUT)
+        finally:  # a close that is cancelled closes everything all the same
+            await self._backends.close()
 
     async def __aenter__(self) -> Self:
         self._enter()

@@ -280,8 +280,10 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         closing: list[Awaitable[object]] = [stream.fail(closed) for stream in list(self._log_streams)]
         if self._feed is not None:
             closing.append(self._feed.close())
-        await close_all(closing, self.cleanup_timeout)
-        await close_all([self._close()], self.cleanup_timeout)
+        try:
+            await close_all(closing, self.cleanup_timeout)
+        finally:  # a close that is cancelled closes everything all the same
+            await close_all([self._close()], self.cleanup_timeout)
 
     async def __aenter__(self) -> Self:
         self._enter()

@@ -1,0 +1,243 @@
+"""Watching apps of several schedulers in one stream."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from asyncsched.errors import AuthError, UnavailableError
+from asyncsched.runner import AppEvent, AppEventStream, Runner
+from asyncsched.specs import AppHandle, AppState
+from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
+from tests._support import eventually
+from tests.runner.rig import Rig, app
+
+
+async def told(events: AppEventStream) -> list[tuple[AppHandle, AppState]]:
+    return [(event.handle, event.state) async for event in events]
+
+
+async def test_present_states_come_first_then_changes_and_the_end(rig: Rig) -> None:
+    handles = [await rig.run(scheduler) for scheduler in ("push", "polled")]
+    events = rig.runner.watch(handles)
+    first = [await anext(events) for _ in handles]
+
+    assert {(handle, None, AppState.RUNNING, False) for handle in handles} == {
+        (event.handle, event.previous, event.state, event.gone) for event in first
+    }
+    rig.exit(handles[0])
+    rig.exit(handles[1], 3)
+    last = [event async for event in events]
+    assert {(handles[0], AppState.SUCCEEDED), (handles[1], AppState.FAILED)} == {
+        (event.handle, event.state) for event in last
+    }
+    assert all(event.previous is not None and AppState.RUNNING is event.previous.state for event in last)
+    assert events.closed
+
+
+async def test_an_unknown_app_is_gone_and_one_that_vanishes_is_unknown(rig: Rig) -> None:
+    handle = await rig.run("push")
+    events = rig.runner.watch([handle, "polled://me/nosuchapp"])
+    got = [await anext(events), await anext(events)]
+    unknown = next(event for event in got if event.gone)
+
+    assert ("polled://me/nosuchapp", None, AppState.UNKNOWN) == (unknown.handle, unknown.current, unknown.state)
+    rig.vanish(handle)
+    (gone,) = [event async for event in events]
+    assert (handle, True, AppState.UNKNOWN, True) == (gone.handle, gone.gone, gone.state, gone.over)
+
+
+async def test_apps_are_added_and_discarded_while_it_runs(rig: Rig) -> None:
+    events = rig.runner.watch(follow=True)
+    step = asyncio.create_task(anext(events))
+    handles = [await rig.run(scheduler) for scheduler in ("push", "polled", "push")]
+    events.add(*handles[:2])
+
+    got = {(await step).handle, (await anext(events)).handle}
+    assert {*handles[:2]} == got
+    step = asyncio.create_task(anext(events))
+    events.discard(handles[0])
+    rig.exit(handles[0])
+    events.add(handles[2], handles[1])  # the second is watched already
+    assert handles[2] == (await step).handle
+    events.add(handles[0])  # its end has not been told
+    assert (handles[0], AppState.SUCCEEDED) == ((event := await anext(events)).handle, event.state)
+    assert 2 == events.watched
+    await events.aclose()
+
+
+async def test_a_slow_consumer_gets_the_newest(rig: Rig) -> None:
+    handle = await rig.run("push", replicas=5)
+    events = rig.runner.watch([handle])
+    await anext(events)
+    stepping = asyncio.create_task(anext(events))  # from now on the stream waits, and takes nothing ahead
+    for k in range(5):
+        rig.push.exit(handle.app_id, 0, k=k)
+        await eventually(
+            lambda k=k: (feed := rig.runner.statistics().schedulers["push"].feed) and feed.changes == 2 + k
+        )
+        await stepping
+    rest = [event async for event in events]
+
+    assert [AppState.SUCCEEDED] == [event.state for event in rest]  # what happened in between has merged
+
+
+async def test_a_scheduler_that_fails_for_good_spares_the_others(rig: Rig) -> None:
+    good, bad = await rig.run("push"), await rig.run("polled")
+    rig.polled.fail("describe", *[AuthError("who are you")] * 3)
+    events = rig.runner.watch([good, bad])
+    got: list[AppEvent] = []
+    with pytest.raises(AuthError, match="who are you") as caught:
+        while True:
+            got.append(await anext(events))
+
+    assert ["It ended the watch of 1 app(s) of polled."] == caught.value.__notes__
+    rig.exit(good)
+    got += [event async for event in events]
+    assert {good} == {event.handle for event in got}
+    assert AppState.SUCCEEDED is got[-1].state
+
+
+async def test_a_failure_that_passes_is_only_told_by_the_statistics(rig: Rig) -> None:
+    handle = await rig.run("polled")
+    rig.polled.fail("describe", UnavailableError("down"))
+    events = rig.runner.watch([handle])
+
+    assert AppState.RUNNING is (await anext(events)).state
+    feed = rig.runner.statistics().schedulers["polled"].feed
+    assert feed is not None
+    assert "down" in feed.last_error
+    await events.aclose()
+
+
+async def test_two_steps_at_once_are_refused(rig: Rig) -> None:
+    events = rig.runner.watch(follow=True)
+    step = asyncio.create_task(anext(events))
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="another step"):
+        await anext(events)
+    await events.aclose()
+    with pytest.raises(StopAsyncIteration):
+        await step
+
+
+async def test_a_dropped_watch_ends_its_tasks_and_the_feed(rig: Rig) -> None:
+    handles = [await rig.run(scheduler) for scheduler in ("push", "polled")]
+    before = asyncio.all_tasks()
+    async for _ in rig.runner.watch(handles):
+        break
+    gc.collect()
+    await eventually(lambda: before == asyncio.all_tasks())
+
+    assert 0 == rig.push.connections
+
+
+async def test_a_thousand_waiters_make_the_calls_of_one() -> None:
+    async def calls(waiters: int) -> int:
+        """Return the calls in a minute while a thousand apps are waited for."""
+        clock = VirtualClock()
+        service = FakeService(clock, start_delay=None)
+        scheduler = FakeScheduler("me", service, mode="polled")
+        runner = Runner("me", {"polled": scheduler})
+        handles = [await runner.run(app(), "polled") for _ in range(1000)]
+        share = 1000 // waiters
+        waiting = [
+            asyncio.create_task(runner.wait_all(handles[start : start + share])) for start in range(0, 1000, share)
+        ]
+        await clock.advance(60)
+        count = service.calls["describe"]
+        for handle in handles:
+            service.start(handle.app_id)
+            service.exit(handle.app_id)
+        await clock.advance(60)
+        ended = [status for part in await asyncio.gather(*waiting) for status in part.values() if status is not None]
+        assert [AppState.SUCCEEDED] * 1000 == [status.state for status in ended]
+        await runner.close()
+        await scheduler.close()
+        return count
+
+    of_one, of_all = await calls(1), await calls(1000)
+
+    assert of_one > 100
+    assert abs(of_all - of_one) <= 20  # two sweeps of ten calls
+
+
+class Spreading(RuleBasedStateMachine):
+    """Whatever happens to apps and watch in whatever order: the newest is told, each end once, and then it ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.Runner()
+        self.rig = Rig()
+        self.handles: list[AppHandle] = []
+        self.watched: set[AppHandle] = set()
+        self.ended: dict[AppHandle, AppState] = {}
+        self.told: dict[AppHandle, list[AppState]] = {}
+        self.events = self.rig.runner.watch(follow=True)
+
+    def teardown(self) -> None:
+        self.loop.run(self.finish())
+        self.loop.run(self.rig.__aexit__(None, None, None))
+        self.loop.close()
+
+    @rule(scheduler=st.sampled_from(["push", "polled"]))
+    def launch(self, scheduler: str) -> None:
+        self.handles.append(self.loop.run(self.rig.run(scheduler)))
+
+    @rule(data=st.data())
+    def watch(self, data: st.DataObject) -> None:
+        if self.handles:
+            handle = data.draw(st.sampled_from(self.handles))
+            self.events.add(handle)
+            self.watched.add(handle)
+
+    @rule(data=st.data())
+    def discard(self, data: st.DataObject) -> None:
+        if self.watched:
+            handle = data.draw(st.sampled_from(sorted(self.watched)))
+            self.events.discard(handle)
+            self.watched.discard(handle)
+            self.told.pop(handle, None)
+
+    @rule(data=st.data(), code=st.integers(0, 1))
+    def end(self, data: st.DataObject, code: int) -> None:
+        if alive := [handle for handle in self.handles if handle not in self.ended]:
+            handle = data.draw(st.sampled_from(alive))
+            self.rig.exit(handle, code)
+            self.ended[handle] = AppState.FAILED if code else AppState.SUCCEEDED
+
+    @rule(seconds=st.sampled_from([0, 0.002]))
+    def step(self, seconds: float) -> None:
+        self.loop.run(self.read(seconds))
+
+    async def read(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                event = await anext(self.events)
+        except TimeoutError:
+            return False
+        self.told.setdefault(event.handle, []).append(event.state)
+        return True
+
+    async def finish(self) -> None:
+        await eventually(self.all_told)
+
+    async def all_told(self) -> bool:
+        await self.read(0.01)
+        wanted = {handle: self.ended.get(handle, AppState.RUNNING) for handle in self.watched}
+        return wanted == {handle: states[-1] for handle, states in self.told.items()}
+
+    @invariant()
+    def each_end_is_told_once(self) -> None:
+        for states in self.told.values():
+            assert sum(state.is_terminal() for state in states) <= 1
+            assert not any(state.is_terminal() for state in states[:-1])
+
+
+Spreading.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestSpreading = Spreading.TestCase
