@@ -60,8 +60,9 @@ async def _schedulers(runner: Runner) -> list[tuple[_Row, int]]:
     checked: list[tuple[_Row, int]] = []
     for name, answer in (await answers(ask, names)).items():
         check = f"scheduler {name}"
-        if isinstance(answer, MissingExtraError):
-            checked.append((_row(check, answer, "not installed"), 0))
+        if isinstance(answer, ConfigError):
+            is_absent = isinstance(answer, MissingExtraError)
+            checked.append((_row(check, answer, "not installed" if is_absent else "not configured"), 0))
         elif isinstance(answer, TimeoutError):
             checked.append(
                 ({"check": check, "state": "silent", "detail": f"no answer within {WITHIN:g} s"}, UNREACHABLE)

@@ -18,7 +18,7 @@ class _Doctor(Verb):
 def command(console: Console) -> int:
     """Check schedulers, plugins and configuration, each in one line; schedulers are asked at once, for 3 s each.
 
-    The exit code tells whether something is broken; a package that is not installed is not.
+    The exit code tells whether something is broken; what is not installed or not configured is not.
     """
     from asyncsched.cli.checks import check_all
     from asyncsched.cli.loop import run_with_runner

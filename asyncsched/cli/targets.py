@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from asyncsched.errors import ConfigError, MalformedHandleError, MissingExtraError, UnknownAppError
+from asyncsched.errors import ConfigError, MalformedHandleError, UnknownAppError
 from asyncsched.specs.handle import AppHandle
 
 if TYPE_CHECKING:
@@ -77,7 +77,12 @@ def parse_target(text: str, *, parts: bool = False) -> Target:
     words = (rest if scheme else text).split("/")
     own = 2 if scheme else 1
     most = own + 2 if parts else own
-    if not all(words[own - 1 :]) or not own <= len(words) <= most or (scheme and not scheduler) or ":" in words[0]:
+    if (
+        not all(words[own - 1 :])
+        or not own <= len(words) <= most
+        or (scheme and not scheduler)
+        or ":/" in words[0] + "/"
+    ):
         raise MalformedHandleError(f"{text!r} is not a handle", fix=_FORM)
     app = f"{scheduler}://{'/'.join(words[:own])}" if scheme else words[0]
     role, replicas = (*words[own:], "", "")[:2]
@@ -128,8 +133,8 @@ async def find_apps(runner: Runner, targets: Sequence[Target]) -> Found:
 
 
 def failures_of(lists: AppList) -> list[Exception]:
-    """Return why schedulers could not be asked; that a package is not installed is no failure: it has no apps."""
-    return [error for error in lists.failures.values() if not isinstance(error, MissingExtraError)]
+    """Return why schedulers could not be asked; one that is not installed or not configured here is not missed."""
+    return [error for error in lists.failures.values() if not isinstance(error, ConfigError)]
 
 
 def _matching(target: Target, rows: Iterable[ListAppResponse]) -> list[ListAppResponse]:
