@@ -77,7 +77,7 @@ class _PluginFactory:
         self._entry = entry
 
     def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
-        made = cast("SchedulerFactory", self._entry.load())(session_name, **kwargs)
+        made = self._load()(session_name, **kwargs)
         version = getattr(made, "contract_version", None)
         if version != CONTRACT_VERSION:
             raise ConfigError(
@@ -86,6 +86,16 @@ class _PluginFactory:
                 fix=f"install a release of {_distribution(self._entry)} that fits",
             )
         return made
+
+    def _load(self) -> SchedulerFactory:
+        try:
+            return cast("SchedulerFactory", self._entry.load())
+        except Exception as error:
+            raise ConfigError(
+                f"the scheduler {self._entry.name} cannot be loaded from {self._entry.value}",
+                why=f"{type(error).__name__}: {error}",
+                fix=f"repair or remove {_distribution(self._entry)}",
+            ) from error
 
     def __repr__(self) -> str:
         return f"<factory of {self._entry.name} from {_distribution(self._entry)}>"
