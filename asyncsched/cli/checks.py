@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from importlib.metadata import EntryPoint, entry_points
 
 import asyncsched
@@ -29,7 +29,8 @@ async def check_all(console: Console, runner: Runner) -> int:
     """Print a line for each thing that was checked, and return the worst exit code."""
     rows: list[_Row] = [{"check": "asyncsched", "state": "ok", "detail": _versions()}]
     codes: list[int] = []
-    for found, code in (*_configuration(), *await _schedulers(runner), *_plugins()):
+    broken = {name for name in await runner.scheduler_backends() if _is_broken(name)}
+    for found, code in (*_configuration(), *await _schedulers(runner, broken), *_plugins(broken)):
         rows.append(found)
         codes.append(code)
     console.print_rows(("check", "state", "detail"), rows)
@@ -50,8 +51,18 @@ def _configuration() -> Iterator[tuple[_Row, int]]:
     yield {"check": "configuration", "state": "ok", "detail": "; ".join([detail, *config.notes])}, 0
 
 
-async def _schedulers(runner: Runner) -> list[tuple[_Row, int]]:
-    names = await runner.scheduler_backends()
+def _is_broken(scheduler: str) -> bool:
+    """Tell whether a package brings this scheduler and it cannot be loaded."""
+    for entry in entry_points(group="asyncsched.schedulers", name=scheduler):
+        try:
+            entry.load()
+        except Exception:  # noqa: BLE001 - why is told where plugins are checked
+            return True
+    return False
+
+
+async def _schedulers(runner: Runner, broken: Container[str]) -> list[tuple[_Row, int]]:
+    names = [name for name in await runner.scheduler_backends() if name not in broken]
 
     async def ask(name: str) -> int:
         async with asyncio.timeout(WITHIN):
@@ -74,9 +85,11 @@ async def _schedulers(runner: Runner) -> list[tuple[_Row, int]]:
     return checked
 
 
-def _plugins() -> Iterator[tuple[_Row, int]]:
+def _plugins(broken: Container[str]) -> Iterator[tuple[_Row, int]]:
     for group, load in _LOADERS.items():
         for entry in entry_points(group=f"asyncsched.{group}"):
+            if group == "schedulers" and entry.name not in broken:
+                continue  # it has been asked
             yield _plugin(f"{group[:-1].replace('_', ' ')} {entry.name}", entry, load)
 
 
@@ -94,8 +107,8 @@ def _component(entry: EntryPoint) -> object:
     return get_component(entry.name) if callable(loaded) else loaded
 
 
-# Schedulers are checked by asking them.
 _LOADERS: dict[str, Callable[[EntryPoint], object]] = {
+    "schedulers": lambda entry: entry.load(),
     "components": _component,
     "named_resources": lambda entry: named_resources[entry.name],
     "commands": lambda entry: entry.load(),

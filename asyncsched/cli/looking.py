@@ -8,7 +8,7 @@ from asyncsched.cli.console import Console
 from asyncsched.cli.errors import fail, worst
 from asyncsched.cli.loop import answers
 from asyncsched.cli.show import age, error_row, list_row, state_code, status_row
-from asyncsched.cli.targets import Found, Target, failures_of, find_apps
+from asyncsched.cli.targets import Found, Target, failures_of, find_apps, list_apps
 from asyncsched.errors import UnknownAppError
 from asyncsched.runner.answers import status_of
 from asyncsched.runner.runner import Runner
@@ -132,7 +132,7 @@ async def describe_apps(console: Console, runner: Runner, targets: Sequence[Targ
 
 async def show_list(console: Console, runner: Runner, scheduler: str | None, limit: int | None) -> int:
     """Print a row for each app that was submitted, newest first."""
-    apps = await runner.list(scheduler, limit=limit)
+    apps = await (list_apps(runner, limit) if scheduler is None else runner.list(scheduler, limit=limit))
     rows = [{**list_row(row), "age": age(row.created_at)} for row in apps]
     if console.format != "table":
         for row in rows:

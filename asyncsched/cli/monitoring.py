@@ -11,7 +11,7 @@ from asyncsched.cli.errors import exit_code, in_one_line
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
 from asyncsched.cli.looking import finish, watch_found
 from asyncsched.cli.screen import Screen
-from asyncsched.cli.targets import Found, Target, failures_of, find_apps
+from asyncsched.cli.targets import Found, Target, failures_of, find_apps, list_apps
 from asyncsched.errors import AsyncSchedError
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle
@@ -36,7 +36,7 @@ async def monitor(console: Console, runner: Runner, targets: Sequence[Target]) -
 
 
 async def _all_unfinished(runner: Runner) -> Found:
-    rows = await runner.list()
+    rows = await list_apps(runner)
     found = Found(failures=failures_of(rows))
     unfinished = [AppHandle(row.app_handle) for row in rows if not row.state.is_terminal()]
     found.apps = [(handle, Target(app=handle)) for handle in unfinished]

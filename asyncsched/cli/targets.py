@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from asyncsched.runner.runner import Runner
     from asyncsched.schedulers.responses import ListAppResponse
 
-__all__ = ["Found", "Target", "failures_of", "find_apps", "parse_replicas", "parse_target"]
+__all__ = ["Found", "Target", "failures_of", "find_apps", "list_apps", "parse_replicas", "parse_target"]
+
+SCHEDULERS_VARIABLE = "ASYNCSCHED_SCHEDULERS"
 
 _FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows those that there are"
 
@@ -118,7 +121,7 @@ async def find_apps(runner: Runner, targets: Sequence[Target]) -> Found:
             found.apps.append((AppHandle(target.app), target))
             continue
         if lists is None:
-            lists = await runner.list()
+            lists = await list_apps(runner)
         try:
             rows = _matching(target, lists)
         except (UnknownAppError, ConfigError) as error:
@@ -130,6 +133,21 @@ async def find_apps(runner: Runner, targets: Sequence[Target]) -> Found:
     if lists is not None and may_be_more:
         found.failures[:0] = failures_of(lists)
     return found
+
+
+async def list_apps(runner: Runner, limit: int | None = None) -> AppList:
+    """Return the apps of all schedulers, or of those that ``ASYNCSCHED_SCHEDULERS`` names; newest first."""
+    chosen = [name.strip() for name in os.environ.get(SCHEDULERS_VARIABLE, "").split(",") if name.strip()]
+    if not chosen:
+        return await runner.list(limit=limit)
+    from asyncsched.cli.loop import answers
+    from asyncsched.runner.report import AppList
+
+    told = await answers(lambda name: runner.list(name, limit=limit), chosen)
+    failures = {name: answer for name, answer in told.items() if isinstance(answer, Exception)}
+    rows = [row for answer in told.values() if not isinstance(answer, Exception) for row in answer]
+    rows.sort(key=lambda row: row.created_at.timestamp() if row.created_at is not None else 0.0, reverse=True)
+    return AppList(rows[:limit], failures)
 
 
 def failures_of(lists: AppList) -> list[Exception]:

@@ -44,11 +44,13 @@ class Cli:
         folder: The working directory, which is the home as well.
         environment: What is set beside what every command needs.
         plugins: Folders of installed packages.
+        schedulers: Those that are asked where none is named.
     """
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
     plugins: list[Path] = field(default_factory=lambda: [PLUGINS])
+    schedulers: list[str] = field(default_factory=lambda: ["stage"])
 
     @property
     def env(self) -> dict[str, str]:
@@ -60,6 +62,8 @@ class Cli:
             "PYTHONPATH": ":".join(map(str, self.plugins)),
             "STAGE_CANCELLED": str(self.folder / "cancelled"),
             "LANG": "C.UTF-8",
+            # What else is installed must not matter: a machine may have no Docker, or one with somebody's apps.
+            "ASYNCSCHED_SCHEDULERS": ",".join(self.schedulers),
             **{name: os.environ[name] for name in ("COVERAGE_PROCESS_START", "TMPDIR") if name in os.environ},
             **self.environment,
         }

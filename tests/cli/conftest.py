@@ -25,4 +25,5 @@ def broken(cli: Cli) -> Cli:
     """The same with schedulers that do not work."""
     cli.environment["STAGE_APPS"] = "30"
     cli.plugins.append(BROKEN_PLUGINS)
+    cli.schedulers += ["down", "locked", "absent"]
     return cli

@@ -1,0 +1,1 @@
+"""Extends asyncsched: a scheduler, a component, a named resource, a command."""
