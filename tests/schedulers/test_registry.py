@@ -46,7 +46,7 @@ def test_a_broken_plugin_is_not_touched_until_it_is_asked_for(plugins: list[Entr
     plugins.append(plugin("broken", "no_such_module:create_scheduler"))
 
     assert "broken" in get_scheduler_factories()
-    with pytest.raises(ConfigError, match="cannot be loaded from no_such_module.*: ModuleNotFoundError"):
+    with pytest.raises(ConfigError, match=r"cannot be loaded from no_such_module.*: ModuleNotFoundError"):
         get_scheduler("broken", "mine")
 
 
