@@ -129,8 +129,13 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return loop_factories()
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--loops", default="asyncio,uvloop", help="the loops that async tests run on")
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    wanted = config.getoption("loops").split(",")
+    return {name: factory for name, factory in loop_factories().items() if name in wanted}
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,8 @@ from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.fake import Mode
 from tests._support import eventually
 
+SLOW = pytest.mark.slow
+
 
 @pytest.fixture
 async def clock() -> AsyncGenerator[VirtualClock]:
@@ -97,7 +99,9 @@ async def test_a_thousand_waiters_on_a_thousand_apps_make_the_calls_of_one(
     assert 1000 == sum(event.over for event in await one)
 
 
-@pytest.mark.parametrize(("count", "interval"), [(1, 0.5), (500, 0.5), (2000, 2.0), (10_000, 10.0)])
+@pytest.mark.parametrize(
+    ("count", "interval"), [(1, 0.5), (500, 0.5), (2000, 2.0), pytest.param(10_000, 10.0, marks=SLOW)]
+)
 async def test_the_poll_is_never_slower_than_its_budget_asks(
     polled: FakeScheduler, service: FakeService, count: int, interval: float
 ) -> None:
@@ -108,6 +112,7 @@ async def test_the_poll_is_never_slower_than_its_budget_asks(
         await eventually(lambda: (s := polled.watch_statistics()) is not None and s.interval == pytest.approx(interval))
 
 
+@SLOW
 async def test_ten_thousand_apps_are_watched_within_the_rules(polled: FakeScheduler, service: FakeService) -> None:
     polled.calls_per_second = 50.0
     app_ids = await launch(service, 10_000)
