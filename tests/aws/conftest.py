@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
+from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
+from asyncsched.specs import Role
+from asyncsched.testing import VirtualClock
+from tests.aws_emulator import shapes
 from tests.aws_emulator.cloud import Cloud
+from tests.aws_emulator.direct import DirectClient
 from tests.aws_emulator.server import Server
 
 QUEUE = "torchx"
+
+for service in ("batch", "logs"):
+    shapes.operations(service)  # Read from disk here, where nobody measures.
 
 
 @pytest.fixture
@@ -49,3 +59,42 @@ def quick(scheduler: AWSBatchScheduler) -> AWSBatchScheduler:
     scheduler.log_settle_polls = 2
     scheduler.poll_interval = 0.1
     return scheduler
+
+
+class Virtual:
+    """A cloud and a scheduler that share a clock which does not wait; no network in between."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.cloud = Cloud(clock=lambda: self.clock.time_ns() / 1e9)
+        self.cloud.queues.add(QUEUE)
+        self.schedulers: list[AWSBatchScheduler] = []
+
+    def scheduler(self, latency: float = 0.03, limits: Limits | None = None) -> AWSBatchScheduler:
+        batch, logs = (
+            DirectClient(self.cloud, service, sleep=self.clock.sleep, latency=latency) for service in ("batch", "logs")
+        )
+        made = create_scheduler("session", batch, logs, limits=limits)
+        made.clock = self.clock
+        self.schedulers.append(made)
+        return made
+
+    @property
+    def calls(self) -> int:
+        return self.cloud.traffic.calls.total()
+
+
+@pytest.fixture
+async def virtual() -> AsyncIterator[Virtual]:
+    """Virtual time: inside the test the clock jumps whenever there is nothing left to do."""
+    made = Virtual()
+    async with made.clock:
+        yield made
+        for scheduler in made.schedulers:
+            await scheduler.close()
+    assert [] == made.cloud.traffic.problems
+
+
+def script(*steps: list[Any], name: str = "main", **more: Any) -> Role:
+    """Return a role whose nodes play these steps (see `tests.aws_emulator.scripts`)."""
+    return Role(name, "script", entrypoint="play", args=[json.dumps(steps)], **more)

@@ -66,6 +66,8 @@ class Cloud:
             self.timeline.catch_up()
             fault = self.traffic.enter(service, model.name, key)
             shapes.check_request(model, request)
+            if not operation.startswith(("describe", "list", "get", "filter")):
+                self.timeline.happened += 1
             answer: Json = getattr(self._services[service], operation)(request)
             self.traffic.problems += shapes.problems(model, answer)
         if fault:
@@ -78,6 +80,7 @@ class Cloud:
         """Forget a job, as the service does some days after its end."""
         with self.timeline.lock:
             del self.batch.jobs[job_id]
+            self.timeline.happened += 1
 
     def stop_everything(self) -> None:
         """Stop every node, so that no process or container outlives a test."""

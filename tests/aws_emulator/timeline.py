@@ -36,6 +36,8 @@ class Timeline:
         self._present: float | None = None
         self._events: list[tuple[float, int, Event]] = []
         self._order = itertools.count()
+        #: How much has happened so far: as long as it stays the same, an answer does too.
+        self.happened = 0
 
     @property
     def now(self) -> float:
@@ -65,6 +67,7 @@ class Timeline:
                 while self._events and self._events[0][0] <= self._clock() + self._ahead:
                     self._present, _, event = heapq.heappop(self._events)
                     if event.action is not None:
+                        self.happened += 1
                         event.action()
             finally:
                 self._present = None

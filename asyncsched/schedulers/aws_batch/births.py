@@ -1,5 +1,8 @@
-"""Which log streams exist already: a stream comes into being with its first line, and a query that names one that has
-not come yet is refused as a whole, without a word on which one it was."""
+"""Which log streams exist already.
+
+A stream comes into being with its first line, and a query that names one that has not come yet is refused as a whole,
+without a word on which one it was.
+"""
 
 from __future__ import annotations
 
@@ -10,72 +13,111 @@ from asyncsched.clock import Clock
 
 __all__ = ["Births"]
 
-_FIRST, _LONGEST = 0.4, 5.0
+_FIRST, _LONGEST = 0.4, 2.0
 
 
 @dataclass(slots=True)
-class _Expected:
-    """A stream that is waited for.
+class _Group:
+    """Streams that are waited for, and asked for together.
 
     Attributes:
-        misses: How often it was asked for in vain, alone or with others.
+        streams: Which.
+        misses: How often they were asked for in vain.
         due: When to ask again.
     """
 
+    streams: list[str]
     misses: int = 0
     due: float = 0.0
 
 
 class Births:
-    """Remembers which streams exist, and decides when to ask again for the others, and with which of them together.
+    """Remembers which streams exist, and decides when to ask for the others, and with which of them together.
 
-    All that are due are asked for at once. A first miss is taken for bad luck (streams of one job appear within a
-    second or so); after a second one the group is halved until those that are missing stand alone, and wait longer
-    and longer.
+    Streams that come up together are asked for together. A first miss is taken for bad luck, as the streams of one
+    job appear within a second or so; after a second one the group is halved, until those that are missing stand
+    alone and wait longer. Streams whose program has ended are not waited for: they are there, or will never be.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._existing: set[str] = set()
-        self._expected: dict[str, _Expected] = {}
+        self._ended: set[str] = set()
+        self._never: set[str] = set()
+        self._waiting: list[_Group] = []
+
+    def end(self, stream: str) -> None:
+        """Say that nothing more will be written to a stream."""
+        self._ended.add(stream)
+
+    def has_ended(self, streams: Iterable[str]) -> bool:
+        """Tell whether nothing more will be written to any of these."""
+        return self._ended.issuperset(streams)
 
     def divide(self, streams: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Return the streams that exist, and those that are worth asking for now."""
-        now = self._clock.monotonic()
-        there = [stream for stream in streams if stream in self._existing]
-        waiting = [stream for stream in streams if stream not in self._existing]
-        due = [stream for stream in waiting if self._expected.setdefault(stream, _Expected()).due <= now]
-        return there, due
+        """Return those of the streams that exist, and those that do not as far as is known."""
+        wanted = list(streams)
+        expected = {stream for group in self._waiting for stream in group.streams}
+        known = self._existing | self._never | expected
+        if new := [stream for stream in wanted if stream not in known]:
+            self._waiting.append(_Group(new))
+        there = [stream for stream in wanted if stream in self._existing]
+        return there, [stream for stream in wanted if stream not in self._existing]
 
-    def exist(self, streams: Iterable[str]) -> None:
+    def next_group(self, wanted: Iterable[str], most: int) -> list[str]:
+        """Return streams to ask for now, at most so many; none if it is too early for all of them."""
+        allowed = set(wanted)
+        now = self._clock.monotonic()
+        for group in sorted(self._waiting, key=lambda group: group.due):
+            chosen = [stream for stream in group.streams if stream in allowed][:most]
+            if chosen and group.due <= now:
+                rest = [stream for stream in group.streams if stream not in chosen]
+                self._replace(group, [chosen, rest], group.misses, group.due)
+                return chosen
+        return []
+
+    def exist(self, streams: Sequence[str]) -> None:
         """Take note that these have been found."""
-        for stream in streams:
-            self._existing.add(stream)
-            self._expected.pop(stream, None)
+        self._existing.update(streams)
+        self._remove(streams)
+
+    def missing(self, streams: Sequence[str]) -> None:
+        """Take note that one of these does not exist."""
+        group = next(group for group in self._waiting if group.streams == list(streams))
+        misses, now = group.misses + 1, self._clock.monotonic()
+        if self.has_ended(streams):
+            # A single one will never be; among several it is found at once.
+            self._replace(group, _halves(streams) if len(streams) > 1 else [], misses, now)
+            self._never.update(streams if len(streams) == 1 else ())
+        elif misses == 1 or len(streams) == 1:
+            self._replace(group, [list(streams)], misses, now + min(_FIRST * 2.0 ** (misses - 1), _LONGEST))
+        else:
+            self._replace(group, _halves(streams), misses, now)
 
     def doubt(self, streams: Iterable[str]) -> None:
         """Take note that one of these, which had been found, is gone."""
-        for stream in streams:
-            self._existing.discard(stream)
-            self._expected[stream] = _Expected(misses=1)
-
-    def halves(self, streams: Sequence[str]) -> list[list[str]]:
-        """Take note that one of these is missing; returns the groups to try at once."""
-        first_time = all(self._state(stream).misses == 0 for stream in streams)
-        for stream in streams:
-            state = self._state(stream)
-            state.misses += 1
-            if first_time or len(streams) == 1:
-                state.due = self._clock.monotonic() + min(_FIRST * 2.0 ** (state.misses - 1), _LONGEST)
-        if first_time or len(streams) == 1:
-            return []
-        middle = len(streams) // 2
-        return [list(streams[middle:]), list(streams[:middle])]
+        doubtful = list(streams)
+        self._existing.difference_update(doubtful)
+        self._waiting.append(_Group(doubtful, misses=1))
 
     def forget(self, stream: str) -> None:
         """Take note that nobody asks for this one any more."""
         self._existing.discard(stream)
-        self._expected.pop(stream, None)
+        self._ended.discard(stream)
+        self._never.discard(stream)
+        self._remove([stream])
 
-    def _state(self, stream: str) -> _Expected:
-        return self._expected.setdefault(stream, _Expected())
+    def _replace(self, group: _Group, parts: Iterable[list[str]], misses: int, due: float) -> None:
+        self._waiting.remove(group)
+        self._waiting += [_Group(part, misses, due) for part in parts if part]
+
+    def _remove(self, streams: Iterable[str]) -> None:
+        gone = set(streams)
+        for group in self._waiting:
+            group.streams = [stream for stream in group.streams if stream not in gone]
+        self._waiting = [group for group in self._waiting if group.streams]
+
+
+def _halves(streams: Sequence[str]) -> list[list[str]]:
+    middle = len(streams) // 2
+    return [list(streams[:middle]), list(streams[middle:])]

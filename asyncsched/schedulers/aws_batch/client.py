@@ -77,12 +77,17 @@ class Connections:
         self._clock, self._limits = clock, limits
         self.request_timeout, self.retry_for = request_timeout, retry_for
         self._open: dict[Location, Connection] = {}
+        self._usual: Connection | None = None
 
     def at(self, where: Mapping[str, str] | None = None) -> Connection:
         """Return the connection to a location; nothing is opened before its first call."""
+        if not where and self._usual is not None:
+            return self._usual
         location = self._location.over(where or {}).resolved()
         if location not in self._open:
             self._open[location] = Connection(location, self._given, self)
+        if not where:
+            self._usual = self._open[location]
         return self._open[location]
 
     def pacer(self, location: Location, operation: str, service: str) -> Pacer:

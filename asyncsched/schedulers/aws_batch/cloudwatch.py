@@ -23,6 +23,8 @@ Page = Mapping[str, Any]
 MAX_STREAMS = 100
 #: Events in one answer: more would hold the loop for too long while they are decoded.
 PAGE = 1000
+#: Queries in vain for streams that do not exist yet, in one round.
+MAX_TRIES = 4
 
 
 class StreamKey(NamedTuple):
@@ -64,6 +66,10 @@ class CloudWatchHub(LogHub):
         self._readers[key] += 1
         return key
 
+    def end(self, stream: str) -> None:
+        """Say that nothing more will be written to a stream."""
+        self._births.end(stream)
+
     def forget(self, keys: Iterable[str]) -> None:
         """Take note that a reader of these has gone."""
         for key in keys:
@@ -82,9 +88,8 @@ class CloudWatchHub(LogHub):
         for streams in _chunks(there):
             async for page in self._existing(streams, start):
                 yield self._events(page, by_stream)
-        for streams in _chunks(not_yet):
-            async for page in self._perhaps(streams, start):
-                yield self._events(page, by_stream)
+        async for page in self._perhaps(not_yet, start):
+            yield self._events(page, by_stream)
 
     async def _existing(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
         try:
@@ -95,17 +100,19 @@ class CloudWatchHub(LogHub):
             self._births.doubt(streams)
 
     async def _perhaps(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
-        """Read streams of which some may not exist yet, which CloudWatch says only of all together."""
-        todo = [list(streams)]
-        while todo:
-            group = todo.pop()
+        """Read streams of which some may not exist, which CloudWatch says only of all together."""
+        tries = 0
+        while group := self._births.next_group(streams, MAX_STREAMS):
             try:
                 async for page in self._window(group, start):
                     yield page
             except NotFoundError:
-                todo += self._births.halves(group)
+                self._births.missing(group)
+                tries += not self._births.has_ended(group)
             else:
                 self._births.exist(group)
+            if tries >= MAX_TRIES:
+                return  # Those that exist are not kept waiting for those that do not.
 
     async def _window(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
         """Yield everything from `start` (in milliseconds) to the present end."""

@@ -86,6 +86,7 @@ class LogBook:
             # Lines of a program that has just ended may still be on their way.
             tail=query.tail or (age is not None and fresh),
             settle_polls=self._settle_polls if fresh else 1,
+            settled=not fresh,
             closed=self._closed,
         )
         self._apps.setdefault(query.app_id, {})[reader] = None
@@ -126,6 +127,7 @@ class _Reader(HubSource):
         since_ns: int,
         tail: bool,
         settle_polls: int,
+        settled: bool,
         closed: Callable[[str, _Reader], None],
     ) -> None:
         role, replica = replicas[0] if len(replicas) == 1 else ("", -1)
@@ -140,6 +142,7 @@ class _Reader(HubSource):
             settle_polls=settle_polls,
         )
         self._cloudwatch, self._query, self._closed = hub, query, closed
+        self._settled = settled
         self._replicas = frozenset(replicas)
         self._streams: set[str] = set()
         self._keys: list[str] = []
@@ -173,4 +176,6 @@ class _Reader(HubSource):
             attempt=place.attempt,
             container=place.container,
         )
+        if self._settled:
+            self._cloudwatch.end(place.stream)
         return self._cloudwatch.know(place.stream, origin)

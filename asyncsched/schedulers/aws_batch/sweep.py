@@ -6,6 +6,7 @@ only what has changed is described. Which one is cheaper is learned from the las
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
@@ -42,7 +43,9 @@ class Sweeper:
         """Yield what is new of these apps, and perhaps some of what is not."""
         known = {app_id: self._jobs.known(app_id) for app_id in app_ids}
         self._forget(known)
+        await asyncio.sleep(0)  # Each pass over ten thousand apps is a step of its own.
         places = _by_queue(self._jobs, known)
+        await asyncio.sleep(0)
         in_queues = {app_id for apps in places.values() for app_id in apps}
         direct = [app_id for app_id in app_ids if app_id not in in_queues]
         for (connection, queue), apps in places.items():
@@ -69,6 +72,7 @@ class Sweeper:
                     break
                 request["nextToken"] = answer["nextToken"]
         self._cost[connection, queue] = calls
+        await asyncio.sleep(0)
         changed = [app_id for job_id, app_id in watched.items() if self._is_new(job_id, now.get(job_id))]
         # A job that is in no list may have ended, or have moved back while the queue was listed: it is asked for.
         async for answers in self._jobs.describe_all([*changed, *self._next_nodes(apps, set(changed))]):

@@ -1,0 +1,137 @@
+"""Watching many jobs: what it costs, and how soon an end is seen; on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from asyncsched.specs import AppDef, AppState
+from tests.aws.conftest import QUEUE, Virtual, script
+from tests.aws_emulator.cloud import Cloud
+from tests.aws_emulator.model import Job, Node, new_id
+
+MANY = 10_000
+
+
+def running_jobs(cloud: Cloud, count: int) -> list[Job]:
+    """Put jobs into the cloud that run, without the ceremony of submitting them."""
+    cloud.definitions.register(
+        {"jobDefinitionName": "asx-many", "type": "container", "containerProperties": {"image": "script"}}
+    )
+    definition = cloud.definitions.for_submit("asx-many")
+    jobs = []
+    for number in range(count):
+        now = cloud.timeline.now_ms
+        node = Node(0, {"image": "script", "command": []}, status="RUNNING")
+        job = Job(new_id(), f"many-{number}", QUEUE, definition, {0: node}, now, number + 1)
+        job.status, job.started = "RUNNING", now
+        cloud.batch.jobs[job.id] = job
+        jobs.append(job)
+    cloud.batch._order = count
+    return jobs
+
+
+def end(cloud: Cloud, job: Job) -> None:
+    cloud.timeline.happened += 1
+    job.status, job.reason, job.stopped = "SUCCEEDED", "Essential container in task exited", cloud.timeline.now_ms
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.guard(loop_step=False, reason="the emulator's own work is done in the same thread")
+async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(virtual: Virtual) -> None:
+    if not isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop):
+        pytest.skip("an hour of virtual time is the same on every loop")
+    cloud, clock = virtual.cloud, virtual.clock
+    jobs = running_jobs(cloud, MANY)
+    scheduler = virtual.scheduler()
+    delays: list[float] = []
+    ends = {job.id: random.uniform(30, 90) for job in jobs[: MANY // 2]}
+    for job in jobs[: MANY // 2]:
+        cloud.timeline.after(ends[job.id], lambda job=job: end(cloud, job))
+    began = clock.monotonic()
+
+    async with scheduler.watch([f"{QUEUE}:{job.id}" for job in jobs]) as watch:
+        while len(delays) < MANY // 2:
+            event = await anext(watch)
+            if event.over:
+                assert AppState.SUCCEEDED == event.state
+                delays.append(clock.monotonic() - began - ends[event.app_id.rpartition(":")[2]])
+        seconds = clock.monotonic() - began
+        calls = virtual.calls
+        delays.sort()
+
+        assert calls / seconds <= 10
+        assert delays[int(len(delays) * 0.95)] <= 2.5
+
+        await clock.sleep(3600)
+        cloud.traffic.calls.clear()
+        last = clock.monotonic()
+        end(cloud, jobs[-1])
+        event = await anext(watch)
+
+        assert (f"{QUEUE}:{jobs[-1].id}", AppState.SUCCEEDED) == (event.app_id, event.state)
+        assert clock.monotonic() - last <= 2.5
+
+
+async def test_a_thousand_waiters_share_one_feed(virtual: Virtual) -> None:
+    cloud = virtual.cloud
+    job = running_jobs(cloud, 1)[0]
+    scheduler = virtual.scheduler()
+    cloud.timeline.after(20, lambda: end(cloud, job))
+
+    async def wait() -> AppState:
+        return [event async for event in scheduler.watch([f"{QUEUE}:{job.id}"])][-1].state
+
+    states = await asyncio.gather(*(wait() for _ in range(1000)))
+
+    assert {AppState.SUCCEEDED} == set(states)
+    assert virtual.calls <= 45
+
+
+async def test_a_job_that_is_purged_while_it_is_watched_is_gone(virtual: Virtual) -> None:
+    cloud = virtual.cloud
+    job = running_jobs(cloud, 1)[0]
+    async with virtual.scheduler().watch([f"{QUEUE}:{job.id}"]) as watch:
+        assert AppState.RUNNING == (await anext(watch)).state
+        cloud.purge(job.id)
+        gone = await anext(watch)
+
+    assert gone.gone
+    assert AppState.RUNNING == getattr(gone.current, "state", None)
+
+
+async def test_a_watch_survives_half_a_minute_without_a_single_answer(virtual: Virtual) -> None:
+    cloud, clock = virtual.cloud, virtual.clock
+    job = running_jobs(cloud, 1)[0]
+    scheduler = virtual.scheduler()
+    async with scheduler.watch([f"{QUEUE}:{job.id}"]) as watch:
+        await anext(watch)
+        fault = cloud.traffic.fail("*", "throttle", times=1_000_000)
+        cloud.timeline.after(10, lambda: end(cloud, job))
+        cloud.timeline.after(30, lambda: setattr(fault, "times", 0))
+        began = clock.monotonic()
+        event = await anext(watch)
+
+    assert AppState.SUCCEEDED == event.state
+    assert 30 <= clock.monotonic() - began <= 75
+
+
+async def test_nodes_are_seen_also_while_the_lists_are_used(virtual: Virtual) -> None:
+    """A queue's list shows the job; what its nodes do is asked for in turn."""
+    cloud = virtual.cloud
+    jobs = running_jobs(cloud, 1500)
+    scheduler = virtual.scheduler()
+    app = AppDef("nodes", [script(["sleep", 500], name="main"), script(["sleep", 60], ["exit", 3], name="child")])
+    app_id = await scheduler.submit(app, {"queue": QUEUE})
+    async with scheduler.watch([app_id, *(f"{QUEUE}:{job.id}" for job in jobs)]) as watch:
+        async for event in watch:
+            replicas = event.current.replicas if event.app_id == app_id and event.current else []
+            if any(replica.state is AppState.FAILED for replica in replicas):
+                break
+
+    assert AppState.RUNNING == event.state
+    assert 3 == replicas[1].exit_code
+    assert cloud.traffic.calls["ListJobs"] > 5

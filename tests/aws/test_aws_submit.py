@@ -1,0 +1,265 @@
+"""Submitting: exactly one job, whatever happens on the way; definitions that are shared or go with their app."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from asyncsched.errors import (
+    AsyncSchedError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    ThrottledError,
+    UnavailableError,
+)
+from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler
+from asyncsched.specs import AppDef, AppState
+from tests.aws.conftest import QUEUE, Virtual, script
+from tests.aws_emulator.cloud import Cloud
+
+CFG = {"queue": QUEUE}
+
+
+def app(*steps: list[Any], name: str = "app", **more: Any) -> AppDef:
+    return AppDef(name, [script(*(steps or (["sleep", 5],)), **more)])
+
+
+def jobs(cloud: Cloud) -> list[str]:
+    return [job.name for job in cloud.jobs]
+
+
+async def test_the_app_id_is_queue_and_job_id_and_other_forms_are_understood(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    info = await scheduler.submit_dryrun(app(), CFG)
+    by_name = info.app_id
+    app_id = await scheduler.schedule(info)
+    job = virtual.cloud.jobs[0]
+
+    assert f"{QUEUE}:{job.id}" == app_id == info.app_id
+    assert f"{QUEUE}:{job.name}" == by_name
+    other = virtual.scheduler()
+    for form in (app_id, by_name, job.id, job.name, job.arn, f"{app_id}#0"):
+        found = await other.describe(form)
+        assert app_id == getattr(found, "app_id", None), form
+    for unknown in (f"{QUEUE}:nobody", "nowhere:nobody", "nobody", "11111111-2222-3333-4444-555555555555"):
+        assert await other.describe(unknown) is None
+    for wrong in ("", "a/b", ":x", f"{QUEUE}:", "arn:aws:batch:x"):
+        with pytest.raises(ValueError, match="<queue>:<jobId>"):
+            await other.describe(wrong)
+
+
+@pytest.mark.parametrize("kind", ["cut_after", "cut", "error", "unavailable", "garbage", "throttle"])
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_submit_whose_answer_is_lost_makes_exactly_one_job(virtual: Virtual, kind: str, times: int) -> None:
+    scheduler = virtual.scheduler()
+    virtual.cloud.traffic.fail("SubmitJob", kind, times=times)
+
+    app_id = await scheduler.submit(app(), CFG)
+
+    assert [app_id.partition(":")[2]] == [job.id for job in virtual.cloud.jobs]
+    assert AppState.SUCCEEDED == [event async for event in scheduler.watch([app_id])][-1].state
+
+
+async def test_thirty_seconds_of_refusals_delay_a_submit_and_no_more(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    fault = virtual.cloud.traffic.fail("*", "throttle", times=1_000_000)
+    virtual.clock.call_later(30, lambda: setattr(fault, "times", 0))
+
+    await scheduler.submit(app(), CFG)
+
+    assert 1 == len(virtual.cloud.jobs)
+
+
+async def test_a_service_that_stays_away_is_told_and_nothing_is_left(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    virtual.cloud.traffic.fail("SubmitJob", "unavailable", times=1_000_000)
+
+    with pytest.raises(UnavailableError, match="SubmitJob"):
+        await scheduler.submit(app(), CFG)
+
+    assert [] == virtual.cloud.jobs
+
+
+async def test_two_hundred_calls_meet_a_limit_of_twenty_a_second_and_none_fails(virtual: Virtual) -> None:
+    """The limit is the account's: several schedulers share one `Limits`."""
+    virtual.cloud.traffic.throttle(DescribeJobs=(20, 20))
+    limits = Limits()
+    schedulers = [virtual.scheduler(limits=limits) for _ in range(4)]
+    app_id = await schedulers[0].submit(app(["sleep", 1000]), CFG)
+
+    found = await asyncio.gather(*(schedulers[n % 4].describe(app_id) for n in range(200)))
+
+    assert 200 == len([each for each in found if each is not None])
+    assert 0 == virtual.cloud.traffic.throttled.total()
+
+
+async def test_schedulers_that_do_not_know_of_each_other_slow_down(virtual: Virtual) -> None:
+    virtual.cloud.traffic.throttle(DescribeJobs=(20, 20))
+    schedulers = [virtual.scheduler() for _ in range(8)]
+    app_id = await schedulers[0].submit(app(["sleep", 1000]), CFG)
+
+    found = await asyncio.gather(*(schedulers[n % 8].describe(app_id) for n in range(400)))
+
+    assert 400 == len([each for each in found if each is not None])
+
+
+async def test_a_hundred_submits_of_one_app_register_one_definition(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+
+    await asyncio.gather(*(scheduler.submit(app(["line", str(n)]), CFG) for n in range(100)))
+    await virtual.scheduler().submit(app(["line", "another process"]), CFG)
+
+    assert 101 == len(virtual.cloud.jobs)
+    assert {"asx-app": 1} == {name: len(rows) for name, rows in virtual.cloud.definitions.revisions.items()}
+    assert 1 == virtual.cloud.traffic.calls["RegisterJobDefinition"]
+
+
+async def test_a_definition_that_somebody_deregistered_is_made_again(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    await scheduler.submit(app(), CFG)
+    virtual.cloud.definitions.deregister("asx-app:1")
+
+    await scheduler.submit(app(), CFG)
+
+    assert ["INACTIVE", "ACTIVE"] == [row["status"] for row in virtual.cloud.definitions.revisions["asx-app"]]
+
+
+async def test_a_definition_of_its_own_goes_when_the_app_is_over(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(app(), {**CFG, "definition": "per-app"})
+    name = virtual.cloud.jobs[0].definition["jobDefinitionName"]
+    assert f"asx-{virtual.cloud.jobs[0].name}" == name
+
+    async for event in scheduler.watch([app_id]):
+        states = [row["status"] for row in virtual.cloud.definitions.revisions[name]]
+        assert ["ACTIVE"] == states or event.over
+    await virtual.clock.sleep(5)
+
+    assert ["INACTIVE"] == [row["status"] for row in virtual.cloud.definitions.revisions[name]]
+    await scheduler.describe(app_id)
+    assert 1 == virtual.cloud.traffic.calls["DeregisterJobDefinition"]
+
+
+async def test_a_key_gives_the_same_job_from_any_process_or_a_conflict(virtual: Virtual) -> None:
+    one, other = virtual.scheduler(), virtual.scheduler()
+    first = await one.submit(app(), CFG, key="order-42")
+
+    assert first == await other.submit(app(), CFG, key="order-42") == await one.submit(app(), CFG, key="order-42")
+    assert 1 == len(virtual.cloud.jobs)
+    for scheduler in (one, virtual.scheduler()):
+        with pytest.raises(ConflictError, match="same key"):
+            await scheduler.submit(app(["line", "something else"]), CFG, key="order-42")
+
+
+async def test_a_fresh_submit_costs_two_calls_and_the_next_one(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    await scheduler.submit(app(), CFG)
+    calls = virtual.cloud.traffic.calls
+    assert {"DescribeJobDefinitions": 1, "RegisterJobDefinition": 1, "SubmitJob": 1} == dict(calls)
+
+    calls.clear()
+    await scheduler.submit(app(), CFG)
+    assert {"SubmitJob": 1} == dict(calls)
+
+
+@pytest.mark.parametrize(("nodes", "calls"), [(1, 1), (4, 1), (99, 1), (100, 2), (250, 3)])
+async def test_describing_an_app_takes_one_call_for_a_hundred_ids(virtual: Virtual, nodes: int, calls: int) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(app(["sleep", 100], num_replicas=nodes), CFG)
+    await virtual.clock.sleep(2)
+    for reader in (scheduler, virtual.scheduler()):
+        virtual.cloud.traffic.calls.clear()
+        found = await reader.describe(app_id)
+
+        assert found is not None
+        assert [AppState.RUNNING] * nodes == [replica.state for replica in found.replicas]
+        assert {"DescribeJobs": calls} == dict(virtual.cloud.traffic.calls)
+
+
+async def refused(scheduler: AWSBatchScheduler, cfg: dict[str, Any]) -> AsyncSchedError:
+    with pytest.raises(AsyncSchedError) as caught:
+        await scheduler.submit(app(), cfg)
+    return caught.value
+
+
+async def test_refusals_say_what_why_and_what_to_do(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    virtual.cloud.fair_queues.add("fair")
+    virtual.cloud.queues.add("fair")
+
+    no_queue = await refused(scheduler, {"queue": "nowhere"})
+    no_share = await refused(scheduler, {"queue": "fair"})
+    share = await refused(scheduler, {**CFG, "share_id": "x"})
+    virtual.cloud.traffic.fail("SubmitJob", "denied")
+    denied = await refused(scheduler, CFG)
+
+    assert isinstance(no_queue, NotFoundError)
+    assert "no job queue nowhere" in str(no_queue)
+    assert "describe-job-queues" in no_queue.fix
+    for error in (no_share, share):
+        assert isinstance(error, InvalidRequestError)
+        assert "share_id" in error.fix
+    assert isinstance(denied, PermissionDeniedError)
+    assert "batch:SubmitJob" in denied.fix
+    assert [] == virtual.cloud.jobs
+
+
+async def test_a_throttled_call_that_never_gets_through_says_so(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    virtual.cloud.traffic.fail("DescribeJobs", "throttle", times=1_000_000)
+
+    with pytest.raises((ThrottledError, UnavailableError), match="DescribeJobs|describe"):
+        await scheduler.describe(f"{QUEUE}:11111111-2222-3333-4444-555555555555")
+
+
+async def test_arrays_run_the_replica_again_and_again(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    steps = [["line", "$AWS_BATCH_JOB_ARRAY_INDEX"], ["sleep", 3]]
+    app_id = await scheduler.submit(app(*steps), {**CFG, "array_size": 5})
+
+    lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
+    found = await scheduler.describe(app_id)
+
+    assert ["0", "1", "2", "3", "4"] == sorted(lines)
+    assert found is not None
+    assert (AppState.SUCCEEDED, 5) == (found.state, len(found.replicas))
+
+
+async def test_a_job_that_cannot_start_says_what_it_waits_for(virtual: Virtual) -> None:
+    virtual.cloud.life.stuck[QUEUE] = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - no instance fits"
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(app(num_replicas=2), CFG)
+    await virtual.clock.sleep(1)
+
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert AppState.PENDING == found.state
+    assert "no instance fits; ask for less" in found.msg
+
+
+async def test_the_list_has_everything_newest_first_and_takes_pages_as_they_are_needed(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    virtual.cloud.queues.add("other")
+    ids = []
+    for number in range(250):
+        ids.append(await scheduler.submit(app(["sleep", 1]), {"queue": QUEUE if number % 2 else "other"}))
+        await virtual.clock.sleep(0.01)
+    virtual.cloud.traffic.calls.clear()
+
+    rows = await scheduler.list()
+    all_calls = virtual.cloud.traffic.calls.total()
+    virtual.cloud.traffic.calls.clear()
+    first = await scheduler.list(limit=10)
+
+    assert ids[::-1] == [row.app_id for row in rows]
+    assert {("app", "session")} == {(row.name, row.session) for row in rows}
+    # The queues; an empty one; and for each page of the others the list and the tags.
+    assert 1 + 1 + 2 * (2 + 2) == all_calls
+    assert ids[:-11:-1] == [row.app_id for row in first]
+    assert 1 + 1 + 2 * 2 == virtual.cloud.traffic.calls.total()
