@@ -149,13 +149,16 @@ async def test_a_thousand_waiters_make_the_calls_of_one() -> None:
         waiting = [
             asyncio.create_task(runner.wait_all(handles[start : start + share])) for start in range(0, 1000, share)
         ]
+        await eventually(lambda: (feed := scheduler.watch_statistics()) is not None and feed.apps == 1000)
         await clock.advance(60)
         count = service.calls["describe"]
         for handle in handles:
             service.start(handle.app_id)
             service.exit(handle.app_id)
-        await clock.advance(60)
-        ended = [status for part in await asyncio.gather(*waiting) for status in part.values() if status is not None]
+        async with clock, asyncio.timeout(30):
+            ended = [
+                status for part in await asyncio.gather(*waiting) for status in part.values() if status is not None
+            ]
         assert [AppState.SUCCEEDED] * 1000 == [status.state for status in ended]
         await runner.close()
         await scheduler.close()
