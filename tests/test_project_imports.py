@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +54,18 @@ def test_a_name_loads_neither_asyncio_nor_what_others_need() -> None:
 
 def test_the_whole_surface_loads_no_sdk_and_nothing_for_a_terminal() -> None:
     assert not (SDKS | {"click", "rich", "pytest"}) & loaded_by(WHOLE_SURFACE)
+
+
+def test_what_the_project_names_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    services = ",".join(sorted(set(extras) - {"all", "examples", "test"}))
+
+    assert [f"asyncsched[{services}]"] == extras["all"]
+    for target in project["scripts"].values():
+        module, _, function = target.partition(":")
+
+        assert callable(getattr(importlib.import_module(module), function))
 
 
 @pytest.fixture(scope="module")
