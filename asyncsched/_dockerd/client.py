@@ -128,6 +128,15 @@ class Daemon:
                 if response.status >= 400 and response.status not in (404, 409):
                     await self._raise(response, f"cannot stop the container {name}", operation)
 
+    async def kill_container(self, name: str, *, operation: str) -> None:
+        """End a container at once; one that has ended or is gone is no error."""
+        container = _container(await self._connected(operation), name)
+        try:
+            with self._translated(f"cannot kill the container {name}", operation):
+                await container.kill()
+        except (ConflictError, NotFoundError):
+            pass
+
     async def remove_container(self, name: str, *, operation: str, force: bool = False) -> None:
         """Remove a container with its anonymous volumes; one that is gone is no error."""
         container = _container(await self._connected(operation), name)

@@ -82,7 +82,7 @@ class Launch:
 
     async def _create(self, container: DockerContainer) -> None:
         while not await self._is_made(container):
-            await asyncio.sleep(_AGAIN)  # noqa: ASYNC110 - it is the daemon that must get on, and tells nobody
+            await asyncio.sleep(_AGAIN)
 
     async def _is_made(self, container: DockerContainer) -> bool:
         """Create a container; False if its name is taken by one that nobody can see yet, or any more."""
