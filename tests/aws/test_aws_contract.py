@@ -15,6 +15,8 @@ from asyncsched.testing.contract import ContractRig, SchedulerContract
 from tests.aws.conftest import QUEUE, quick
 from tests.aws_emulator.server import Server
 
+pytestmark = pytest.mark.service("aws")  # its nodes are processes, in real time
+
 
 class TestContract(SchedulerContract):
     @pytest.fixture

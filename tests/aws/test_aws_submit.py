@@ -213,7 +213,7 @@ async def test_a_throttled_call_that_never_gets_through_says_so(virtual: Virtual
     scheduler = virtual.scheduler()
     virtual.cloud.traffic.fail("DescribeJobs", "throttle", times=1_000_000)
 
-    with pytest.raises((ThrottledError, UnavailableError), match="DescribeJobs|describe"):
+    with pytest.raises((ThrottledError, UnavailableError), match=r"DescribeJobs|describe"):
         await scheduler.describe(f"{QUEUE}:11111111-2222-3333-4444-555555555555")
 
 
