@@ -1,0 +1,60 @@
+"""Distributed jobs that really run: two nodes whose ranks meet."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli._cli import Cli
+from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
+
+HERE = Path(__file__).parent
+PYTHON = "/usr/bin/python3"
+
+
+def ranks(done_lines: list[str], world: int) -> list[str]:
+    expected = sum(range(world))
+    return [f"rank {rank} of {world}: the ranks add up to {expected}" for rank in range(world)] if done_lines else []
+
+
+def said(lines: list[str]) -> list[str]:
+    """Return what the workers said, without who said it: torchrun adds a prefix of its own."""
+    return sorted("rank " + line.partition("rank ")[2] for line in lines if "rank " in line)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A folder with the program, and a torchrun for where there is no PyTorch."""
+    folder = tmp_path / "job"
+    (folder / "bin").mkdir(parents=True)
+    shutil.copy(HERE / "meeting.py", folder)
+    shutil.copy(HERE / "torchrun.py", folder / "bin/torchrun")
+    return folder
+
+
+@pytest.mark.service
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(not Path(PYTHON).exists(), reason="the containers borrow this machine's Python")
+@pytest.mark.parametrize(("component", "size"), [("dist.ddp", "2x2"), ("dist.spmd", "2x1")])
+def test_two_containers_meet(
+    cli: Cli, job: Path, docker_host: str, dockerd: Dockerd, component: str, size: str
+) -> None:
+    cli.environment |= {"DOCKER_HOST": docker_host, "ASYNCSCHED_IMAGE": BUSYBOX_IMAGE}
+    borrowed = [f"type=bind,src={path},dst={path},readonly" for path in ("/usr", "/lib", "/lib64") if Path(path).exists()]
+    mounts = ",".join([*borrowed, f"type=bind,src={job},dst=/job,readonly"])
+    line = ["run", "-s", "local_docker", component, "-j", size, "--script", "/job/meeting.py", "--mounts", mounts]
+    no_gpu = ["-h", "cpu.small"] if component == "dist.spmd" else []
+    done = cli(*line, *no_gpu, "--env", "PATH=/job/bin:/usr/bin:/bin")
+    world = 4 if size == "2x2" else 2
+
+    assert 0 == done.code, done.out + done.err
+    assert ranks(done.lines, world) == said(done.lines)
+    assert {"meeting/0", "meeting/1"} == {line.split()[0] for line in done.lines[1:]}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
