@@ -43,7 +43,9 @@ def test_two_containers_meet(
     cli: Cli, job: Path, docker_host: str, dockerd: Dockerd, component: str, size: str
 ) -> None:
     cli.environment |= {"DOCKER_HOST": docker_host, "ASYNCSCHED_IMAGE": BUSYBOX_IMAGE}
-    borrowed = [f"type=bind,src={path},dst={path},readonly" for path in ("/usr", "/lib", "/lib64") if Path(path).exists()]
+    borrowed = [
+        f"type=bind,src={path},dst={path},readonly" for path in ("/usr", "/lib", "/lib64") if Path(path).exists()
+    ]
     mounts = ",".join([*borrowed, f"type=bind,src={job},dst=/job,readonly"])
     line = ["run", "-s", "local_docker", component, "-j", size, "--script", "/job/meeting.py", "--mounts", mounts]
     no_gpu = ["-h", "cpu.small"] if component == "dist.spmd" else []
