@@ -1,0 +1,178 @@
+"""A web service that runs jobs: submit, status, cancel, and one live stream of merged logs and state changes.
+
+::
+
+    pip install 'asyncsched[examples]'
+    python service.py --port 8080
+
+    curl localhost:8080/apps -d '{"name": "hello", "scheduler": "local_cwd", "entrypoint": "echo", "args": ["hi"]}'
+    curl localhost:8080/apps/local_cwd/service/hello-x4c7wq0bnd1k2z
+    curl -N 'localhost:8080/events?handle=local_cwd://service/hello-x4c7wq0bnd1k2z'
+
+The stream is Server-Sent Events: ``state`` with an app's status, ``log`` with a line, ``end`` when every app has ended
+and every line was sent. Each client has streams of its own, at its own pace: one that reads slowly holds back nobody,
+and one that goes away leaves nothing behind. The jobs outlive the service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from asyncsched import AppDef, AsyncSchedError, ConflictError, LogLine, LogStream, Role, Runner, UnknownAppError
+from asyncsched.runner import AppEventStream
+
+RUNNER = web.AppKey("runner", Runner)
+HEARTBEAT = 15.0
+"""Seconds after which a quiet stream says something, so that proxies keep it open and gone clients are noticed."""
+BATCH = 128
+"""Lines that are written at a time, at most."""
+
+routes = web.RouteTableDef()
+
+
+@routes.post("/apps")
+async def submit(request: web.Request) -> web.Response:
+    """Launch an app of one role; with a `key`, asking again gives the same app."""
+    asked = await request.json()
+    role = Role(
+        asked.get("role", "main"),
+        image=asked.get("image", ""),
+        entrypoint=asked["entrypoint"],
+        args=asked.get("args", []),
+        env=asked.get("env", {}),
+        num_replicas=asked.get("replicas", 1),
+    )
+    app = AppDef(asked["name"], [role])
+    handle = await request.app[RUNNER].run(app, asked["scheduler"], asked.get("cfg"), key=asked.get("key"))
+    return web.json_response({"handle": handle}, status=201)
+
+
+@routes.get("/apps")
+async def list_apps(request: web.Request) -> web.Response:
+    """Return what runs on every scheduler, and which of them could not be asked."""
+    rows = await request.app[RUNNER].list()
+    apps = [{"handle": row.app_handle, "state": row.state.name} for row in rows]
+    return web.json_response({"apps": apps, "failures": {name: str(error) for name, error in rows.failures.items()}})
+
+
+@routes.get("/apps/{scheduler}/{session}/{app_id}")
+async def status(request: web.Request) -> web.Response:
+    """Return how an app is doing."""
+    found = await request.app[RUNNER].status(_handle(request))
+    if found is None:
+        raise UnknownAppError(f"no app {_handle(request)}")
+    return web.json_response(found.to_json())
+
+
+@routes.delete("/apps/{scheduler}/{session}/{app_id}")
+async def cancel(request: web.Request) -> web.Response:
+    """Ask for an app's end."""
+    await request.app[RUNNER].cancel(_handle(request))
+    return web.Response(status=202)
+
+
+@routes.get("/events")
+async def events(request: web.Request) -> web.StreamResponse:
+    """Stream the states and the log lines of all apps that are named by `handle` until all have ended."""
+    runner, handles = request.app[RUNNER], request.query.getall("handle", [])
+    states, lines = runner.watch(handles), runner.log_lines(handles, should_tail=True)  # wrong handles raise here
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+    await response.prepare(request)
+    farewell = _event("end", {})
+    try:
+        async with states, lines, asyncio.TaskGroup() as sending:
+            sending.create_task(_send_states(response, states))
+            sending.create_task(_send_lines(response, lines))
+    except* ConnectionError:
+        farewell = b""  # the client has gone
+    except* AsyncSchedError as failed:  # a service broke off, or this one is shutting down
+        farewell = _event("error", {"message": str(failed.exceptions[0])})
+    with contextlib.suppress(ConnectionError):
+        await response.write(farewell)
+    return response
+
+
+async def _send_states(response: web.StreamResponse, states: AppEventStream) -> None:
+    async for change in states:
+        state = {"handle": change.handle, "state": change.state.name, "gone": change.gone}
+        await response.write(_event("state", state))
+
+
+async def _send_lines(response: web.StreamResponse, lines: LogStream) -> None:
+    ready: list[LogLine] = []
+    while True:
+        try:
+            async with asyncio.timeout(HEARTBEAT):  # a step that times out loses nothing
+                line = await anext(lines, None)
+        except TimeoutError:
+            await response.write(b": quiet\n\n")
+            continue
+        if line is not None:
+            ready.append(line)
+        if ready and (line is None or len(ready) >= BATCH or not lines.statistics().waiting):
+            await response.write(b"".join(_event("log", each.to_dict()) for each in ready))
+            ready.clear()
+        if line is None:
+            return
+
+
+def _event(kind: str, data: object) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def _handle(request: web.Request) -> str:
+    return "{scheduler}://{session}/{app_id}".format_map(request.match_info)
+
+
+@web.middleware
+async def tell_errors(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Answer our errors, and those of a wrong request, as JSON with a status that fits."""
+    try:
+        return await handler(request)
+    except UnknownAppError as error:
+        return web.json_response({"error": str(error)}, status=404)
+    except ConflictError as error:
+        return web.json_response({"error": str(error)}, status=409)
+    except (ValueError, KeyError) as error:  # ours for a wrong app, option or name are ValueErrors too
+        return web.json_response({"error": str(error)}, status=400)
+    except AsyncSchedError as error:
+        return web.json_response({"error": str(error)}, status=502)
+
+
+def make_service(runner: Runner) -> web.Application:
+    """Return the service; it closes the runner when it shuts down, which ends every stream."""
+
+    async def close(app: web.Application) -> None:
+        await runner.close()
+
+    service = web.Application(middlewares=[tell_errors])
+    service[RUNNER] = runner
+    service.add_routes(routes)
+    service.on_shutdown.append(close)
+    return service
+
+
+async def _make() -> web.Application:
+    return make_service(Runner("service"))
+
+
+def main() -> None:
+    """Serve until Ctrl-C; jobs that run then run on."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8080)
+    arguments = parser.parse_args()
+    # A handler whose client has gone is cancelled, which closes its streams.
+    web.run_app(_make(), host=arguments.host, port=arguments.port, handler_cancellation=True)
+
+
+if __name__ == "__main__":
+    main()
