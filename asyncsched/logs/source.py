@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -130,15 +129,7 @@ class QueueSource(LogSource):
 
     @override
     def read(self, limit: int) -> Sequence[LogLine]:
-        lines: list[LogLine] = []
-        while self._batches and len(lines) < limit:
-            batch = self._batches[0]
-            part = list(islice(batch, self._offset, self._offset + limit - len(lines)))
-            lines += part
-            self._offset += len(part)
-            if self._offset >= len(batch):
-                self._batches.popleft()
-                self._offset = 0
+        lines = self._take(limit)
         self._lines -= len(lines)
         if self._error is not None and not self._lines:
             if not lines:
@@ -147,6 +138,21 @@ class QueueSource(LogSource):
                 self._wake()
         if self._drained is not None and lines and self._lines * 2 <= self._room:
             self._drained()
+        return lines
+
+    def _take(self, limit: int) -> Sequence[LogLine]:
+        batches = self._batches
+        if batches and not self._offset and len(batches[0]) <= limit and (len(batches) == 1 or len(batches[0]) == limit):
+            return batches.popleft()  # the usual case: a whole batch, handed on as it is
+        lines: list[LogLine] = []
+        while batches and len(lines) < limit:
+            batch = batches[0]
+            end = min(self._offset + limit - len(lines), len(batch))
+            lines += batch[self._offset : end]
+            self._offset = end
+            if end == len(batch):
+                batches.popleft()
+                self._offset = 0
         return lines
 
     @override

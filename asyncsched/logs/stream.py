@@ -178,7 +178,8 @@ class _Core:
         self._failure: BaseException | None = None  # from outside: raised at once
         self._refused = False  # what is asked for does not exist: raised although others' lines may be there
         self._drained: asyncio.Event = asyncio.Event()
-        self._closing: set[asyncio.Task[None]] = set()  # of sources that have ended
+        self._retired: list[LogSource] = []  # sources that have ended, to be closed
+        self._closing: asyncio.Task[None] | None = None
         self._opened = False
         self.closed = False
         self._turn = FIRST_TURN
@@ -273,14 +274,23 @@ class _Core:
                 self._drained.clear()
                 await self._drained.wait()
         finally:
-            await close_all([*self._closing, *(source.aclose() for source in merge.sources)], self.cleanup_timeout)
+            closing: list[Awaitable[object]] = [source.aclose() for source in (*self._retired, *merge.sources)]
+            self._retired = []
+            if self._closing is not None:
+                closing.append(self._closing)
+            await close_all(closing, self.cleanup_timeout)
 
     def _retire(self, source: LogSource) -> None:
         """Close a source that has ended, however long the others go on."""
-        closing = asyncio.get_running_loop().create_task(close_all([source.aclose()], self.cleanup_timeout))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        self._retired.append(source)
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.get_running_loop().create_task(self._close_retired())
         self._drained.set()
+
+    async def _close_retired(self) -> None:
+        while self._retired:
+            retired, self._retired = self._retired, []
+            await close_all([source.aclose() for source in retired], self.cleanup_timeout)
 
     async def _end(self) -> None:
         task = self._task
