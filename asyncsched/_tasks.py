@@ -13,6 +13,9 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 _log = logging.getLogger("asyncsched")
+
+STARTED_IN_A_STEP = 100
+"""Tasks that are made before the loop gets its turn: a stream may have thousands of sources to close."""
 # Here, below every room that has a task: without a handler Python itself would write our warnings to stderr in programs
 # that have not set up logging.
 _log.addHandler(logging.NullHandler())
@@ -41,9 +44,20 @@ async def outlast(tasks: Iterable[asyncio.Future[Any]], timeout: float) -> bool:
 
 async def close_all(closing: Iterable[Awaitable[object]], timeout: float) -> None:
     """Await all of `closing` at once, for `timeout` seconds at most; what fails or hangs is logged and left."""
-    tasks = [asyncio.ensure_future(each) for each in closing]
+    tasks: list[asyncio.Future[Any]] = []
+    cancelled: asyncio.CancelledError | None = None
+    for each in closing:
+        tasks.append(asyncio.ensure_future(each))
+        if len(tasks) % STARTED_IN_A_STEP == 0:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError as again:
+                cancelled = again
     try:
-        if not await outlast(tasks, timeout):
+        done = await outlast(tasks, timeout)
+        if cancelled is not None:
+            raise cancelled
+        if not done:
             _log.warning("%d of %d did not close within %g s", sum(not t.done() for t in tasks), len(tasks), timeout)
     finally:
         for task in tasks:

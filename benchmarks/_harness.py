@@ -66,7 +66,7 @@ def in_turns(
 
 def names() -> list[str]:
     """Return the names of all benchmarks."""
-    return sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in {"run", "_harness"})
+    return sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name != "run" and m.name[0] != "_")
 
 
 def load(name: str) -> Callable[[], Iterator[Claim]]:

@@ -15,7 +15,6 @@ from asyncsched._tasks import outlast
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff
-from asyncsched.logs.budget import budget_of
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
 from asyncsched.logs.resume import Hole, Resume
 from asyncsched.logs.source import LogSource
@@ -242,7 +241,6 @@ class ConnectionSource(LogSource):
         return True
 
     async def _read_connection(self, since_ns: int | None) -> None:
-        budget = budget_of(asyncio.get_running_loop())
         async with aclosing(self.connect(since_ns)) as chunks:
             async for chunk in chunks:
                 if not chunk:
@@ -252,7 +250,9 @@ class ConnectionSource(LogSource):
                 self._wake()
                 if self._held >= self._buffer_bytes:
                     await self._until(lambda: self._held * 2 <= self._buffer_bytes)
-                await budget.breathe()  # a service that is always ahead must not keep the loop
+                # A service that is always ahead must not keep the loop. Not by the budget: what is done here is little,
+                # and those who have much to do would stand in line behind hundreds of connections.
+                await asyncio.sleep(0)
 
     async def _pause(self, seconds: float | None) -> None:
         """Wait so long, or until something is told; None: until then."""

@@ -142,7 +142,12 @@ class QueueSource(LogSource):
 
     def _take(self, limit: int) -> Sequence[LogLine]:
         batches = self._batches
-        if batches and not self._offset and len(batches[0]) <= limit and (len(batches) == 1 or len(batches[0]) == limit):
+        if (
+            batches
+            and not self._offset
+            and len(batches[0]) <= limit
+            and (len(batches) == 1 or len(batches[0]) == limit)
+        ):
             return batches.popleft()  # the usual case: a whole batch, handed on as it is
         lines: list[LogLine] = []
         while batches and len(lines) < limit:

@@ -145,7 +145,7 @@ class HubSource(QueueSource):
         if self.held and self.held + len(new) > self._room:
             self._park()
         else:
-            self.put(self._take(new))
+            self.put(self._accept(new))
 
     def polled(self, *, quiet: bool) -> None:
         """Take note of a round of the shared query, in which there was nothing new, or something."""
@@ -220,7 +220,7 @@ class HubSource(QueueSource):
                 backoff.worked()
                 budget.begin()
                 new = [event for event in page if self._positions[event.key].is_new(event, overlap)]
-                lines = self._take(new)
+                lines = self._accept(new)
                 self._roomy.clear()
                 while not self.put(lines):
                     waited = True
@@ -238,7 +238,7 @@ class HubSource(QueueSource):
         since = min(known) - self._hub.overlap_ns
         return since if self._since_ns is None else max(since, self._since_ns)
 
-    def _take(self, events: Sequence[HubEvent]) -> list[LogLine]:
+    def _accept(self, events: Sequence[HubEvent]) -> list[LogLine]:
         lines: list[LogLine] = []
         overlap = self._hub.overlap_ns
         for event in events:

@@ -1,0 +1,88 @@
+"""What it costs to open log streams, and to leave them in every way."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+from asyncsched.logs import LogStream, QueueSource
+from benchmarks._floods import longest_step, stream_of
+from benchmarks._harness import Claim, at_most, in_turns
+
+FEW, MANY = 100, 2000
+ROUNDS = 5
+
+Leave = Callable[[list[LogStream]], Awaitable[None]]
+
+
+def claims() -> Iterator[Claim]:
+    """Leave few and many streams by cancelling, closing and dropping them, in turns."""
+    for name, leave in {"cancelled": _cancel, "closed": _close, "dropped": _drop}.items():
+        took = in_turns({"few": _each(FEW, leave), "many": _each(MANY, leave)}, ROUNDS)
+        yield at_most(
+            f"a stream that is {name} costs as much among {MANY} as among {FEW} (1.5 x at most)",
+            took["many"] / took["few"],
+            1.5,
+            detail=", ".join(f"{each}: {seconds * 1e6:.0f} us" for each, seconds in took.items()),
+        )
+    with longest_step() as steps:
+        left = _each(MANY, _cancel, count_tasks=True)()
+    yield at_most(f"{MANY} streams are cancelled: no task is left", left, 0, detail=f"{len(steps)} steps")
+    yield at_most("meanwhile no step takes more than 20 ms of CPU", max(steps) * 1e3, 20, unit=" ms")
+
+
+def _each(count: int, leave: Leave, *, count_tasks: bool = False) -> Callable[[], float]:
+    async def run() -> float:
+        streams = [stream_of([QueueSource()]) for _ in range(count)]
+        gc.collect()
+        began = time.thread_time()
+        await leave(streams)
+        took = (time.thread_time() - began) / count
+        return len(asyncio.all_tasks()) - 1 if count_tasks else took
+
+    return lambda: asyncio.run(run())
+
+
+async def _started(streams: list[LogStream]) -> list[asyncio.Task[None]]:
+    async def read(stream: LogStream) -> None:
+        async with stream:
+            async for _ in stream:
+                pass
+
+    tasks: list[asyncio.Task[None]] = []
+    for stream in streams:
+        tasks.append(asyncio.create_task(read(stream)))
+        if len(tasks) % 100 == 0:
+            await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def _cancel(streams: list[LogStream]) -> None:
+    tasks = await _started(streams)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def _close(streams: list[LogStream]) -> None:
+    tasks = await _started(streams)
+    for stream in streams:
+        await stream.aclose()
+    await asyncio.wait(tasks)
+
+
+async def _drop(streams: list[LogStream]) -> None:
+    while streams:
+        await _begin(streams.pop())
+    while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110 - to hold a task is to hold the stream that it stepped
+        await asyncio.sleep(0.001)
+
+
+async def _begin(stream: LogStream) -> None:
+    step = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    step.cancel()
