@@ -112,6 +112,9 @@ class StampedLog:
     async def _send(self, since_ns: int | None, follow: bool) -> AsyncGenerator[bytes]:
         at = self.purged
         while True:
+            if self.cut_now:
+                self.cut_now = False
+                raise UnavailableError("cut")
             part = self.records[at : at + 100]
             at += len(part)
             data = "".join(f"{ns} {s.value} {text}\n" for ns, s, text in part if since_ns is None or ns >= since_ns)
@@ -122,9 +125,6 @@ class StampedLog:
             if not follow or self.ended:
                 return
             await self._changed.wait()
-            if self.cut_now:
-                self.cut_now = False
-                raise UnavailableError("cut")
 
 
 class StampedSource(ConnectionSource):
