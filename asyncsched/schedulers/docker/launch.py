@@ -81,7 +81,7 @@ class Launch:
             raise failures[0]
 
     async def _create(self, container: DockerContainer) -> None:
-        while not await self._is_made(container):
+        while not await self._is_made(container):  # noqa: ASYNC110 - the daemon must get on, and tells nobody
             await asyncio.sleep(_AGAIN)
 
     async def _is_made(self, container: DockerContainer) -> bool:
