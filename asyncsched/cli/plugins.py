@@ -1,14 +1,10 @@
-"""Commands that installed packages bring: entry points in the group ``asyncsched.commands``.
-
-Looking for entry points costs as much as starting the whole program (importlib.metadata brings the e-mail parser with
-it), so a package is only asked when its file of entry points mentions the group.
-"""
+"""Commands that installed packages bring: entry points in the group ``asyncsched.commands``."""
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING
+
+from asyncsched._entry_points import entry_points_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -24,7 +20,7 @@ GROUP = "asyncsched.commands"
 
 def plugin_names() -> list[str]:
     """Return the names of the commands that packages bring; none of them is imported."""
-    return sorted({entry.name for entry in _entries()})
+    return sorted({entry.name for entry in entry_points_of(GROUP)})
 
 
 def load_plugin(name: str) -> click.Command | None:
@@ -35,7 +31,7 @@ def load_plugin(name: str) -> click.Command | None:
     """
     import click
 
-    entry = next((entry for entry in _entries() if entry.name == name), None)
+    entry = next((entry for entry in entry_points_of(GROUP) if entry.name == name), None)
     if entry is None:
         return None
     try:
@@ -52,27 +48,3 @@ def _broken(entry: EntryPoint, why: str) -> ConfigError:
 
     what = f"the command {entry.name} cannot be loaded from {entry.value}"
     return ConfigError(what, why=why, fix="repair or remove the package that brings it")
-
-
-def _entries() -> list[EntryPoint]:
-    if not any(_mentions_group(folder) for folder in sys.path):
-        return []
-    from importlib.metadata import entry_points
-
-    return list(entry_points(group=GROUP))
-
-
-def _mentions_group(folder: str) -> bool:
-    try:
-        names = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]  # noqa: PTH208
-    except OSError:
-        return False  # a zip file, or nothing at all: packages with commands are installed into folders
-    return any(_file_mentions_group(os.path.join(folder, name, "entry_points.txt")) for name in names)  # noqa: PTH118
-
-
-def _file_mentions_group(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib alone costs 4 ms
-            return GROUP.encode() in file.read()
-    except OSError:
-        return False

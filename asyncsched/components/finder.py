@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import logging
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from asyncsched._entry_points import entry_points_of
 from asyncsched.components.component import Component
 from asyncsched.components.place import place_of, short_path
 from asyncsched.errors import ComponentError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["get_component", "get_components"]
 
@@ -70,7 +72,7 @@ def get_components() -> dict[str, Component]:
 
 
 def _plugins() -> list[EntryPoint]:
-    return sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    return entry_points_of(GROUP)
 
 
 def _from_plugin(entry: EntryPoint, name: str) -> Callable[..., object] | None:
@@ -192,6 +194,8 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
     if value is not None and not function.startswith("_"):
         return cast("Callable[..., object]", value)
     there = [found.name for found in _components("", module).values()]
+    import difflib
+
     near = difflib.get_close_matches(function, there, n=1)
     file = short_path(getattr(module, "__file__", None) or module.__name__)
     raise ComponentError(
@@ -206,6 +210,8 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
 def _unknown(name: str, why: str = "") -> ComponentError:
     known = list(get_components())
     near = [full for full in known if full.rpartition(".")[2] == name]
+    import difflib
+
     near = near or difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "asyncsched builtins lists those that there are"
     return ComponentError(f"no component {name}", why=why, fix=f"{hint} (your own: path/file.py:function)")

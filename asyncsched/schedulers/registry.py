@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+from asyncsched._entry_points import entry_points_of
 from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
 
 if TYPE_CHECKING:
@@ -106,9 +107,7 @@ def get_scheduler_factories() -> dict[str, SchedulerFactory]:
     factories: dict[str, SchedulerFactory] = {
         name: _LazyFactory(name, built_in) for name, built_in in _BUILT_IN.items() if _has_landed(built_in)
     }
-    from importlib.metadata import entry_points  # as much as the rest of the package, to import
-
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points_of(GROUP):
         if entry.name in _BUILT_IN:
             _log.warning("the scheduler %s of %s is ignored: the name is built in", entry.name, _distribution(entry))
         elif entry.name in factories:

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from asyncsched._entry_points import entry_points_of
 from asyncsched.errors import ConfigError, UnknownResourceError
 from asyncsched.specs.app import NULL_RESOURCE, Resource
 
@@ -33,9 +34,7 @@ def _built_in() -> dict[str, Resource]:
 
 
 def _plugins() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return {plugin.name: plugin for plugin in entry_points(group=PLUGIN_GROUP)}
+    return {plugin.name: plugin for plugin in entry_points_of(PLUGIN_GROUP)}
 
 
 class NamedResources(Mapping[str, Resource]):

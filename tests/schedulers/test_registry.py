@@ -20,7 +20,7 @@ def plugin(name: str, value: str) -> EntryPoint:
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     entries: list[EntryPoint] = []
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: EntryPoints(entries))
+    monkeypatch.setattr(registry, "entry_points_of", lambda group: EntryPoints(entries))
     return entries
 
 
