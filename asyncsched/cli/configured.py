@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,8 @@ def _spelled(name: str) -> str:
 
 
 def _unknown(name: str, command: str, setting: Setting, known: Iterable[str]) -> ConfigError:
+    import difflib
+
     near = difflib.get_close_matches(name, list(known), n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"see asyncsched {command} --help"
     return ConfigError(f"unknown option `{name}` for the command {command} (from {setting.origin})", fix=hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
@@ -198,6 +197,8 @@ def _mistyped(component: str, parameter: Parameter, value: object, why: str = ""
 
 
 def _unknown(component: str, name: str, known: Sequence[str], rest: Parameter | None) -> ComponentError:
+    import difflib
+
     near = difflib.get_close_matches(name.partition("=")[0], known, n=1)
     hints = [f"did you mean {near[0]}?"] if near else []
     if rest is not None:

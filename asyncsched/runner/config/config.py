@@ -6,14 +6,12 @@ From the weakest: ``~/.torchxconfig``, ``~/.config/asyncsched/config.toml``, the
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config import torchx
 from asyncsched.runner.config.files import Table, find_project_file, find_upwards, home, read_toml, shown, user_file
 from asyncsched.runner.config.setting import Section, Setting, Settings
 
@@ -21,6 +19,7 @@ __all__ = ["Config", "load_config"]
 
 KINDS = ("scheduler", "component", "command")
 PREFIX = "ASYNCSCHED_"
+TORCHX_NAME = ".torchxconfig"
 
 _Layer = dict[Section, dict[str, Setting]]
 
@@ -52,6 +51,8 @@ class Config:
 
     def check_names(self, kind: str, known: Iterable[str]) -> None:
         """Raise ConfigError for a section of this kind whose name is none of the known ones."""
+        import difflib
+
         known = list(known)
         for (each, name), settings in self._sections.items():
             own = [setting for setting in settings.values() if not setting.foreign]
@@ -104,7 +105,7 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
     notes: list[str] = []
     for path in _files(start, environment):
         name = shown(path, start, environment)
-        if path.name == torchx.NAME:
+        if path.name == TORCHX_NAME:
             layers.append(_of_torchx(path, name))
             notes.append(f"{name} is read too; `asyncsched configure` writes a file of asyncsched's own")
         else:
@@ -123,15 +124,17 @@ def _files(start: Path, environment: Mapping[str, str]) -> list[Path]:
             raise ConfigError(f"no file {chosen}", why=f"{PREFIX}CONFIG names it", fix="correct or unset the variable")
         return [path]
     exclusive = environment.get("TORCHXCONFIG")
-    near = start / exclusive if exclusive else find_upwards(start, torchx.NAME)
-    mine = None if exclusive else home(environment) / torchx.NAME
+    near = start / exclusive if exclusive else find_upwards(start, TORCHX_NAME)
+    mine = None if exclusive else home(environment) / TORCHX_NAME
     found = [mine if mine != near else None, user_file(environment), near, find_project_file(start)]
     return [path for path in found if path is not None and path.is_file()]
 
 
 def _of_torchx(path: Path, name: str) -> _Layer:
     layer: _Layer = {}
-    for section, key, setting in torchx.read_torchxconfig(path, name):
+    from asyncsched.runner.config.torchx import read_torchxconfig  # few have such a file
+
+    for section, key, setting in read_torchxconfig(path, name):
         layer.setdefault(section, {})[key] = setting
     return layer
 
@@ -169,6 +172,8 @@ _EXAMPLES = {"scheduler": "[scheduler.local_cwd]", "component": '[component."uti
 
 
 def _unknown_section(name: str, place: str) -> ConfigError:
+    import difflib
+
     near = difflib.get_close_matches(name, KINDS, n=1)
     hint = f"did you mean [{near[0]}.NAME]?" if near else f"there are {', '.join(_EXAMPLES.values())}"
     return ConfigError(f"unknown section [{name}] (from {place})", fix=hint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -69,6 +68,8 @@ def read_toml(path: Path, name: str) -> tuple[Table, dict[KeyPath, int]]:
     Raises:
         ConfigError: It cannot be read.
     """
+    import tomllib
+
     try:
         text = path.read_text(encoding="utf-8")
         table: Table = tomllib.loads(text)
@@ -94,6 +95,8 @@ def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:
 
 def _key_path(key: str) -> KeyPath:
     """Take a dotted key apart; TOML's own reader knows how its parts are quoted."""
+    import tomllib
+
     try:
         node: object = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:

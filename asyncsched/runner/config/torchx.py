@@ -13,9 +13,7 @@ from pathlib import Path
 from asyncsched.errors import ConfigError
 from asyncsched.runner.config.setting import Section, Setting
 
-__all__ = ["NAME", "read_torchxconfig"]
-
-NAME = ".torchxconfig"
+__all__ = ["read_torchxconfig"]
 
 _KINDS = {"component": "component", "cli": "command"}
 _HEADER = re.compile(r"\s*\[(.+)\]\s*")
