@@ -138,10 +138,10 @@ def to_ns(value: datetime | timedelta | None, clock: Clock) -> int | None:
 
 
 def in_range(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:
-    """Return the lines of the asked stream, attempts and time; a gap only has to lie in the time."""
+    """Return the lines of the asked stream, attempts and time; of gaps those that reach into the time."""
     since, until, attempts = query.since_ns, query.until_ns, query.attempts
     if since is not None:
-        lines = [line for line in lines if line.ns is None or line.ns >= since]
+        lines = [line for line in lines if line.ns is None or line.ns >= since or _reaches(line, since)]
     if until is not None:
         lines = [line for line in lines if line.ns is None or line.ns < until]
     if attempts is not None:
@@ -149,6 +149,12 @@ def in_range(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:
     if query.streams is not Stream.COMBINED:
         lines = [line for line in lines if line.source.stream is query.streams or line.gap is not None]
     return lines
+
+
+def _reaches(line: LogLine, since_ns: int) -> bool:
+    """Return whether it is a gap (stamped with its beginning) in which lines from `since_ns` on may be missing."""
+    gap = line.gap
+    return gap is not None and (gap.before is None or gap.before.timestamp() * 1e9 >= since_ns)
 
 
 def matching(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:

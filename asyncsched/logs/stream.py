@@ -369,5 +369,5 @@ def _incomplete(app_id: str, failures: Sequence[ReplicaFailure]) -> LogStreamErr
 
 
 def _where(failure: ReplicaFailure, app_id: str) -> str:
-    where = f"{failure.role}/{failure.replica}"
+    where = f"{failure.role}/{failure.replica}" if failure.replica >= 0 else failure.role or "all replicas"
     return where if failure.app_id == app_id else f"{failure.app_id}/{where}"
