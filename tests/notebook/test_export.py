@@ -11,6 +11,8 @@ import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
+from asyncsched.schedulers import get_scheduler_factories
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 CELLS = [
@@ -52,3 +54,18 @@ def test_an_exported_notebook_holds_handle_and_state_as_text(tmp_path: Path, mon
     assert "exited with code 3" in text
     assert "API_TOKEN: '***'" in text or "API_TOKEN: ***" in text
     assert 1 == str(notebook).count("hunter2")  # in the cell that says it
+
+
+def test_the_quickstart_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    notebook = nbformat.read(ROOT / "docs" / "quickstart.ipynb", as_version=4)
+    assert all(not cell.get("outputs") for cell in notebook.cells), "it is stored without output"
+    if "local_cwd" not in get_scheduler_factories():
+        in_memory = 'from asyncsched.testing import FakeScheduler\nrunner = Runner("me", {"local_cwd": FakeScheduler("me")})'
+        notebook.cells[1].source = notebook.cells[1].source.replace('runner = Runner("notebook")', in_memory)
+    execute(notebook, tmp_path)
+    text = words(notebook)
+
+    for expected in ("worker/0 hello from 0", "worker/1 done", "● SUCCEEDED", "● FAILED", "dry-run of hello-"):
+        assert expected in text
