@@ -62,7 +62,8 @@ def test_the_quickstart_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Mo
     notebook = nbformat.read(ROOT / "docs" / "quickstart.ipynb", as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells), "it is stored without output"
     if "local_cwd" not in get_scheduler_factories():
-        in_memory = 'from asyncsched.testing import FakeScheduler\nrunner = Runner("me", {"local_cwd": FakeScheduler("me")})'
+        fake = '{"local_cwd": FakeScheduler("me")}'
+        in_memory = f'from asyncsched.testing import FakeScheduler\nrunner = Runner("me", {fake})'
         notebook.cells[1].source = notebook.cells[1].source.replace('runner = Runner("notebook")', in_memory)
     execute(notebook, tmp_path)
     text = words(notebook)
