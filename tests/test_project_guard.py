@@ -190,12 +190,14 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 @pytest.mark.parametrize("name", EXPECTED)
 def test_each_kind_of_fault_is_told(verdicts: Mapping[str, str], name: str, loop: str) -> None:
     assert re.search(EXPECTED[name], verdicts[f"{name}[{loop}]"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_good_guests_are_left_alone(verdicts: Mapping[str, str], loop: str) -> None:
     good = {name: told for name, told in verdicts.items() if name.startswith("test_good") and loop in name}
@@ -204,6 +206,7 @@ def test_good_guests_are_left_alone(verdicts: Mapping[str, str], loop: str) -> N
     assert {""} == {*good.values()}
 
 
+@pytest.mark.slow
 def test_a_plain_test_is_judged_if_it_asks_for_it(verdicts: Mapping[str, str]) -> None:
     assert re.search("a thread is left: .*forgotten", verdicts["test_plain_thread"])
     assert verdicts["test_good_blocking_without_a_loop"] == ""

@@ -242,5 +242,5 @@ class Spreading(RuleBasedStateMachine):
             assert not any(state.is_terminal() for state in states[:-1])
 
 
-Spreading.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+Spreading.TestCase.settings = settings(stateful_step_count=20, deadline=None)
 TestSpreading = Spreading.TestCase

@@ -169,4 +169,4 @@ async def _call(function: Callable[[], None]) -> None:
 
 
 TestWatch = WatchMachine.TestCase
-TestWatch.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestWatch.settings = settings(stateful_step_count=25, deadline=None)
