@@ -106,31 +106,31 @@ class _Attached:
         self._with_log = with_log
         self._ends_with_us = ends_with_us
         self._started = time.monotonic()
-        self._interrupts = 0
-        self._interrupted = asyncio.Event()
+        self._presses: asyncio.Queue[None] = asyncio.Queue()
 
     async def follow(self) -> int:
         """Show what the app writes until it has ended; return the exit code of its end."""
         loop = asyncio.get_running_loop()
         # The command line owns its process, and this verb gives Ctrl-C a meaning of its own.
-        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        loop.add_signal_handler(signal.SIGINT, self._presses.put_nowait, None)
         following = asyncio.create_task(self._to_the_end())
-        interrupted = asyncio.create_task(self._interrupted.wait())
         try:
-            await asyncio.wait([following, interrupted], return_when=asyncio.FIRST_COMPLETED)
-            if not self._interrupts:
+            if await self._over_before_ctrl_c(following):
                 return self._ended(await following)
             await (self._stop(following) if self._ends_with_us else self._detach())
             return INTERRUPTED
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-            for task in (following, interrupted):
-                task.cancel()
-            await asyncio.wait([following, interrupted])
+            following.cancel()
+            await asyncio.wait([following])
 
-    def _interrupt(self) -> None:
-        self._interrupts += 1
-        self._interrupted.set()
+    async def _over_before_ctrl_c(self, following: asyncio.Task[AppStatus | None]) -> bool:
+        pressed = asyncio.create_task(self._presses.get())
+        try:
+            await asyncio.wait([following, pressed], return_when=asyncio.FIRST_COMPLETED)
+            return following.done()
+        finally:
+            pressed.cancel()
 
     async def _to_the_end(self) -> AppStatus | None:
         if self._with_log:
@@ -157,21 +157,17 @@ class _Attached:
         )
 
     async def _stop(self, following: asyncio.Task[AppStatus | None]) -> None:
-        """End the app and follow it to its end; another Ctrl-C does not wait for its grace."""
+        """End the app and follow it to its end; the next Ctrl-C ends it at once, one more leaves."""
         self._console.say(f"ending {self._handle.app_id}; Ctrl-C again ends it at once")
-        self._interrupted.clear()
-        again = asyncio.create_task(self._interrupted.wait())
         await self._runner.cancel(self._handle)
-        try:
-            await asyncio.wait([following, again], return_when=asyncio.FIRST_COMPLETED)
-            if not following.done():
-                await self._kill()
-            self._ended(await following)
-        finally:
-            again.cancel()
+        if not await self._over_before_ctrl_c(following):
+            await self._kill()
+            if not await self._over_before_ctrl_c(following):
+                return
+        self._ended(await following)
 
     async def _kill(self) -> None:
-        scheduler = await self._runner.scheduler(self._handle.scheduler)
-        kill = getattr(scheduler, "kill", None)
+        # Not in the contract: a service may know no such thing. Those on this machine have it.
+        kill = getattr(await self._runner.scheduler(self._handle.scheduler), "kill", None)
         if kill is not None:
             await kill(self._handle.app_id)

@@ -200,6 +200,7 @@ def test_logs_of_several_apps(staged: Cli) -> None:
 
     assert ["train-001/main/0 hello from the stage", "train-002/main/0 hello from the stage"] == sorted(done.lines)
     assert ["main/0 hello from the stage"] == staged("log", "stage://x/train-001/main/0").lines
+    assert ["main/0 hello from the stage"] == staged("log", "--role", "main", "--replica", "0", "train-001").lines
     assert [] == staged("log", "--regex", "nothing", "train-001").lines
     stamped = staged("log", "--timestamps", "train-001").lines[0]
 
@@ -225,6 +226,7 @@ def test_doctor_looks_at_everything(broken: Cli) -> None:
     assert " ok" in checks["scheduler stage"]
     assert "cannot reach the cluster" in checks["scheduler down"]
     assert "not installed" in checks["scheduler absent"]
+    assert "no answer within 3 s" in checks["scheduler silent"]
     (cli.folder / "asyncsched.toml").write_text("x =")
 
     assert "./asyncsched.toml cannot be read" in cli("doctor").out

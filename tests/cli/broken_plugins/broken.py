@@ -1,7 +1,8 @@
-"""Schedulers that do not work: ``down`` cannot be reached, ``locked`` refuses credentials, ``absent`` is not there."""
+"""Schedulers that do not work: `down`, `locked` (no credentials), `absent` (not installed), `silent`."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 from asyncsched.errors import AuthError, MissingExtraError, SchedulerError, UnavailableError
@@ -32,6 +33,17 @@ def create_down(session_name: str, **kwargs: object) -> FakeScheduler:
 def create_locked(session_name: str, **kwargs: object) -> FakeScheduler:
     error = AuthError("no credentials", why="CLUSTER_TOKEN is not set", fix="log in", backend="locked")
     return _Broken(session_name, "locked", error)
+
+
+class _Silent(FakeScheduler):
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        await asyncio.sleep(3600)
+        async for row in super()._list():
+            yield row
+
+
+def create_silent(session_name: str, **kwargs: object) -> FakeScheduler:
+    return _Silent(session_name)
 
 
 def create_absent(session_name: str, **kwargs: object) -> FakeScheduler:
