@@ -93,6 +93,7 @@ class LogStream(AsyncStream[LogLine]):
     def __init__(self, query: LogQuery, open_logs: OpenLogs, *, cleanup_timeout: float = 10.0) -> None:
         self._core = _Core(query, open_logs, cleanup_timeout)
         self._ready: deque[LogLine] = deque()
+        self._dropped = 0  # lines that were read, but not taken before it was closed
         self._stepping = False
         self._parts: Sequence[LogStream] = ()
 
@@ -129,6 +130,7 @@ class LogStream(AsyncStream[LogLine]):
     async def aclose(self) -> None:
         """End the stream: its tasks and connections are gone when this returns. Idempotent."""
         self._core.shut()
+        self._dropped += len(self._ready)
         self._ready.clear()
         await self._core.settle()
 
@@ -151,7 +153,7 @@ class LogStream(AsyncStream[LogLine]):
         """Return what the stream has done so far."""
         merge = self._core.merge
         return LogStatistics(
-            lines=merge.lines - len(self._ready),
+            lines=merge.lines - len(self._ready) - self._dropped,
             gaps=merge.gaps,
             sources=merge.opened,
             live=merge.live,

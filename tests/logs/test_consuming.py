@@ -236,6 +236,17 @@ async def test_double_aclose_and_steps_behind_it() -> None:
     assert [] == await drain(stream)
 
 
+async def test_statistics_count_what_was_taken() -> None:
+    stream = stream_of(full(100))
+    for _ in range(3):
+        await anext(stream)
+
+    assert 3 == stream.statistics().lines
+    await stream.aclose()
+
+    assert (3, 0) == (stream.statistics().lines, stream.statistics().waiting)
+
+
 async def test_aclose_during_a_step_ends_the_step() -> None:
     stream = stream_of(Guarded())
     step = asyncio.ensure_future(anext(stream, None))
