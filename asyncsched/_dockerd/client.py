@@ -151,16 +151,15 @@ class Daemon:
 
     # Networks
 
-    async def find_network(self, name: str, *, operation: str) -> str | None:
-        """Return the id of the network of this name, the oldest if there are several."""
+    async def find_networks(self, name: str, *, operation: str) -> list[str]:
+        """Return the ids of the networks of this name, the oldest first."""
         params = {"filters": json.dumps({"name": [name]})}
         found: list[dict[str, Any]] = await self._get_json(
             "networks", params, f"cannot look up the network {name}", operation
         )
         # The filter matches parts of names, and ids.
-        same = [network for network in found if network["Name"] == name]
-        oldest = min(same, key=lambda network: (network["Created"], network["Id"]), default=None)
-        return None if oldest is None else str(oldest["Id"])
+        same = sorted((network["Created"], network["Id"]) for network in found if network["Name"] == name)
+        return [identity for _, identity in same]
 
     async def create_network(self, name: str, labels: Mapping[str, str], *, operation: str) -> str:
         """Make a bridge network and return its id."""

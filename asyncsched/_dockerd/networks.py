@@ -3,19 +3,20 @@
 A daemon lets any number of networks have the same name: its own check for duplicates does not see one that
 is being made (measured: 12 requests at once make 12 networks). So processes of this machine take turns, and
 where several networks of the name exist all the same (made from several machines), everybody takes the
-oldest.
+oldest and removes the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 from asyncsched._dockerd.client import Daemon
-from asyncsched.errors import SchedulerError
+from asyncsched.errors import ConflictError, PermissionDeniedError, SchedulerError, UnavailableError
 
 __all__ = ["ensure_network"]
 
@@ -28,24 +29,32 @@ async def ensure_network(daemon: Daemon, name: str, labels: Mapping[str, str], *
 
     Cancelling it may leave the network, which is for everybody and stays.
     """
-    found = await daemon.find_network(name, operation=operation)
-    if found is not None:
-        return found
+    found = await daemon.find_networks(name, operation=operation)
+    if len(found) == 1:
+        return found[0]
     async with _in_turn(f"asyncsched-network-{name}"):
-        found = await daemon.find_network(name, operation=operation)
-        if found is not None:
-            return found
-        own = await _create(daemon, name, labels, operation)
-        oldest = await daemon.find_network(name, operation=operation)
-        if oldest is None or oldest == own:
-            return own
-        await daemon.remove_network(own, operation=operation)
+        found = await daemon.find_networks(name, operation=operation)
+        if not found:
+            await _create(daemon, name, labels, operation)
+            found = await daemon.find_networks(name, operation=operation)
+        oldest, *others = found
+        for other in others:
+            # With two of a name the daemon starts no container in either of them.
+            with contextlib.suppress(PermissionDeniedError, ConflictError):  # somebody is in it
+                await daemon.remove_network(other, operation=operation)
         return oldest
 
 
-async def _create(daemon: Daemon, name: str, labels: Mapping[str, str], operation: str) -> str:
+async def _create(daemon: Daemon, name: str, labels: Mapping[str, str], operation: str) -> None:
     try:
-        return await daemon.create_network(name, labels, operation=operation)
+        await daemon.create_network(name, labels, operation=operation)
+    except UnavailableError:
+        # Nobody knows whether it will be made: a second one must not be asked for before that is clear.
+        for pause in (0.1, 0.3, 0.6):
+            await asyncio.sleep(pause)
+            if await daemon.find_networks(name, operation=operation):
+                return
+        raise
     except SchedulerError as error:
         if "address pool" not in error.why:
             raise

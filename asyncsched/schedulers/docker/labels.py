@@ -13,7 +13,6 @@ __all__ = [
     "APP_NAME",
     "CANCELLED",
     "METADATA",
-    "ON_FAILURE",
     "REMOVE_AFTER",
     "REPLICA",
     "REQUEST",
@@ -42,7 +41,6 @@ SPEC = "asyncsched.role-spec"
 METADATA = "asyncsched.metadata"
 TERMINAL = "asyncsched.terminal"
 """Set where the container has a terminal: its log has no frames then."""
-ON_FAILURE = "asyncsched.on-failure"
 REMOVE_AFTER = "asyncsched.remove-after"
 
 # A name is part of what a list tells, and can be changed: it carries what happens to a container later on.

@@ -51,8 +51,8 @@ class Launch:
 
     async def remove(self) -> None:
         """Remove what `run` has made; it is called when `run` has failed or was cancelled."""
-        if self._workers:
-            await asyncio.wait(self._workers)
+        # What else went wrong meanwhile is not told: the first failure is on its way to the caller.
+        await asyncio.gather(*self._workers, return_exceptions=True)
         await gather_bounded(self._remove, list(self._made), AT_ONCE)
 
     async def _each(
@@ -81,7 +81,7 @@ class Launch:
             raise failures[0]
 
     async def _create(self, container: DockerContainer) -> None:
-        while not await self._is_made(container):  # noqa: ASYNC110 - the daemon must get on, and tells nobody
+        while not await self._is_made(container):  # noqa: ASYNC110 - the daemon tells nobody when it gets on
             await asyncio.sleep(_AGAIN)
 
     async def _is_made(self, container: DockerContainer) -> bool:

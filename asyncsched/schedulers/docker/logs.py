@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["Attempts", "ContainerLog"]
 
 _MS = 1_000_000
-_DISORDER = 100 * _MS
-"""How far a line's stamp may lie before that of a line in front of it: each stream is stamped by its own
-thread of the daemon. More of it is sent again after each break, so that with much more a log which is
-written fast, over connections that live shortly, would never get on."""
+_DISORDER = 500 * _MS
+"""How far a line's stamp may lie before that of a line of the other stream in front of it: each is stamped and
+written by a thread of its own, which a busy machine may hold up in between."""
+
+_STREAMS = 2
 
 _STARTING = 75 * _MS
 """How long before the daemon notes the beginning of a run its first lines may be stamped. A run begins later
@@ -69,8 +70,9 @@ class ContainerLog(ConnectionSource):
             since_ns=query.since_ns,
             follow=query.tail,
             retry_for=retry_for,
-            resume=Resume(granularity_ns=_MS, margin_ns=_DISORDER),
+            resume=(place := _Place()),
         )
+        self._place = place
         self._daemon = daemon
         self._container = container
         self._until_ns = query.until_ns
@@ -109,7 +111,9 @@ class ContainerLog(ConnectionSource):
 
     @override
     def parse(self, data: bytes) -> Sequence[LogLine]:
-        return self._frames.feed(data)
+        lines = self._frames.feed(data)
+        self._place.reached(lines)
+        return lines
 
     @override
     def restart(self) -> None:
@@ -154,6 +158,35 @@ class ContainerLog(ConnectionSource):
 
 def _stamp(ns: int) -> str:
     return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"
+
+
+class _Place(Resume):
+    """Knows each stream's own newest line: stamps are in order within a stream, and only there.
+
+    What both streams are past need not be sent again. That keeps a log going which is written fast, over
+    connections that do not live long.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(granularity_ns=_MS, margin_ns=_DISORDER)
+        self._reached: dict[Stream, int] = {}
+
+    def reached(self, lines: Sequence[LogLine]) -> None:
+        """Take note of lines that are about to be noted one by one."""
+        newest: dict[Stream, int] = {}
+        for line in reversed(lines):
+            newest.setdefault(line.stream, line.ns or 0)
+            if len(newest) == _STREAMS:
+                break
+        for stream, ns in newest.items():
+            self._reached[stream] = max(ns, self._reached.get(stream, 0))
+
+    @override
+    def _since(self) -> int:
+        since = super()._since()
+        if len(self._reached) < _STREAMS:
+            return since
+        return max(since, min(self._reached.values()) // _MS * _MS)
 
 
 class Attempts:

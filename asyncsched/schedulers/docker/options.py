@@ -34,7 +34,7 @@ class DockerOptions:
     ] = 10.0
     on_failure: Annotated[
         Literal["continue", "stop"],
-        Doc("what the other replicas do when one has failed for good: run on, or be stopped"),
+        Doc("what the others do when a replica has failed for good: run on, or be stopped by this scheduler"),
     ] = "continue"
     network: Annotated[
         str,

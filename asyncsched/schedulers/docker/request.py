@@ -70,6 +70,7 @@ class DockerJob:
         network: The network that all of them are in.
         pull: When to pull images: ``missing``, ``always`` or ``never``.
         quiet: Whether pulls are not reported.
+        on_failure: What the other replicas do when one has failed: ``continue`` or ``stop``.
         containers: The containers, in the order of roles and replicas.
     """
 
@@ -77,6 +78,7 @@ class DockerJob:
     network: str
     pull: Literal["missing", "always", "never"] = "missing"
     quiet: bool = False
+    on_failure: Literal["continue", "stop"] = "continue"
     containers: list[DockerContainer] = field(default_factory=list[DockerContainer])
 
     @property
@@ -109,13 +111,18 @@ def make_job(
     """
     if not app.roles:
         raise InvalidRequestError(f"the app {app.name} has no roles", fix="give it at least one")
-    job = DockerJob(app_id=app_id, network=options.network, pull=options.pull, quiet=options.quiet)
+    job = DockerJob(
+        app_id=app_id,
+        network=options.network,
+        pull=options.pull,
+        quiet=options.quiet,
+        on_failure=options.on_failure,
+    )
     app_labels = {
         labels.VERSION: version,
         labels.APP_ID: app_id,
         labels.APP_NAME: app.name,
         labels.SESSION: session,
-        labels.ON_FAILURE: options.on_failure,
     }
     if app.metadata:
         app_labels[labels.METADATA] = json.dumps(masked(app.metadata))

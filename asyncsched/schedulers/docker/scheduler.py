@@ -6,7 +6,8 @@ import asyncio
 import contextvars
 import logging
 import os
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,7 +36,7 @@ from asyncsched.schedulers.feed import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
-from asyncsched.specs.state import ReplicaStatus
+from asyncsched.specs.state import AppState, ReplicaStatus
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon, PullProgress
@@ -68,7 +69,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
     def __init__(self, session_name: str) -> None:
         super().__init__(BACKEND, session_name)
         self._daemon: Daemon | None = None
-        self._stops: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         # Of containers that are over: what was asked for once does not change.
         self._details: dict[str, Container] = {}
         self._attempts: dict[str, Attempts] = {}
@@ -99,6 +100,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         to_start = [each for each in job.containers if each.name in waiting or each in to_create]
         if not to_start:
             return
+        await self._remove_expired()
         await self._provide_images(job, {container.image for container in to_create})
         network = job.network
         if is_user_defined(network):
@@ -107,6 +109,8 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         launch = Launch(daemon, job, info.digest, network)
         async with self._or_removed(info.app_id, launch.remove):
             await launch.run(to_create, to_start)
+        if job.on_failure == "stop":
+            self._own(self._stop_when_one_fails(info.app_id))
 
     def _check_same(self, there: Sequence[Container], info: AppDryRunInfo[DockerJob]) -> None:
         if any(container.labels.get(labels.REQUEST) != info.digest for container in there):
@@ -217,15 +221,29 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
                 return
         sent = asyncio.Event()
         stopping = daemon.stop_container(container.id, on_sent=sent.set, operation="cancel")
-        # The daemon waits for the grace period; nobody here does. The task outlives its caller.
-        task = asyncio.get_running_loop().create_task(stopping, context=contextvars.Context())
-        self._stops.add(task)
-        task.add_done_callback(self._stopped)
-        task.add_done_callback(lambda _: sent.set())
+        # The daemon waits for the grace period; nobody here does.
+        self._own(stopping).add_done_callback(lambda _: sent.set())
         await sent.wait()
 
-    def _stopped(self, task: asyncio.Task[None]) -> None:
-        self._stops.discard(task)
+    async def _stop_when_one_fails(self, app_id: str) -> None:
+        async with self.watch([app_id]) as watch:
+            async for event in watch:
+                replicas = event.current.replicas if event.current is not None else []
+                if any(replica.state is AppState.FAILED for replica in replicas):
+                    break
+        members = await self._members(app_id, "cancel")
+        live = [container for container in members if not container.over]
+        await gather_bounded(lambda container: self._stop(container, labels.STOPPED), live, AT_ONCE)
+
+    def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Let something go on behind its caller, until it or this scheduler ends."""
+        task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.warning("%s", error)
 
@@ -244,6 +262,46 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         await gather_bounded(
             lambda container: daemon.remove_container(container.id, operation="delete"), members, AT_ONCE
         )
+
+    async def prune(self, older_than: timedelta = timedelta(0)) -> Sequence[str]:
+        """Remove every app that ended longer ago than this, with its logs, and return their ids.
+
+        Apps that run or wait are left alone. Cancelling it may have removed some.
+        """
+        self._enter()
+        seconds = older_than.total_seconds()
+        return await self._remove_ended(labels.APP_ID, "delete", lambda _: seconds)
+
+    async def _remove_expired(self) -> None:
+        def wanted(container: Container) -> float:
+            return float(container.labels[labels.REMOVE_AFTER])
+
+        await self._remove_ended(labels.REMOVE_AFTER, "submit", wanted)
+
+    async def _remove_ended(self, label: str, operation: str, age: Callable[[Container], float]) -> Sequence[str]:
+        """Remove the apps with this label that ended at least so many seconds ago, by the daemon's clock."""
+        daemon = await self._docker()
+        apps = by_app(await self._containers(label, operation))
+        ended = {app_id: members for app_id, members in apps.items() if all(c.over for c in members)}
+        if not ended:
+            return []
+        now = await daemon.ask_time(operation=operation)
+        removed: list[str] = []
+        for app_id, members in ended.items():
+            detailed = await gather_bounded(self._inspect_known, members, INSPECT_AT_ONCE)
+            times = [(each.finished_at or each.created_at).timestamp() + age(each) for each in detailed]
+            if max(times) <= now + 1:  # the clock was read to the second below
+                await gather_bounded(
+                    lambda each: daemon.remove_container(each.id, operation=operation), detailed, AT_ONCE
+                )
+                removed.append(app_id)
+        return removed
+
+    async def _inspect_known(self, container: Container) -> Container:
+        try:
+            return self._details.get(container.id) or await self._inspect(container)
+        except NotFoundError:
+            return container  # it was removed a moment ago
 
     # Logs
 
@@ -272,9 +330,9 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     async def _close(self) -> None:
         # The daemon stops the containers by itself: it has the requests.
-        for task in self._stops:
+        for task in self._tasks:
             task.cancel()
-        await outlast(list(self._stops), self.cleanup_timeout)
+        await outlast(list(self._tasks), self.cleanup_timeout)
         if self._daemon is not None:
             await self._daemon.close()
 

@@ -109,6 +109,11 @@ class Container:
         return self.name.endswith(labels.STOPPED)
 
     @property
+    def created_at(self) -> datetime:
+        """When it was made."""
+        return datetime.fromtimestamp(self.created, UTC)
+
+    @property
     def max_retries(self) -> int:
         """How often it may be started again."""
         return int(_spec(self).get("max_retries", 0))
@@ -318,7 +323,7 @@ def _finished(replicas: Sequence[ReplicaStatus], state: AppState) -> datetime | 
 
 
 def _created(members: Sequence[Container]) -> datetime:
-    return datetime.fromtimestamp(min(container.created for container in members), UTC)
+    return min(container.created_at for container in members)
 
 
 def _roles(members: Sequence[Container]) -> list[Role]:
