@@ -44,6 +44,7 @@ class Daemon:
     Attributes:
         backend: The scheduler on whose behalf it is used, for errors.
         calls: How many requests were made, by what they were for.
+        pulls: How many images were asked of a registry.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Daemon:
         endpoint: Endpoint | None = None,
     ) -> None:
         self.calls: Counter[str] = Counter()
+        self.pulls = 0
         self.backend = backend
         self._request_timeout = request_timeout
         self._endpoint = endpoint

@@ -76,6 +76,7 @@ async def _pull(daemon: Daemon, image: str, on_progress: Callable[[PullProgress]
         params["tag"] = "latest"
     headers = {"X-Registry-Auth": auth} if auth else {}
     what = f"cannot pull the image {image}"
+    daemon.pulls += 1
     async with daemon.progress("images/create", params, headers, what=what, operation=operation) as steps:
         async for step in steps:
             on_progress(_progress(image, step))

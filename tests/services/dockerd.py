@@ -26,6 +26,7 @@ import tarfile
 import tempfile
 import time
 import urllib.parse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,9 @@ def running_host() -> str | None:
 class Dockerd:
     """A daemon in a directory: start it, stop it, kill it, start it again on the same data."""
 
-    def __init__(self, directory: Path, *, live_restore: bool = False) -> None:
+    def __init__(self, directory: Path, *, live_restore: bool = False, options: Sequence[str] = ()) -> None:
         self.directory = directory
+        self.options = options
         self.socket = directory / "docker.sock"
         self.live_restore = live_restore
 
@@ -156,6 +158,7 @@ class Dockerd:
             f"--default-address-pool=base={pool.read_text()},size=26",
             "--shutdown-timeout=2",
             "--log-level=warn",
+            *self.options,
         ]
         return [*command, "--live-restore"] if self.live_restore else command
 
@@ -169,13 +172,20 @@ class _Api:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def call(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> bytes:
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
         connection = http.client.HTTPConnection("localhost", timeout=_DEADLINE)
         connection.sock = socket.socket(socket.AF_UNIX)
         try:
             connection.sock.settimeout(_DEADLINE)
             connection.sock.connect(str(self._path))
-            connection.request(method, path, body, {"Content-Type": content_type})
+            connection.request(method, path, body, {"Content-Type": content_type, **(headers or {})})
             response = connection.getresponse()
             answer = response.read()
         finally:
