@@ -1,0 +1,158 @@
+"""From an app to containers, without a daemon."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncsched.errors import RunOptionError
+from asyncsched.schedulers.docker import DockerJob, DockerOptions, labels
+from asyncsched.schedulers.docker.request import container_body, make_job
+from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount, macros, show_secrets
+
+ENVIRON = {"HOME": "/root", "FOO_ONE": "1", "FOO_TWO": "2", "OTHER": "3"}
+
+
+def job(*roles: Role, name: str = "app", app_id: str = "app-x1", **options: Any) -> DockerJob:
+    return make_job(
+        AppDef(name, list(roles)), app_id, DockerOptions(**options), session="me", environ=ENVIRON, version="1.0"
+    )
+
+
+def role(name: str = "worker", **fields: Any) -> Role:
+    return Role(name, "image:1", entrypoint="run", **fields)
+
+
+def test_a_container_for_each_replica_in_order() -> None:
+    made = job(role("a", num_replicas=2), role("b"))
+
+    assert ["app-x1-a-0", "app-x1-a-1", "app-x1-b-0"] == [each.name for each in made.containers]
+    assert [("a", 0), ("a", 1), ("b", 0)] == [(each.role, each.replica) for each in made.containers]
+    assert ["image:1"] == made.images
+
+
+def test_macros_and_the_address_of_rank_0() -> None:
+    made = job(role("first"), role("a", args=["--id", f"{macros.app_id}/{macros.replica_id}", macros.rank0_env]))
+
+    assert ["run", "--id", "app-x1/0", "TORCHX_RANK0_HOST"] == made.containers[1].command
+    assert "app-x1-first-0" == made.containers[1].env["TORCHX_RANK0_HOST"]
+    assert "localhost" == job(role(), network="host").containers[0].env["TORCHX_RANK0_HOST"]
+
+
+def test_environment_of_role_over_option_over_submitter() -> None:
+    made = job(role(env={"FOO_TWO": "role"}), copy_env=["FOO_*"], env={"FOO_ONE": "option"})
+
+    env = made.containers[0].env
+    assert {"FOO_ONE": "option", "FOO_TWO": "role", "TORCHX_RANK0_HOST": "app-x1-worker-0"} == env
+
+
+def test_secrets_are_sent_and_never_printed() -> None:
+    made = job(role(env={"API_TOKEN": "open", "PLAIN": Secret("sesame")}, args=[Secret("hidden")]))
+    body = container_body(made.containers[0], made.network, "digest")
+
+    for word in ("open", "sesame", "hidden"):
+        assert word not in repr(made)
+        assert word not in repr(made.containers[0])
+        assert word not in str(made.containers[0].labels)
+    assert {"API_TOKEN=open", "PLAIN=sesame"} <= set(body["Env"])
+    assert ["run", "hidden"] == body["Cmd"]
+    with show_secrets():
+        assert "sesame" in repr(made)
+
+
+def test_resources() -> None:
+    config = job(role(resource=Resource(cpu=2, gpu=1, memMB=512))).containers[0].host_config
+
+    assert 2_000_000_000 == config["NanoCpus"]
+    assert 512 * 1024 * 1024 == config["Memory"] == config["ShmSize"]
+    assert [{"Count": 1, "Capabilities": [["compute", "utility"]]}] == config["DeviceRequests"]
+    asked_for_nothing = job(role()).containers[0].host_config
+    assert not {"NanoCpus", "Memory", "ShmSize", "DeviceRequests"} & asked_for_nothing.keys()
+
+
+def test_mounts_and_devices() -> None:
+    mounts = [BindMount("/h", "/c", read_only=True), VolumeMount("data", "/d"), DeviceMount("/dev/fuse", "/dev/x", "r")]
+    efa = Resource(cpu=-1, gpu=-1, memMB=-1, devices={"vpc.amazonaws.com/efa": 2})
+    config = job(role(mounts=mounts, resource=efa)).containers[0].host_config
+
+    assert [
+        {"Type": "bind", "Source": "/h", "Target": "/c", "ReadOnly": True},
+        {"Type": "volume", "Source": "data", "Target": "/d", "ReadOnly": False},
+    ] == config["Mounts"]
+    uverbs = [(f"/dev/infiniband/uverbs{k}", f"/dev/infiniband/uverbs{k}", "rwm") for k in (0, 1)]
+    assert [("/dev/fuse", "/dev/x", "r"), *uverbs] == [tuple(device.values()) for device in config["Devices"]]
+
+
+def test_options_become_host_configuration() -> None:
+    made = job(
+        role(max_retries=3), privileged=True, init=True, user="1:2", grace_period=2.5, ulimits=["nofile=1:2", "core=-1"]
+    )
+    container = made.containers[0]
+
+    assert {"Name": "on-failure", "MaximumRetryCount": 3} == container.host_config["RestartPolicy"]
+    assert container.host_config["Privileged"] is True
+    assert container.host_config["Init"] is True
+    assert [
+        {"Name": "nofile", "Soft": 1, "Hard": 2},
+        {"Name": "core", "Soft": -1, "Hard": -1},
+    ] == container.host_config["Ulimits"]
+    assert ("1:2", 3) == (container.user, container.stop_timeout)
+    assert "RestartPolicy" not in job(role()).containers[0].host_config
+
+
+def test_a_wrong_ulimit_is_named() -> None:
+    with pytest.raises(RunOptionError, match=r"cannot read the ulimit 'nofile'.*nofile=4096:8192"):
+        job(role(), ulimits=["nofile"])
+
+
+def test_labels_tell_everything() -> None:
+    found = job(role("b", num_replicas=2)).containers[1].labels
+
+    assert ("app-x1", "app", "me", "b", "1", "1.0") == tuple(
+        found[key]
+        for key in (labels.APP_ID, labels.APP_NAME, labels.SESSION, labels.ROLE, labels.REPLICA, labels.VERSION)
+    )
+
+
+def test_only_user_defined_networks_know_names() -> None:
+    body = container_body(job(role()).containers[0], "asyncsched", "d")
+    in_host = container_body(job(role()).containers[0], "host", "d")
+
+    assert {"asyncsched": {"Aliases": ["app-x1-worker-0"]}} == body["NetworkingConfig"]["EndpointsConfig"]
+    assert "app-x1-worker-0" == body["Hostname"]
+    assert not {"NetworkingConfig", "Hostname"} & in_host.keys()
+
+
+def test_the_app_is_not_changed() -> None:
+    app = AppDef(
+        "app", [role(env={"A": "1"}, resource=Resource(cpu=1, gpu=0, memMB=8, devices={"vpc.amazonaws.com/efa": 1}))]
+    )
+    before = repr(app)
+    for _ in range(2):
+        make_job(app, "app-x1", DockerOptions(), session="me", environ={}, version="1")
+
+    assert before == repr(app)
+    assert [] == app.roles[0].mounts
+
+
+NAMES = st.text(min_size=1, max_size=90)
+
+
+@given(NAMES, NAMES, NAMES, st.integers(0, 10_000))
+def test_names_are_valid_and_unique(app_id: str, first: str, second: str, replica: int) -> None:
+    names = {labels.container_name(app_id, each, replica) for each in (first, second)}
+    names.add(labels.container_name(app_id, first, replica + 1))
+
+    assert len(names) == (3 if first != second else 2)
+    for name in names:
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name)
+        assert name == labels.base_name(f"/{name}{labels.CANCELLED}") == labels.base_name(name)
+
+
+def test_plain_names_are_kept() -> None:
+    assert "app-x1-trainer-12" == labels.container_name("app-x1", "trainer", 12)
+    assert labels.container_name("a", "b-c", 0) == "a-b-c-0"

@@ -1,0 +1,152 @@
+"""From what the daemon tells to states, without a daemon."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.status import (
+    by_app,
+    describe_app,
+    list_row,
+    needs_details,
+    read_container,
+    with_details,
+)
+from asyncsched.specs import AppState
+
+
+def entry(
+    state: str, status: str = "", *, name: str = "app-x1-worker-0", replica: int = 0, retries: int = 0
+) -> dict[str, Any]:
+    spec = {"entrypoint": "run", "args": ["-v"], "num_replicas": 2, "max_retries": retries}
+    return {
+        "Id": f"id{replica}",
+        "Names": [f"/{name}"],
+        "Image": "image:1",
+        "State": state,
+        "Status": status,
+        "Created": 1_795_229_382 + replica,
+        "Labels": {
+            labels.APP_ID: "app-x1",
+            labels.APP_NAME: "app",
+            labels.SESSION: "me",
+            labels.ROLE: "worker",
+            labels.ROLE_INDEX: "0",
+            labels.REPLICA: str(replica),
+            labels.SPEC: json.dumps(spec),
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "expected", "code"),
+    [
+        ("created", "Created", AppState.SUBMITTED, None),
+        ("running", "Up 4 minutes", AppState.RUNNING, None),
+        ("running", "Up 4 minutes (unhealthy)", AppState.RUNNING, None),
+        ("paused", "Up 4 minutes (Paused)", AppState.PENDING, None),
+        ("restarting", "Restarting (3) 1 second ago", AppState.PENDING, 3),
+        ("removing", "Removal In Progress", AppState.PENDING, None),
+        ("exited", "Exited (0) 5 days ago", AppState.SUCCEEDED, 0),
+        ("exited", "Exited (137) 2 hours ago", AppState.FAILED, 137),
+        ("dead", "Dead", AppState.FAILED, None),
+    ],
+)
+def test_each_state_of_a_container(state: str, status: str, expected: AppState, code: int | None) -> None:
+    found = describe_app("app-x1", [read_container(entry(state, status))])
+
+    assert found is not None
+    assert (expected, code) == (found.replicas[0].state, found.replicas[0].exit_code)
+
+
+def test_a_state_that_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = describe_app("app-x1", [read_container(entry("frozen"))])
+
+    assert found is not None
+    assert AppState.UNKNOWN is found.state
+    assert "Docker says 'frozen'" in caplog.text
+
+
+def test_a_cancelled_container_says_so_by_its_name() -> None:
+    cancelled = entry("exited", "Exited (143) 1 second ago", name="app-x1-worker-0.cancelled")
+    finished = entry("exited", "Exited (0) 1 second ago", name="app-x1-worker-1", replica=1)
+    found = describe_app("app-x1", [read_container(each) for each in (cancelled, finished)])
+
+    assert found is not None
+    assert AppState.CANCELLED is found.state
+    assert [AppState.CANCELLED, AppState.SUCCEEDED] == [each.state for each in found.replicas]
+    assert ("app-x1-worker-0", 15) == (found.replicas[0].hostname, found.replicas[0].signal)
+    assert "cancelled; killed by SIGTERM, exit code 143" == found.replicas[0].reason
+
+
+def test_a_stopped_one_does_not_hide_the_failure() -> None:
+    stopped = entry("exited", "Exited (143) 1 second ago", name="app-x1-worker-0.stopped")
+    failed = entry("exited", "Exited (2) 1 second ago", name="app-x1-worker-1", replica=1)
+    found = describe_app("app-x1", [read_container(each) for each in (stopped, failed)])
+
+    assert found is not None
+    assert (AppState.FAILED, "worker/1: exit code 2") == (found.state, found.msg)
+
+
+def test_details_are_asked_for_only_where_they_are_missed() -> None:
+    assert not needs_details(read_container(entry("running", "Up 1 second")))
+    assert not needs_details(read_container(entry("exited", "Exited (1) now")))
+    assert needs_details(read_container(entry("exited", "Exited (137) now")))
+    assert needs_details(read_container(entry("running", "Up 1 second", retries=1)))
+    assert not needs_details(read_container(entry("created", "Created", retries=1)))
+    assert not needs_details(read_container(entry("exited", "Exited (137) now", name="x.cancelled")))
+
+
+def test_details_complete_the_list() -> None:
+    inspected = {
+        "Name": "/app-x1-worker-0",
+        "RestartCount": 2,
+        "State": {
+            "Status": "exited",
+            "ExitCode": 137,
+            "OOMKilled": True,
+            "Error": "",
+            "StartedAt": "2026-11-21T02:49:45.181777452Z",
+            "FinishedAt": "2026-11-21T02:49:45.38Z",
+        },
+    }
+    container = with_details(read_container(entry("running", "Up 1 second", retries=2)), inspected)
+    found = describe_app("app-x1", [container])
+
+    assert found is not None
+    replica = found.replicas[0]
+    assert (AppState.FAILED, 137, 9, 2) == (replica.state, replica.exit_code, replica.signal, replica.num_restarts)
+    assert "worker/0: out of memory: killed, exit code 137" == found.msg
+    assert "2026-11-21T02:49:45.181777+00:00" == str(replica.started_at).replace(" ", "T")
+    assert found.finished_at == replica.finished_at
+    assert not needs_details(container)
+
+
+def test_an_app_is_rebuilt_from_labels() -> None:
+    containers = [read_container(entry("running", "Up 1 second", replica=k)) for k in (1, 0)]
+    found = describe_app("app-x1", by_app(containers)["app-x1"])
+
+    assert found is not None
+    assert ("app", "me", [0, 1]) == (found.name, found.session, [each.id for each in found.replicas])
+    (role,) = found.roles
+    assert ("worker", "image:1", "run", ["-v"], 2) == (
+        role.name,
+        role.image,
+        role.entrypoint,
+        role.args,
+        role.num_replicas,
+    )
+    assert "local_docker://me/app-x1" == list_row("local_docker", "app-x1", containers).app_handle
+
+
+def test_foreign_containers_are_nobodys() -> None:
+    foreign = {"Id": "x", "Names": ["/x"], "State": "running", "Status": "Up", "Created": 0, "Labels": None}
+
+    assert {} == by_app([read_container(foreign)])
+    assert describe_app("app-x1", []) is None
