@@ -23,7 +23,7 @@ from asyncsched.specs import AppState
 def entry(
     state: str, status: str = "", *, name: str = "app-x1-worker-0", replica: int = 0, retries: int = 0
 ) -> dict[str, Any]:
-    spec = {"entrypoint": "run", "args": ["-v"], "num_replicas": 2, "max_retries": retries}
+    spec = {"entrypoint": "run", "args": ["-v"], "num_replicas": 2}
     return {
         "Id": f"id{replica}",
         "Names": [f"/{name}"],
@@ -39,6 +39,7 @@ def entry(
             labels.ROLE_INDEX: "0",
             labels.REPLICA: str(replica),
             labels.SPEC: json.dumps(spec),
+            **({labels.RETRIES: str(retries)} if retries else {}),
         },
     }
 

@@ -23,8 +23,9 @@ _AT_ONCE = 16
 class EventReader:
     """Reads the daemon's events of our containers until the connection breaks, and reports them to a port.
 
-    The event of a container's end comes before lists tell of it, up to a tenth of a second later. An
-    inspection waits until it is true, so that is what stands between the event and its report.
+    The event of a container's end comes before lists tell of it: the daemon takes its network down in between,
+    which may last a tenth of a second. An inspection is answered when that is done, and stands between the
+    event and its report: who is told of an end must not hear otherwise from the next list, in any process.
 
     Args:
         daemon: Whose events.
@@ -58,8 +59,8 @@ class EventReader:
                 self._take(json.loads(line))
 
     def _take(self, event: dict[str, Any]) -> None:
-        actor = event["Actor"]
-        app_id = actor["Attributes"].get(labels.APP_ID, "")
+        actor: dict[str, Any] = event["Actor"]
+        app_id: str = actor["Attributes"].get(labels.APP_ID, "")
         if event["Action"] == "die":
             self._ending[actor["ID"]] = app_id
             self._woken.set()

@@ -16,6 +16,7 @@ __all__ = [
     "REMOVE_AFTER",
     "REPLICA",
     "REQUEST",
+    "RETRIES",
     "ROLE",
     "ROLE_INDEX",
     "SESSION",
@@ -39,6 +40,8 @@ REQUEST = "asyncsched.request"
 SPEC = "asyncsched.role-spec"
 """What `describe` rebuilds the role from, as JSON; without its environment, which may hold secrets."""
 METADATA = "asyncsched.metadata"
+RETRIES = "asyncsched.max-retries"
+"""How often it is started again after a failure; missing where it never is."""
 TERMINAL = "asyncsched.terminal"
 """Set where the container has a terminal: its log has no frames then."""
 REMOVE_AFTER = "asyncsched.remove-after"

@@ -137,6 +137,8 @@ def make_job(
             labels.ROLE_INDEX: str(index),
             labels.SPEC: _spec(role),
         }
+        if role.max_retries > 0:
+            role_labels[labels.RETRIES] = str(role.max_retries)
         host_config = _host_config(role, options)
         for replica in range(role.num_replicas):
             job.containers.append(_container(app_id, role, replica, shared, rank0, role_labels, host_config, options))
@@ -186,7 +188,6 @@ def _spec(role: Role) -> str:
         "entrypoint": role.entrypoint,
         "args": masked(role.args),
         "num_replicas": role.num_replicas,
-        "max_retries": role.max_retries,
         "resource": {"cpu": role.resource.cpu, "gpu": role.resource.gpu, "memMB": role.resource.memMB},
     }
     text = json.dumps(spec, default=str)

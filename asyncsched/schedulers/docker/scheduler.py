@@ -24,6 +24,7 @@ from asyncsched.schedulers.docker.logs import Attempts, ContainerLog
 from asyncsched.schedulers.docker.options import DockerOptions
 from asyncsched.schedulers.docker.request import DockerJob, is_user_defined, make_job
 from asyncsched.schedulers.docker.status import (
+    KILLED,
     Container,
     by_app,
     describe_app,
@@ -189,7 +190,8 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
     async def _inspect(self, container: Container) -> Container:
         daemon = await self._docker()
         detailed = with_details(container, await daemon.inspect_container(container.id, operation="describe"))
-        if detailed.over:
+        # Word of a lack of memory may come a little later than that of the end.
+        if detailed.over and (detailed.out_of_memory or detailed.exit_code != KILLED):
             _keep(self._details, container.id, detailed)
         return detailed
 

@@ -22,6 +22,7 @@ from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
 
 __all__ = [
+    "KILLED",
     "Container",
     "by_app",
     "describe_app",
@@ -45,7 +46,8 @@ _STATES = {
     "dead": AppState.FAILED,
 }
 _CODE = re.compile(r"(?:Exited|Restarting) \((\d+)\)")
-_KILLED = 128  # a shell's convention, and Docker's: this and the signal's number
+_BY_SIGNAL = 128  # a shell's convention, and Docker's: this and the signal's number
+KILLED = _BY_SIGNAL + signals.SIGKILL
 _NEVER = "0001-01-01"
 
 
@@ -116,7 +118,7 @@ class Container:
     @property
     def max_retries(self) -> int:
         """How often it may be started again."""
-        return int(_spec(self).get("max_retries", 0))
+        return _number(self.labels.get(labels.RETRIES, ""))
 
     @property
     def over(self) -> bool:
@@ -174,7 +176,7 @@ def needs_details(container: Container) -> bool:
         return True
     if container.cancelled or container.stopped:
         return False
-    return container.exit_code == _KILLED + signals.SIGKILL or container.state == "dead"
+    return container.exit_code == KILLED or container.state == "dead"
 
 
 def last_run(inspected: Mapping[str, Any]) -> tuple[int, int]:
@@ -251,7 +253,7 @@ def _ending(container: Container) -> str:
 
 def _signal(container: Container) -> int | None:
     code = container.exit_code or 0
-    return code - _KILLED if _KILLED < code <= _KILLED + signals.SIGRTMAX else None
+    return code - _BY_SIGNAL if _BY_SIGNAL < code <= _BY_SIGNAL + signals.SIGRTMAX else None
 
 
 def _signal_name(container: Container) -> str:
