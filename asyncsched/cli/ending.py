@@ -32,25 +32,22 @@ async def _each(
 ) -> int:
     found = await find_apps(runner, targets)
     failures = list(found.failures)
-    known: list[AppHandle] = []
-    rows: list[dict[str, object]] = []
+    told: dict[AppHandle, str | Exception] = {}
     for handle, answer in (await describe_found(runner, found.handles)).items():
-        if answer is None or isinstance(answer, Exception):
-            failures.append(unknown(handle) if answer is None else answer)
-            rows.append(error_row(handle, failures[-1]))
-        else:
-            known.append(handle)
-    for handle, result in (await answers(act, known)).items():
-        if isinstance(result, Exception):
-            failures.append(result)
-            rows.append(error_row(handle, result))
-        else:
-            rows.append({**handle_row(handle), "done": done})
-            if console.format == "table":
-                console.say(f"{handle}: {done}")
+        told[handle] = unknown(handle) if answer is None else answer if isinstance(answer, Exception) else done
+    known = [handle for handle, answer in told.items() if not isinstance(answer, Exception)]
+    told |= {handle: error for handle, error in (await answers(act, known)).items() if error is not None}
+    failures += [answer for answer in told.values() if isinstance(answer, Exception)]
     if console.format != "table":
-        console.print_rows((), rows)
-    return finish(console, failures, alone=len(rows) <= 1)
+        console.print_rows((), [_deed(handle, answer) for handle, answer in told.items()])
+    for handle in known:
+        if told[handle] is done and console.format == "table":
+            console.say(f"{handle}: {done}")
+    return finish(console, failures, alone=len(told) <= 1)
+
+
+def _deed(handle: AppHandle, answer: str | Exception) -> dict[str, object]:
+    return error_row(handle, answer) if isinstance(answer, Exception) else {**handle_row(handle), "done": answer}
 
 
 async def wait_for_apps(

@@ -9,7 +9,7 @@ import click
 from asyncsched import errors
 from asyncsched.cli.console import Console
 
-__all__ = ["exit_code", "in_one_line", "render", "show_error", "worst"]
+__all__ = ["exit_code", "fail", "in_one_line", "render", "show_error", "worst"]
 
 OK, FAILED, USAGE, CANCELLED, NOT_FOUND, UNREACHABLE, AUTHENTICATION = range(7)
 OUR_FAULT = 70

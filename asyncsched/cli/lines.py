@@ -14,7 +14,7 @@ from asyncsched.cli.console import Console
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.stream import LogStream
 
-__all__ = ["LinePrinter", "print_lines"]
+__all__ = ["LinePrinter", "print_lines", "printer_for"]
 
 FLUSH_AT = 512
 """So many lines are written at once; fewer where no more are there yet."""

@@ -17,9 +17,7 @@ __all__ = ["command"]
 @click.argument("apps", nargs=-1, required=True, metavar="APP[/ROLE[/K,K2-K3]]...")
 @click.option("--role", metavar="ROLE", help="Only this role.")
 @click.option("--replica", metavar="K,K2-K3", help="Only these replicas.")
-@click.option(
-    "-f", "-t", "--follow", "--tail-f", is_flag=True, help="Wait for lines to come, until the apps have ended."
-)
+@click.option("-f", "-t", "--follow", is_flag=True, help="Wait for lines to come, until the apps have ended.")
 @click.option("--since", type=moment, metavar="TIME", help="Lines from this time on: 5m (ago), or 2030-12-31T23:59.")
 @click.option("--until", type=moment, metavar="TIME", help="Lines before this time.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Begin with the last N lines of each replica.")

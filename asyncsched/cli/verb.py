@@ -40,9 +40,10 @@ def verb(name: str, cls: type[Verb] = Verb, **settings: Any) -> Callable[[Callab
         decorated: Callable[..., int] = click.pass_obj(cast("Callable[..., int]", function))
         for option in _COMMON:
             decorated = option(decorated)
-        return click.command(name, cls=cls, context_settings={"help_option_names": ["-h", "--help"], **settings})(
-            decorated
-        )
+        settings["help_option_names"] = ["-h", "--help"]
+        command = click.command(name, cls=cls, context_settings=settings)(decorated)
+        command.params.sort(key=lambda param: param.name in _COMMON_NAMES)  # a verb's own options come first
+        return command
 
     return decorate
 
@@ -67,3 +68,4 @@ _COMMON = (
     click.option("-o", "--output", type=click.Choice(get_args(Format)), default=None, expose_value=False,
                  callback=_setter("format"), help="How data is printed.  [default: table]"),
 )  # fmt: skip
+_COMMON_NAMES = ("debug", "no_color", "output")

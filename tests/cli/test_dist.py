@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import shutil
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli._cli import Cli
+from asyncsched.schedulers import get_scheduler_factories
+from tests.cli._cli import PLUGINS, Cli
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 
 HERE = Path(__file__).parent
 PYTHON = "/usr/bin/python3"
 
 
-def ranks(done_lines: list[str], world: int) -> list[str]:
-    expected = sum(range(world))
-    return [f"rank {rank} of {world}: the ranks add up to {expected}" for rank in range(world)] if done_lines else []
+def ranks(world: int) -> list[str]:
+    return [f"rank {rank} of {world}: the ranks add up to {sum(range(world))}" for rank in range(world)]
 
 
 def said(lines: list[str]) -> list[str]:
@@ -53,7 +54,22 @@ def test_two_containers_meet(
     world = 4 if size == "2x2" else 2
 
     assert 0 == done.code, done.out + done.err
-    assert ranks(done.lines, world) == said(done.lines)
+    assert ranks(world) == said(done.lines)
+    assert {"meeting/0", "meeting/1"} == {line.split()[0] for line in done.lines[1:]}
+
+
+@pytest.mark.skipif("local_cwd" not in get_scheduler_factories(), reason="this release has no local_cwd yet")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("program", [["--script", "meeting.py"], ["-m", "meeting"]])
+def test_two_processes_meet(cli: Cli, job: Path, program: list[str]) -> None:
+    # PyTorch's own torchrun, if it is installed beside us; the program uses it then, too.
+    bin_folders = f"{Path(sys.executable).parent}:{job}/bin:/usr/bin:/bin"
+    cli.environment |= {"PATH": bin_folders, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{PLUGINS}:{job}"}
+    shutil.copy(job / "meeting.py", cli.folder)
+    done = cli("run", "-s", "local_cwd", "dist.ddp", "-j", "2x2", "--rdzv_port", str(free_port()), *program)
+
+    assert 0 == done.code, done.out + done.err
+    assert ranks(4) == said(done.lines)
     assert {"meeting/0", "meeting/1"} == {line.split()[0] for line in done.lines[1:]}
 
 
