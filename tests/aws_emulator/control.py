@@ -36,7 +36,7 @@ class Control:
     def __init__(self, cloud: Cloud, server: Server) -> None:
         self._cloud, self._server = cloud, server
         self.credential_life = 3600.0
-        self._issued = 0
+        self.issued = 0
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         knob = environ["PATH_INFO"].rpartition("/")[2]
@@ -82,8 +82,8 @@ class Control:
         threading.Thread(target=restart, args=(self._server, body.get("down", 1.0)), daemon=True).start()
 
     def _credentials(self, _: dict[str, Any]) -> dict[str, str]:
-        self._issued += 1
-        key = f"AKIAEMULATOR{self._issued:04d}"
+        self.issued += 1
+        key = f"AKIAEMULATOR{self.issued:04d}"
         self._cloud.traffic.valid_keys = {key}
         expires = datetime.now(UTC) + timedelta(seconds=self.credential_life)
         return {

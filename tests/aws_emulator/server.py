@@ -26,7 +26,7 @@ class Server:
 
     def __init__(self, cloud: Cloud, port: int = 0, host: str = "127.0.0.1") -> None:
         self.cloud, self.host, self.port = cloud, host, port
-        self._control = Control(cloud, self)
+        self.control = Control(cloud, self)
         self._moto: Any = None
         self._server: BaseWSGIServer | None = None
         self._threads: list[threading.Thread] = []
@@ -69,7 +69,7 @@ class Server:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path.startswith("/emulator/"):
-            return self._control(environ, start_response)
+            return self.control(environ, start_response)
         service, key = _signer(environ)
         operation = _operation(service, environ)
         if not self.cloud.handles(service, operation):
@@ -89,6 +89,7 @@ class Server:
         status, headers = "200 OK", [("Content-Type", "application/json")]
         try:
             payload = json.dumps(self.cloud.call(service, operation, request, key)).encode()
+            time.sleep(self.cloud.traffic.slow.get(operation, 0.0))
         except ApiError as error:
             status = f"{error.status} {error.code}"
             headers.append(("x-amzn-errortype", error.code))

@@ -36,6 +36,8 @@ class Traffic:
         self.calls: collections.Counter[str] = collections.Counter()
         self.throttled: collections.Counter[str] = collections.Counter()
         self.faults: list[Fault] = []
+        #: Seconds that operations (in lower case) keep their answer back, after they have taken effect.
+        self.slow: dict[str, float] = {}
         #: What botocore's model finds wrong with requests that were let in, or with answers.
         self.problems: list[str] = []
         #: Access keys that are accepted; None: all of them.

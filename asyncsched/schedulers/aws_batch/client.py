@@ -7,6 +7,7 @@ second, in which the loop goes on.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
@@ -20,6 +21,8 @@ from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.faults import BACKEND, translate
 
 __all__ = ["Connection", "Connections", "Location"]
+
+_log = logging.getLogger("asyncsched.aws_batch")
 
 #: Calls a second, by what shares a limit; AWS's own limits hold for the whole account and region.
 RATES = {
@@ -215,8 +218,16 @@ def _warm_session(location: Location) -> Any:
         context = session.create_client(service, **_client_arguments(location), **nobody)
         if _driven(context.__aenter__()) is not None:
             _driven(context.__aexit__(None, None, None))
-    _driven(session.get_credentials())
+    _find_credentials(session)
     return session
+
+
+def _find_credentials(session: Any) -> None:
+    """Look for credentials where a file has to be read; those that come over the network wait for the loop."""
+    try:
+        _driven(session.get_credentials())
+    except Exception:  # noqa: BLE001 - whatever is wrong will be found again, and told, at the first call
+        _log.debug("no credentials were found without the network", exc_info=True)
 
 
 def _driven(step: Coroutine[Any, Any, Any]) -> Any:
