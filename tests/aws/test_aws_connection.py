@@ -170,9 +170,7 @@ async def test_a_submit_that_is_cancelled_leaves_no_job_that_runs(server: Server
 
 
 @pytest.mark.guard(loop_step=False, blocking=False, reason="the test makes its clients as users do, in the loop")
-async def test_clients_that_are_given_are_used_and_not_closed(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_clients_that_are_given_are_used_and_not_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     from aiobotocore.session import AioSession
 
@@ -187,7 +185,9 @@ async def test_clients_that_are_given_are_used_and_not_closed(
 
 
 async def test_ecs_signals_processes_and_their_end_is_cancelled(server: Server, scheduler: AWSBatchScheduler) -> None:
-    role = Role("main", "busybox", entrypoint="sh", args=["-c", "trap 'echo bye; exit 0' TERM; echo up; sleep 60 & wait"])
+    role = Role(
+        "main", "busybox", entrypoint="sh", args=["-c", "trap 'echo bye; exit 0' TERM; echo up; sleep 60 & wait"]
+    )
     app_id = await scheduler.submit(AppDef("app", [role]), CFG)
     lines = []
     async for line in scheduler.log_iter(app_id, should_tail=True):
@@ -199,4 +199,3 @@ async def test_ecs_signals_processes_and_their_end_is_cancelled(server: Server, 
     assert ["up", "bye"] == lines
     assert found is not None
     assert (AppState.CANCELLED, AppState.CANCELLED) == (found.state, found.replicas[0].state)
-
