@@ -36,16 +36,16 @@ class Containers:
         self._docker.close()
 
     def _live(self, task: Task, started: _Started) -> None:
+        failure = ""
         try:
             container = self._start(task)
-        except ImageNotFound as error:
-            task.exited(None, f"CannotPullContainerError: {error.explanation}"[:255])
-            return
         except APIError as error:
-            task.exited(127, f"CannotStartContainerError: {error.explanation}"[:255])
+            kind = "CannotPullContainerError" if isinstance(error, ImageNotFound) else "CannotStartContainerError"
+            failure = f"{kind}: {error.explanation}"[:255]
+        started.ready.set()  # Before anything else is said: whoever waits for this holds the cloud's lock.
+        if failure:
+            task.exited(None, failure)
             return
-        finally:
-            started.ready.set()
         started.container = container
         if started.stopping:
             started.stop(task.grace)
