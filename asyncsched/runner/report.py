@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from asyncsched.schedulers.feed import FeedStatistics
 from asyncsched.schedulers.responses import ListAppResponse
-from asyncsched.specs.cards import AppRow, table
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.state import AppStatus
 
@@ -30,6 +29,8 @@ class AppList(RichDisplay, list[ListAppResponse]):
         return f"AppList({list(self)!r}{failed})"
 
     def _repr_html_(self) -> str:
+        from asyncsched.specs.cards import AppRow, table  # only notebooks pay for it
+
         notes = [f"{scheduler} could not be asked: {error}" for scheduler, error in self.failures.items()]
         return table([AppRow(row.app_handle, AppStatus(row.state), row.created_at) for row in self], notes)
 
