@@ -126,7 +126,8 @@ class StateFeed:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
-        self._watchers = 0
+        self._watchers: set[Subscription] = set()
+        self._closed: ClosedError | None = None
         self._calls = 0
         self._changes = 0
         self._last_cost = 0
@@ -142,10 +143,12 @@ class StateFeed:
         """Return a stream over these apps; it starts at its first step."""
         return StateStream(self, app_ids, follow=follow)
 
-    def opened(self) -> None:
+    def opened(self, subscription: Subscription) -> None:
         """Take note of a stream's first step."""
-        self._watchers += 1
-        if self._task is None:
+        self._watchers.add(subscription)
+        if self._closed is not None:
+            subscription.fail(self._closed)
+        elif self._task is None:
             self._start()
 
     def subscribe(self, app_id: str, subscription: Subscription) -> None:
@@ -172,10 +175,10 @@ class StateFeed:
             if self._port.on_discard is not None:
                 self._port.on_discard(app_id)
 
-    def released(self) -> None:
+    def released(self, subscription: Subscription) -> None:
         """Take note that a stream is over; with the last one the feed stops asking."""
-        self._watchers -= 1
-        if self._watchers == 0 and self._task is not None:
+        self._watchers.discard(subscription)
+        if not self._watchers and self._task is not None:
             self._task.cancel()
             self._ending.add(self._task)
             self._task.add_done_callback(self._ending.discard)
@@ -188,7 +191,8 @@ class StateFeed:
 
     async def close(self) -> None:
         """End the feed; every stream of it ends with a ClosedError."""
-        self._fail_all(ClosedError(f"{self._name} was closed while its apps were watched"))
+        self._closed = ClosedError(f"{self._name} was closed while its apps were watched")
+        self._end_all(self._closed)
         if self._task is not None:
             self._task.cancel()
             await outlast([self._task], 10.0)
@@ -198,7 +202,7 @@ class StateFeed:
         """Return what the feed is doing."""
         return FeedStatistics(
             apps=len(self._apps),
-            watchers=self._watchers,
+            watchers=len(self._watchers),
             calls=self._calls,
             changes=self._changes,
             interval=0.0 if self._push is not None else self._interval(),
@@ -266,7 +270,7 @@ class StateFeed:
             _log.exception("watching %s broke off", self._name)
             broken = SchedulerError(f"watching {self._name} broke off", why=repr(error), backend=self._name)
             broken.__cause__ = error
-            self._fail_all(broken)
+            self._end_all(broken)
 
     async def _run_polled(self) -> None:
         while True:
@@ -359,6 +363,10 @@ class StateFeed:
 
     def _fail_all(self, error: AsyncSchedError) -> None:
         for subscription in {s: None for app in self._apps.values() for s in app.subscriptions}:
+            subscription.fail(error)
+
+    def _end_all(self, error: AsyncSchedError) -> None:
+        for subscription in list(self._watchers):  # those too that watch no app at the moment
             subscription.fail(error)
 
     def _interval(self) -> float:

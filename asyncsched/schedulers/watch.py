@@ -20,10 +20,10 @@ __all__ = ["StateStream", "Subscription", "WatchStatistics"]
 class Feed(Protocol):
     """The side of a feed that a stream sees."""
 
-    def opened(self) -> None: ...
+    def opened(self, subscription: Subscription) -> None: ...
     def subscribe(self, app_id: str, subscription: Subscription) -> None: ...
     def unsubscribe(self, app_id: str, subscription: Subscription) -> None: ...
-    def released(self) -> None: ...
+    def released(self, subscription: Subscription) -> None: ...
     async def settle(self) -> None: ...
 
 
@@ -211,7 +211,7 @@ class Subscription:
         if self._budget is None:
             self._loop = loop
             self._budget = budget_of(loop)
-            self._feed.opened()
+            self._feed.opened(self)
         elif loop is not self._loop:
             raise WrongLoopError(
                 "this watch belongs to another event loop",
@@ -250,7 +250,7 @@ class Subscription:
         if opened:
             for app_id in watched:
                 self._feed.unsubscribe(app_id, self)
-            self._feed.released()
+            self._feed.released(self)
 
     async def aclose(self) -> None:
         """Leave the feed, and wait for its end if this was its last watcher."""

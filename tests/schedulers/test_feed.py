@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from asyncsched.errors import AuthError, SchedulerError, ThrottledError, UnavailableError
+from asyncsched.errors import AuthError, ClosedError, SchedulerError, ThrottledError, UnavailableError
 from asyncsched.schedulers import StateEvent, StateStream
 from asyncsched.specs import AppDef, AppState, Role
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
@@ -287,3 +287,15 @@ async def test_the_feed_ends_with_its_last_watcher_and_begins_again(
         async with scheduler.watch([app_id]) as watch:
             await anext(watch)
         assert [] == [task for task in asyncio.all_tasks() if task.get_name() == "states of fake"]
+
+
+async def test_closing_ends_a_watch_that_waits_for_apps_to_come(scheduler: FakeScheduler) -> None:
+    waiting = asyncio.create_task(anext(scheduler.watch(follow=True)))
+    not_begun = scheduler.watch(["job-x1"])
+    await eventually(lambda: (feed := scheduler.watch_statistics()) and feed.watchers)
+    await scheduler.close()
+
+    with pytest.raises(ClosedError):
+        await waiting
+    with pytest.raises(ClosedError):
+        await anext(not_begun)
