@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import platform
 from collections.abc import Callable, Container, Iterator
 from importlib.metadata import EntryPoint, entry_points
 
 import asyncsched
 from asyncsched.cli.console import Console
-from asyncsched.cli.errors import UNREACHABLE, exit_code, worst
+from asyncsched.cli.errors import UNREACHABLE, USAGE, exit_code, worst
 from asyncsched.cli.loop import answers
-from asyncsched.components.finder import get_component
+from asyncsched.components import Component
 from asyncsched.errors import ConfigError, MissingExtraError
 from asyncsched.runner.config import load_config
 from asyncsched.runner.runner import Runner
@@ -98,13 +99,13 @@ def _plugin(check: str, entry: EntryPoint, load: Callable[[EntryPoint], object])
     try:
         load(entry)
     except Exception as error:  # noqa: BLE001 - a broken plugin is what is looked for here
-        return _row(check, error, f"broken, from {origin}"), exit_code(ConfigError(""))
+        return _row(check, error, f"broken, from {origin}"), USAGE
     return {"check": check, "state": "ok", "detail": f"from {origin}"}, 0
 
 
 def _component(entry: EntryPoint) -> object:
     loaded = entry.load()
-    return get_component(entry.name) if callable(loaded) else loaded
+    return Component(entry.name, loaded) if inspect.isfunction(loaded) else loaded
 
 
 _LOADERS: dict[str, Callable[[EntryPoint], object]] = {

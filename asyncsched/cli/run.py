@@ -21,6 +21,10 @@ SHAPE = ("replicas", "image", "name", "cpu", "memmb", "gpu", "env")
 class _Run(Verb):
     """Tells ``run COMPONENT ...`` from ``run -- COMMAND ...``: the parser itself drops the dashes."""
 
+    def asks_for_help(self, args: list[str]) -> bool:
+        """Look at the first word only: behind a component's name, -h and --help are the component's."""
+        return args[:1] in (["-h"], ["--help"])
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as usual, then see what stood before the words that are left."""
         before = list(args)

@@ -23,9 +23,14 @@ class Verb(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Read the command line over the defaults that are configured."""
-        if self.is_configurable and not _asks_for_help(args):
+        if self.is_configurable and not self.asks_for_help(args):
             extra["default_map"] = self._defaults()
         return super().make_context(info_name, args, parent, **extra)
+
+    def asks_for_help(self, args: list[str]) -> bool:
+        """Tell whether help is all that is wanted, for which no configuration need be right, or be read."""
+        own = args[: args.index("--")] if "--" in args else args
+        return bool({"-h", "--help"}.intersection(own))
 
     def _defaults(self) -> dict[str, object]:
         from asyncsched.cli.configured import command_defaults
@@ -46,10 +51,6 @@ def verb(name: str, cls: type[Verb] = Verb, **settings: Any) -> Callable[[Callab
         return command
 
     return decorate
-
-
-def _asks_for_help(args: list[str]) -> bool:
-    return bool({"-h", "--help"}.intersection(args))
 
 
 def _setter(attribute: str) -> Callable[[click.Context, click.Parameter, object], None]:

@@ -103,6 +103,8 @@ def test_the_configuration_counts(cli: Cli) -> None:
     assert "sh/0 from the file" == cli("run").lines[1]
     assert "sh/0 mine" == cli("run", "utils.sh", "echo mine").lines[1]
     assert "queue: a" in cli("run", "--dryrun").out
+    assert "queue: a" in cli("run", "--dryrun", "dist.ddp", "-h", "cpu.small", "--script", "x.py").out
+    assert "queue: a" in cli("run", "--dryrun", "--", "x", "--help").out
     assert "queue: b" in cli("run", "-cfg", "priority=1,queue=b", "--dryrun").out
     assert "queue: c" in cli("run", "--dryrun", ASYNCSCHED_STAGE_QUEUE="c").out
     assert "queue (str) = a   (from ./asyncsched.toml:8)" in cli("runopts", "stage").out
