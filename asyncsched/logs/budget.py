@@ -12,13 +12,17 @@ __all__ = ["BUDGET", "LoopBudget"]
 BUDGET = 0.004
 """Seconds after which a consumer yields to its loop."""
 
+MOST = 256
+"""Waiters that go on in one iteration, at most."""
+
 
 class LoopBudget:
     """The time that has passed in the present iteration of one loop since lines were first handled in it.
 
     It belongs to a loop and not to a stream: asyncio runs every ready task in one iteration, so 64 streams with a
     budget of their own each would hold the loop for 64 budgets. Those who find it used up stand in one line, and
-    one of them goes on in each iteration: nobody is passed over, however greedy the others are.
+    some of them go on in each iteration: nobody is passed over, however greedy the others are. How many depends on
+    how long the iterations before have lasted: one if each uses a budget up, hundreds if they have little to do.
 
     Attributes:
         iteration: Counts the iterations in which lines were handled.
@@ -28,6 +32,7 @@ class LoopBudget:
         # It must not hold the loop, which holds it: it would keep every loop alive for ever.
         self._began = 0.0
         self._marked = False
+        self._released = 1  # how many go on in the next iteration
         self._waiting: deque[asyncio.Future[None]] = deque()
         self.iteration = 0
 
@@ -43,12 +48,15 @@ class LoopBudget:
     def _end(self) -> None:
         self._marked = False
         self.iteration += 1
-        while self._waiting:
+        if not self._waiting:
+            return
+        short = time.perf_counter() - self._began < BUDGET / 2
+        self._released = min(self._released * 2, MOST) if short else max(self._released // 2, 1)
+        self.begin()  # first: the next iteration has to be told from this one before anybody goes on in it
+        for _ in range(min(self._released, len(self._waiting))):
             waiter = self._waiting.popleft()
             if not waiter.done():  # it is, if its task was cancelled
-                self.begin()  # first: the next iteration has to be told from this one before the waiter goes on in it
                 waiter.set_result(None)
-                return
 
     async def breathe(self) -> None:
         """Let the loop run its other tasks if this iteration has lasted too long."""

@@ -49,9 +49,16 @@ def read(resume: Resume, sent: Iterable[Line]) -> tuple[list[Line], list[Hole]]:
     return new, holes
 
 
-@given(logs(), st.lists(st.integers(0, 60), max_size=8), st.integers(1, 16))
-def test_any_cuts_lose_nothing_and_repeat_nothing(lines: list[Line], cuts: list[int], size: int) -> None:
-    service, resume = Service(lines), Resume(size=size)
+@given(
+    logs(),
+    st.lists(st.integers(0, 60), max_size=8),
+    st.integers(1, 16),
+    st.sampled_from([1, 1000, SECOND // 1000, SECOND, 60 * SECOND]),
+)
+def test_any_cuts_lose_nothing_and_repeat_nothing(
+    lines: list[Line], cuts: list[int], size: int, granularity: int
+) -> None:
+    service, resume = Service(lines), Resume(size=size, granularity_ns=granularity)
     got: list[Line] = []
     holes: list[Hole] = []
     for cut in [*cuts, None]:
