@@ -7,15 +7,15 @@ import contextlib
 import functools
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from asyncsched._bridge import Bridge
 from asyncsched._tasks import outlast
 from asyncsched.errors import ClosedError
 
-__all__ = ["BlockingIterator", "Facade", "blocking", "blocking_iter", "on_loop"]
+__all__ = ["BlockingIterator", "BlockingWatch", "Facade", "blocking", "blocking_iter", "blocking_watch", "on_loop"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,8 +74,23 @@ def on_loop(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[An
     return twin
 
 
+class Items(Protocol[ItemT_co]):
+    """What an iterator needs of an async generator."""
+
+    def __aiter__(self) -> AsyncIterator[ItemT_co]: ...
+    def __anext__(self) -> Awaitable[ItemT_co]: ...
+    def aclose(self) -> Awaitable[None]: ...
+
+
+class Watch(Items[ItemT_co], Protocol[ItemT_co]):
+    """An async generator whose set of apps can be changed while it runs."""
+
+    def add(self, *names: str) -> None: ...
+    def discard(self, *names: str) -> None: ...
+
+
 def blocking_iter(
-    method: Callable[Concatenate[Any, P], AsyncGenerator[ItemT, None]], *, ahead: int = 1
+    method: Callable[Concatenate[Any, P], Items[ItemT]], *, ahead: int = 1
 ) -> Callable[Concatenate[Any, P], BlockingIterator[ItemT]]:
     """Return the blocking twin of a method that returns an async generator.
 
@@ -88,6 +103,19 @@ def blocking_iter(
     def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> BlockingIterator[ItemT]:
         make = functools.partial(getattr(self._wrapped, method.__name__), *args, **kwargs)
         return BlockingIterator(self._bridge, make, ahead)
+
+    return twin
+
+
+def blocking_watch(
+    method: Callable[Concatenate[Any, P], Watch[ItemT]],
+) -> Callable[Concatenate[Any, P], BlockingWatch[ItemT]]:
+    """Return the blocking twin of a method that returns a watch."""
+
+    @functools.wraps(method)
+    def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> BlockingWatch[ItemT]:
+        make = functools.partial(getattr(self._wrapped, method.__name__), *args, **kwargs)
+        return BlockingWatch(self._bridge, make)
 
     return twin
 
@@ -105,7 +133,7 @@ class BlockingIterator(Iterator[ItemT_co]):
         ahead: How many items are fetched at a time.
     """
 
-    def __init__(self, bridge: Bridge, make: Callable[[], AsyncGenerator[ItemT_co, None]], ahead: int) -> None:
+    def __init__(self, bridge: Bridge, make: Callable[[], Items[ItemT_co]], ahead: int) -> None:
         async def open_pump() -> _Pump[ItemT_co]:
             return _Pump(make(), ahead)
 
@@ -141,10 +169,35 @@ class BlockingIterator(Iterator[ItemT_co]):
         self.close()
 
 
+class BlockingWatch(BlockingIterator[ItemT_co]):
+    """A watch, read from threads: `add` and `discard` change its set of apps, also while another thread waits."""
+
+    def __init__(self, bridge: Bridge, make: Callable[[], Watch[ItemT_co]]) -> None:
+        async def open_watch() -> Watch[ItemT_co]:
+            return make()
+
+        self._watch = bridge.call(open_watch)
+        super().__init__(bridge, lambda: self._watch, ahead=1)
+
+    def add(self, *names: str) -> None:
+        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
+        self._do(self._watch.add, names)
+
+    def discard(self, *names: str) -> None:
+        """Watch these apps no more; an event of theirs that waits is dropped."""
+        self._do(self._watch.discard, names)
+
+    def _do(self, change: Callable[..., None], names: Iterable[str]) -> None:
+        async def call() -> None:
+            change(*names)
+
+        self._bridge.call(call)
+
+
 class _Pump(Generic[ItemT]):
     """The side of an iterator in the loop: reads the generator, so many items ahead as are asked for at a time."""
 
-    def __init__(self, items: AsyncGenerator[ItemT, None], ahead: int) -> None:
+    def __init__(self, items: Items[ItemT], ahead: int) -> None:
         self.ready: deque[ItemT] = deque()  # filled in the loop, emptied in other threads: both ends are atomic
         self._items = items
         self._ahead = ahead

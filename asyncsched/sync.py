@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from asyncsched._bridge import Bridge
-from asyncsched._facade import BlockingIterator, Facade, blocking, blocking_iter, on_loop
+from asyncsched._facade import BlockingIterator, BlockingWatch, Facade, blocking, blocking_iter, blocking_watch, on_loop
 from asyncsched._tasks import close_all
 from asyncsched.logs.line import LogLine
 from asyncsched.runner.runner import Runner
@@ -31,6 +31,7 @@ from asyncsched.specs.stream import Stream
 
 __all__ = [
     "BlockingIterator",
+    "BlockingWatch",
     "SyncRunner",
     "SyncScheduler",
     "create_scheduler",
@@ -70,7 +71,7 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
     describe = blocking(Scheduler.describe)
     describe_many = blocking(Scheduler.describe_many)
     exists = blocking(Scheduler.exists)
-    watch = blocking_iter(Scheduler.watch)
+    watch = blocking_watch(Scheduler.watch)
     watch_statistics = on_loop(Scheduler.watch_statistics)
     cancel = blocking(Scheduler.cancel)
     delete = blocking(Scheduler.delete)
@@ -137,7 +138,7 @@ class SyncRunner(Facade[Runner]):
     wait = blocking(Runner.wait)
     wait_all = blocking(Runner.wait_all)
     as_completed = blocking_iter(Runner.as_completed)
-    watch = blocking_iter(Runner.watch)
+    watch = blocking_watch(Runner.watch)
     monitor = blocking(Runner.monitor)
     log_lines = blocking_iter(Runner.log_lines, ahead=_LINES_AHEAD)
     cancel = blocking(Runner.cancel)

@@ -158,6 +158,20 @@ def test_iteration_hops_threads_once_per_batch(rig: Rig) -> None:
     assert hops < 200
 
 
+def test_the_apps_of_a_watch_are_changed_while_another_thread_waits(rig: Rig) -> None:
+    first, second = rig.run(), rig.run()
+    with rig.runner.watch(follow=True) as events, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, events)
+        events.add(first)
+
+        assert first == waiting.result(10).handle
+        waiting = pool.submit(next, events)
+        events.discard(first)
+        rig.exit(first)
+        events.add(second)
+        assert second == waiting.result(10).handle
+
+
 def test_an_early_break_closes_the_generator_in_the_loop(rig: Rig) -> None:
     handle = rig.run()
     rig.say(handle, "one\ntwo\n")

@@ -7,7 +7,7 @@ from typing import assert_type
 
 from asyncsched import AppDef, AppDryRunInfo, AppEvent, AppHandle, AppStatus, LogLine, runopts
 from asyncsched.schedulers import DescribeAppResponse, ListAppResponse, StateEvent
-from asyncsched.sync import BlockingIterator, SyncRunner, SyncScheduler, create_scheduler, get_runner
+from asyncsched.sync import BlockingIterator, BlockingWatch, SyncRunner, SyncScheduler, create_scheduler, get_runner
 
 
 def runner(runner: SyncRunner, app: AppDef, handle: AppHandle) -> None:
@@ -18,7 +18,7 @@ def runner(runner: SyncRunner, app: AppDef, handle: AppHandle) -> None:
     assert_type(runner.wait(handle, timeout=3), AppStatus | None)
     assert_type(runner.wait_all([handle]), dict[AppHandle, AppStatus | None])
     assert_type(runner.as_completed([handle]), BlockingIterator[tuple[AppHandle, AppStatus | None]])
-    assert_type(runner.watch([handle], follow=True), BlockingIterator[AppEvent])
+    assert_type(runner.watch([handle], follow=True), BlockingWatch[AppEvent])
     assert_type(runner.log_lines(handle, should_tail=True), BlockingIterator[LogLine])
     assert_type(runner.cancel(handle), None)
     assert_type(runner.scheduler_run_opts("local_cwd"), runopts)
@@ -35,7 +35,7 @@ def scheduler(scheduler: SyncScheduler, app: AppDef) -> None:
     assert_type(scheduler.describe("x"), DescribeAppResponse | None)
     assert_type(scheduler.exists("x"), bool)
     assert_type(scheduler.list(), Sequence[ListAppResponse])
-    assert_type(scheduler.watch(["x"]), BlockingIterator[StateEvent])
+    assert_type(scheduler.watch(["x"]), BlockingWatch[StateEvent])
     strings: Iterable[str] = scheduler.log_iter("x", "main", 0, None, None, None, True)
     assert_type(create_scheduler("local_cwd", "me"), SyncScheduler)
     print(strings)
