@@ -107,10 +107,11 @@ class LogStream(AsyncStream[LogLine]):
         """
         if len(streams) == 1:
             return streams[0]
-        first = streams[0]._core
         openings = [(stream._core.query, stream._core.open_logs) for stream in streams]
-        query = replace(first.query, app_id=f"{len(streams)} apps")
-        whole = cls(query, partial(_open_all, openings), cleanup_timeout=first.cleanup_timeout)
+        first = openings[0][0] if openings else LogQuery(app_id="")
+        cleanup_timeout = max((stream._core.cleanup_timeout for stream in streams), default=0.0)
+        query = replace(first, app_id=f"{len(streams)} apps")
+        whole = cls(query, partial(_open_all, openings), cleanup_timeout=cleanup_timeout)
         whole._parts = streams
         for stream in streams:
             stream._core = whole._core

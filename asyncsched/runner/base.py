@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -87,19 +88,21 @@ class _RunnerBase:
 
     def statistics(self) -> RunnerStatistics:
         """Return what this runner is doing, and what it has called."""
-        counts = self._calls.counts
-        feeds = {name: backend.watch_statistics() for name, backend in self._backends.ready.items()}
+        calls: Counter[str] = Counter()
+        for (_, operation), count in self._calls.counts.items():
+            calls[operation] += count
         return RunnerStatistics(
             log_streams=sum(not stream.closed for stream in self._log_streams),
             watches=sum(not stream.closed for stream in self._watches),
-            schedulers={
-                name: SchedulerStatistics(
-                    calls={operation: n for (each, operation), n in counts.items() if each == name},
-                    feed=feeds.get(name),
-                )
-                for name in dict.fromkeys((*feeds, *(each for each, _ in counts)))
-                if name
-            },
+            calls=calls,
+            schedulers={name: self._scheduler_statistics(name) for name in self._backends.ready},
+        )
+
+    def _scheduler_statistics(self, name: str) -> SchedulerStatistics:
+        counts = self._calls.counts.items()
+        return SchedulerStatistics(
+            calls={operation: count for (scheduler, operation), count in counts if scheduler == name},
+            feed=self._backends.ready[name].watch_statistics(),
         )
 
     # Its end

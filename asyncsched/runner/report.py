@@ -40,7 +40,7 @@ class SchedulerStatistics:
     """What a runner did with one scheduler.
 
     Attributes:
-        calls: How often each operation was called.
+        calls: How often each operation was called on it alone.
         feed: What its shared feed of states is doing; None if nobody has watched yet.
     """
 
@@ -55,9 +55,11 @@ class RunnerStatistics:
     Attributes:
         log_streams: Log streams that are open.
         watches: Watches that are open, those of waiting calls among them.
+        calls: How often each operation was called.
         schedulers: What it did with each scheduler that it has used.
     """
 
     log_streams: int
     watches: int
+    calls: Mapping[str, int]
     schedulers: Mapping[str, SchedulerStatistics]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Literal
 
 from asyncsched._tasks import gather_bounded
@@ -79,7 +80,9 @@ class Runner(_LaunchingRunner):
         with self._calls.call("wait", handle.scheduler, handle.app_id):
             return (await self._ended([handle], timeout))[handle]
 
-    async def wait_all(self, handles: Iterable[str], timeout: float | None = None) -> dict[AppHandle, AppStatus | None]:
+    async def wait_all(
+        self, handles: str | Iterable[str], timeout: float | None = None
+    ) -> dict[AppHandle, AppStatus | None]:
         """Wait until all apps have ended and return their last statuses, in the order of `handles`.
 
         Raises:
@@ -87,15 +90,15 @@ class Runner(_LaunchingRunner):
         """
         self._enter()
         with self._calls.call("wait_all"):
-            return await self._ended(list(map(AppHandle, handles)), timeout)
+            return await self._ended(_handles(handles), timeout)
 
-    def as_completed(self, handles: Iterable[str]) -> CompletionStream:
+    def as_completed(self, handles: str | Iterable[str]) -> CompletionStream:
         """Return a stream of (handle, last status) pairs, in the order in which the apps end."""
         self._check_open()
         with self._calls.call("as_completed"):
             return CompletionStream(self._watch(handles))
 
-    def watch(self, handles: Iterable[str] = (), *, follow: bool = False) -> AppEventStream:
+    def watch(self, handles: str | Iterable[str] = (), *, follow: bool = False) -> AppEventStream:
         """Return a stream of the apps' states: the present one of each first, then each change.
 
         It ends when all have ended or are gone; with `follow` it stays open for apps that are added later.
@@ -104,8 +107,8 @@ class Runner(_LaunchingRunner):
         with self._calls.call("watch"):
             return self._watch(handles, follow=follow)
 
-    def _watch(self, handles: Iterable[str], *, follow: bool = False) -> AppEventStream:
-        stream = AppEventStream(handles, self._states, follow=follow, on_event=self._saw)
+    def _watch(self, handles: str | Iterable[str], *, follow: bool = False) -> AppEventStream:
+        stream = AppEventStream(_handles(handles), self._states, follow=follow, on_event=self._saw)
         self._watches.add(stream)
         return stream
 
@@ -125,7 +128,7 @@ class Runner(_LaunchingRunner):
             MissingExtraError: This is no notebook.
         """
         self._enter()
-        apps = list(dict.fromkeys(map(AppHandle, handles)))
+        apps = list(dict.fromkeys(_handles(handles)))
         with self._calls.call("monitor"):
             for scheduler in {app.scheduler for app in apps}:
                 await self._backends.open(scheduler)
@@ -134,18 +137,20 @@ class Runner(_LaunchingRunner):
     async def _ended(self, handles: Sequence[AppHandle], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
         for scheduler in {handle.scheduler for handle in handles}:
             await self._backends.open(scheduler)
-        last: dict[tuple[str, str], AppStatus | None] = {}
+        told: dict[tuple[str, str], AppEvent] = {}
         limit = self.clock.timeout(timeout)
         async with self._watch(handles) as events:
             try:
                 async with limit:
                     async for event in events:
-                        last[event.handle.scheduler, event.handle.app_id] = event.current
+                        told[_app(event.handle)] = event
             except TimeoutError:
                 if not limit.expired:
                     raise
-                raise _late(handles, last, timeout) from None
-        return {handle: last.get((handle.scheduler, handle.app_id)) for handle in handles}
+        newest = {handle: told.get(_app(handle)) for handle in handles}
+        if any(event is None or not event.over for event in newest.values()):
+            raise _late(newest, timeout)
+        return {handle: None if event is None else event.current for handle, event in newest.items()}
 
     # Reading logs
 
@@ -190,7 +195,7 @@ class Runner(_LaunchingRunner):
                     buffer_lines=buffer_lines,
                     gaps=gaps,
                 )
-                for handle in map(AppHandle, [handles] if isinstance(handles, str) else handles)
+                for handle in _handles(handles)
             ]
             stream = LogStream.merged(parts)
         self._log_streams.add(stream)
@@ -283,15 +288,20 @@ def _newest_first(row: ListAppResponse) -> float:
     return -row.created_at.timestamp() if row.created_at is not None else 0.0  # unknown: behind all that are known
 
 
-def _late(
-    handles: Sequence[AppHandle], last: Mapping[tuple[str, str], AppStatus | None], timeout: float | None
-) -> TimeoutError:
+def _app(handle: AppHandle) -> tuple[str, str]:
+    return handle.scheduler, handle.app_id  # the session is only how somebody calls it
+
+
+def _handles(handles: str | Iterable[str]) -> list[AppHandle]:
+    return [AppHandle(handle) for handle in ([handles] if isinstance(handles, str) else handles)]
+
+
+def _late(newest: Mapping[AppHandle, AppEvent | None], timeout: float | None) -> TimeoutError:
     """Return the error of a wait that was too long, with the last status of each app that has not ended."""
-    left = [(handle, last.get((handle.scheduler, handle.app_id))) for handle in handles]
-    left = [(handle, status) for handle, status in left if status is None or not status.is_terminal()]
-    which = left[0][0] if len(left) == 1 else f"{len(left)} apps"
+    left = {handle: event for handle, event in newest.items() if event is None or not event.over}
+    which = next(iter(left)) if len(left) == 1 else f"{len(left)} apps"
     error = TimeoutError(f"{which}: no end within {timeout:g} s")
-    for handle, status in left[:NOTED]:
-        known = "nothing is known of it yet" if status is None else status.format().rstrip()
+    for handle, event in islice(left.items(), NOTED):
+        known = event.current.format().rstrip() if event and event.current else "nothing is known of it yet"
         error.add_note(f"The last status of {handle}: {known}")
     return error

@@ -137,6 +137,7 @@ async def test_a_dropped_watch_ends_its_tasks_and_the_feed(rig: Rig) -> None:
     assert 0 == rig.push.connections
 
 
+@pytest.mark.slow
 async def test_a_thousand_waiters_make_the_calls_of_one() -> None:
     async def calls(waiters: int) -> int:
         """Return the calls in a minute while a thousand apps are waited for."""

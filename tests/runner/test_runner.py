@@ -262,6 +262,29 @@ async def test_logs_of_apps_of_several_schedulers_come_as_one(rig: Rig) -> None:
     assert 0 == rig.runner.statistics().log_streams
 
 
+async def test_nothing_to_follow_is_over_at_once(rig: Rig) -> None:
+    assert [] == [line async for line in rig.runner.log_lines([], should_tail=True)]
+    assert [] == [event async for event in rig.runner.watch()]
+    assert [] == [ended async for ended in rig.runner.as_completed([])]
+
+
+async def test_one_app_may_be_given_as_it_is(rig: Rig) -> None:
+    handle = await rig.run("push")
+    rig.exit(handle)
+
+    assert [handle] == [*await rig.runner.wait_all(handle)]
+    assert [handle] == [event.handle async for event in rig.runner.watch(handle)]
+    assert [handle] == [ended async for ended, _ in rig.runner.as_completed(handle)]
+
+
+async def test_a_timeout_does_not_count_unknown_apps_as_late(rig: Rig) -> None:
+    late = await rig.run("push")
+    with pytest.raises(TimeoutError, match=late) as caught:
+        await rig.runner.wait_all([late, "push://me/nosuchapp"], timeout=0.2)
+
+    assert 1 == len(caught.value.__notes__)
+
+
 async def test_one_unknown_app_among_many_is_told_at_once(rig: Rig) -> None:
     handle = await rig.run("push")
     stream = rig.runner.log_lines([handle, "polled://me/unknown"], should_tail=True)
@@ -281,6 +304,7 @@ async def test_statistics_count_what_is_open_and_what_was_called(rig: Rig) -> No
 
     assert (1, 1) == (statistics.log_streams, statistics.watches)
     assert {"run": 1, "status": 3} == statistics.schedulers["push"].calls
+    assert {"run": 1, "status": 3, "log_lines": 1, "watch": 1} == statistics.calls
     feed = statistics.schedulers["push"].feed
     assert feed is not None
     assert 1 == feed.apps
