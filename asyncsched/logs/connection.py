@@ -289,6 +289,11 @@ class ConnectionSource(LogSource):
     def _new(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
         """Return the lines that were not seen before, a gap where some are missing."""
         resume = self._resume
+        if not resume.replaying:
+            # `_value_` is the value without the property around it, which would cost as much as all the rest.
+            resume.note_new([(ns, x.source.stream._value_, x) for x in lines if (ns := x.ns) is not None])
+            self._fresh += len(lines)
+            return lines
         fresh: list[LogLine] = []
         for line in lines:
             ns = line.ns
