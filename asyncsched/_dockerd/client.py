@@ -36,6 +36,8 @@ _CONNECT_TIMEOUT = 10.0
 class _Connection(NamedTuple):
     docker: Docker
     session: aiohttp.ClientSession
+    plain: aiohttp.ClientSession
+    """Speaks HTTP/1.0, which has no marks around each piece, and none at the end."""
 
 
 class Daemon:
@@ -72,6 +74,7 @@ class Daemon:
         self._closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
+            await connection.plain.close()
             await connection.session.close()
 
     # Containers
@@ -192,15 +195,23 @@ class Daemon:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], *, what: str, operation: str
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        what: str,
+        operation: str,
+        end_is_marked: bool = True,
     ) -> AsyncGenerator[aiohttp.StreamReader]:
-        """Open an answer without end, as bytes; leaving the context closes its connection.
+        """Open a long answer, as bytes; leaving the context closes its connection.
 
-        A connection that breaks raises `UnavailableError`; one that the daemon ends, ends the answer.
+        A connection that breaks raises `UnavailableError`; one that the daemon ends, ends the answer. Without
+        `end_is_marked` a break may look like the end: where nobody relies on it, reading costs a third.
         """
         connection = await self._connected(operation)
+        session = connection.session if end_is_marked else connection.plain
         with self._translated(what, operation):
-            response = await connection.session.get(self._url(connection, path), params=params, timeout=_endless())
+            response = await session.get(self._url(connection, path), params=params, timeout=_endless())
             try:
                 if response.status >= 400:
                     await self._raise(response, what, operation)
@@ -291,6 +302,7 @@ class Daemon:
                 version = await _agree_on_version(connection)
                 self._check_open()
             except BaseException:
+                await connection.plain.close()
                 await connection.session.close()
                 raise
             connection.docker.api_version = version
@@ -317,8 +329,9 @@ async def _open(endpoint: Endpoint, request_timeout: float) -> _Connection:
     trace = aiohttp.TraceConfig()
     trace.on_request_headers_sent.append(_tell_sent)
     session = aiohttp.ClientSession(connector=bound, timeout=timeout, trace_configs=[trace])
+    plain = aiohttp.ClientSession(connector=bound, connector_owner=False, version=aiohttp.HttpVersion10)
     docker = Docker(url, connector=bound, session=session, timeout=timeout)
-    return _Connection(docker, session)
+    return _Connection(docker, session, plain)
 
 
 def _prepare(endpoint: Endpoint) -> tuple[Callable[[], aiohttp.BaseConnector], str]:

@@ -8,6 +8,7 @@ stream. A container with a terminal has no frames, only lines.
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.split import MAX_LINE
@@ -17,6 +18,8 @@ from asyncsched.specs.stream import Stream
 __all__ = ["FrameReader"]
 
 _HEADER = 8
+_LENGTH = Struct(">4xI")
+_BLANK, _NEWLINE = b" \n"
 _STREAMS = {1: Stream.STDOUT, 2: Stream.STDERR}
 _PIECE = 16 * 1024  # bytes of a line that the daemon takes for one entry
 _STAMP = 30  # letters of a time, as the daemon writes it: 2026-11-21T02:49:43.084925868Z
@@ -35,22 +38,24 @@ class FrameReader:
 
     def __init__(self, origin: Origins, *, terminal: bool = False, max_line: int = MAX_LINE) -> None:
         self._origin = origin
-        self._entries = self._lines_in if terminal else self._frames_in
+        self._terminal = terminal
         self._max = max_line
         self._stamps = StampReader()
-        self._rest = b""
+        self._rest: bytes = b""
         # The pieces of unfinished lines: the time of the first, the pieces, their bytes.
         self._parts: dict[Stream, tuple[int, list[bytes], int]] = {}
 
     def feed(self, data: bytes) -> list[LogLine]:
         """Take some bytes and return the lines that they complete."""
         lines: list[LogLine] = []
-        for stream, entry in self._entries(self._rest + data if self._rest else data):
-            if entry[_STAMP : _STAMP + 1] == b" ":
-                stamp, text = entry[:_STAMP], entry[_STAMP + 1 :]
-            else:
-                stamp, _, text = entry.partition(b" ")
-            self._add(lines, stream, self._stamps.ns(stamp), text)
+        data = self._rest + data
+        if self._terminal:
+            whole = data.split(b"\n")
+            self._rest = whole.pop()
+            for line in whole:  # a terminal turns a newline into carriage return and newline
+                self._take(lines, Stream.COMBINED, line.removesuffix(b"\r") + b"\n")
+        else:
+            self._rest = data[self._read_frames(data, lines) :]
         return lines
 
     def flush(self) -> list[LogLine]:
@@ -59,43 +64,46 @@ class FrameReader:
         self._parts.clear()
         return lines
 
-    def _frames_in(self, data: bytes) -> list[tuple[Stream, bytes]]:
-        entries: list[tuple[Stream, bytes]] = []
+    def _read_frames(self, data: bytes, lines: list[LogLine]) -> int:
+        """Read the whole frames of the data; returns where the first incomplete one begins.
+
+        The loop runs for each line of a log, so what most lines are (whole, in a second that is known, of a
+        stream that is not in the middle of a line) is read here and not by functions.
+        """
         at, size = 0, len(data)
+        length_at, parse_ns, origin = _LENGTH.unpack_from, self._stamps.ns, self._origin
         while (begin := at + _HEADER) <= size:
-            end = begin + int.from_bytes(data[at + 4 : begin])
+            end = begin + length_at(data, at)[0]
             if end > size:
                 break
-            entries.append((_STREAMS.get(data[at], Stream.COMBINED), data[begin:end]))
+            text = begin + _STAMP + 1
+            stream = _STREAMS.get(data[at], Stream.COMBINED)
+            if data[end - 1] == _NEWLINE and data[text - 1] == _BLANK and not self._parts:
+                line = LogLine(data[text:end], "utf-8", "replace")
+                line.ns = ns = parse_ns(data[begin : text - 1])
+                line.source = origin(stream, ns)
+                lines.append(line)
+            else:
+                self._take(lines, stream, data[begin:end])
             at = end
-        self._rest = data[at:]
-        return entries
+        return at
 
-    def _lines_in(self, data: bytes) -> list[tuple[Stream, bytes]]:
-        *lines, self._rest = data.split(b"\n")
-        # A terminal turns a newline into carriage return and newline.
-        return [(Stream.COMBINED, line.removesuffix(b"\r") + b"\n") for line in lines]
-
-    def _add(self, lines: list[LogLine], stream: Stream, ns: int, text: bytes) -> None:
+    def _take(self, lines: list[LogLine], stream: Stream, entry: bytes) -> None:
+        """Read one entry, which may be a piece of a line."""
+        stamp, _, text = entry.partition(b" ")
+        ns = self._stamps.ns(stamp)
         # A short entry without a newline is what a program wrote last: the next one is not its rest.
         whole = text.endswith(b"\n") or len(text) < _PIECE
-        held = self._parts.get(stream)
-        if held is None:
-            if whole:
-                lines.append(self._line(text, stream, ns))
-                return
-            held = (ns, list[bytes](), 0)
-        first_ns, parts, size = held
+        first_ns, parts, size = self._parts.pop(stream, (ns, list[bytes](), 0))
         parts.append(text)
         size += len(text)
         if whole or size >= self._max:
-            self._parts.pop(stream, None)
             lines.append(self._line(b"".join(parts), stream, first_ns))
         else:
             self._parts[stream] = (first_ns, parts, size)
 
     def _line(self, text: bytes, stream: Stream, ns: int) -> LogLine:
-        line = LogLine(text.decode("utf-8", "replace"))
+        line = LogLine(text, "utf-8", "replace")
         line.source = self._origin(stream, ns)
         line.ns = ns
         return line

@@ -32,6 +32,7 @@ _DISORDER = 500 * _MS
 written by a thread of its own, which a busy machine may hold up in between."""
 
 _STREAMS = 2
+_LOOK_BACK = 16  # lines of a batch in which the newest of each stream is looked for
 
 _STARTING = 75 * _MS
 """How long before the daemon notes the beginning of a run its first lines may be stamped. A run begins later
@@ -93,6 +94,14 @@ class ContainerLog(ConnectionSource):
         super().observe(status)
 
     @override
+    def finish(self) -> None:
+        if self._is_over:  # the stream that is open comes to its end by itself, however much there is to read
+            self._follow = False
+            self._told.set()
+        else:
+            super().finish()
+
+    @override
     async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
         self._last_stream = self._is_over or not self.following
         follow = not (self._last_stream or self._past)
@@ -103,6 +112,7 @@ class ContainerLog(ConnectionSource):
                 self._parameters(since_ns, follow=follow),
                 what=f"cannot read the log of the container {self._container.name}",
                 operation="log_iter",
+                end_is_marked=not follow,
             ) as content:
                 while chunk := await content.readany():
                     yield chunk
@@ -174,7 +184,7 @@ class _Place(Resume):
     def reached(self, lines: Sequence[LogLine]) -> None:
         """Take note of lines that are about to be noted one by one."""
         newest: dict[Stream, int] = {}
-        for line in reversed(lines):
+        for line in reversed(lines[-_LOOK_BACK:]):
             newest.setdefault(line.stream, line.ns or 0)
             if len(newest) == _STREAMS:
                 break
@@ -198,6 +208,7 @@ class Attempts:
 
     def __init__(self, app_id: str, role: str, replica: int) -> None:
         self._make = partial(LogOrigin, app_id=app_id, role=role, replica=replica)
+        self._first = {stream: self._make(stream=stream, attempt=0) for stream in Stream}
         self._origins: dict[tuple[Stream, int | None], LogOrigin] = {}
         self._runs: list[tuple[int, int]] = []  # when each known run began, and its number, in order
 
@@ -212,7 +223,9 @@ class Attempts:
 
     def origin(self, stream: Stream, ns: int) -> LogOrigin:
         """Return who wrote a line to this stream at this time."""
-        attempt = self._attempt(ns) if self._runs else 0
+        if not self._runs:
+            return self._first[stream]
+        attempt = self._attempt(ns)
         origin = self._origins.get((stream, attempt))
         if origin is None:
             origin = self._origins[stream, attempt] = self._make(stream=stream, attempt=attempt)
