@@ -9,33 +9,9 @@ import pytest
 
 from asyncsched.specs import AppDef, AppState
 from tests.aws.conftest import QUEUE, Virtual, script
-from tests.aws_emulator.cloud import Cloud
-from tests.aws_emulator.model import Job, Node, new_id
+from tests.aws_emulator.many import end, running_jobs
 
 MANY = 10_000
-
-
-def running_jobs(cloud: Cloud, count: int) -> list[Job]:
-    """Put jobs into the cloud that run, without the ceremony of submitting them."""
-    cloud.definitions.register(
-        {"jobDefinitionName": "asx-many", "type": "container", "containerProperties": {"image": "script"}}
-    )
-    definition = cloud.definitions.for_submit("asx-many")
-    jobs = []
-    for number in range(count):
-        now = cloud.timeline.now_ms
-        node = Node(0, {"image": "script", "command": []}, status="RUNNING")
-        job = Job(new_id(), f"many-{number}", QUEUE, definition, {0: node}, now, number + 1)
-        job.status, job.started = "RUNNING", now
-        cloud.batch.jobs[job.id] = job
-        jobs.append(job)
-    cloud.batch._order = count
-    return jobs
-
-
-def end(cloud: Cloud, job: Job) -> None:
-    cloud.timeline.happened += 1
-    job.status, job.reason, job.stopped = "SUCCEEDED", "Essential container in task exited", cloud.timeline.now_ms
 
 
 @pytest.mark.slow
@@ -45,7 +21,7 @@ async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(
     if not isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop):
         pytest.skip("an hour of virtual time is the same on every loop")
     cloud, clock = virtual.cloud, virtual.clock
-    jobs = running_jobs(cloud, MANY)
+    jobs = running_jobs(cloud, MANY, QUEUE)
     scheduler = virtual.scheduler()
     delays: list[float] = []
     ends = {job.id: random.uniform(30, 90) for job in jobs[: MANY // 2]}
@@ -78,7 +54,7 @@ async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(
 
 async def test_a_thousand_waiters_share_one_feed(virtual: Virtual) -> None:
     cloud = virtual.cloud
-    job = running_jobs(cloud, 1)[0]
+    job = running_jobs(cloud, 1, QUEUE)[0]
     scheduler = virtual.scheduler()
     cloud.timeline.after(20, lambda: end(cloud, job))
 
@@ -93,7 +69,7 @@ async def test_a_thousand_waiters_share_one_feed(virtual: Virtual) -> None:
 
 async def test_a_job_that_is_purged_while_it_is_watched_is_gone(virtual: Virtual) -> None:
     cloud = virtual.cloud
-    job = running_jobs(cloud, 1)[0]
+    job = running_jobs(cloud, 1, QUEUE)[0]
     async with virtual.scheduler().watch([f"{QUEUE}:{job.id}"]) as watch:
         assert AppState.RUNNING == (await anext(watch)).state
         cloud.purge(job.id)
@@ -105,7 +81,7 @@ async def test_a_job_that_is_purged_while_it_is_watched_is_gone(virtual: Virtual
 
 async def test_a_watch_survives_half_a_minute_without_a_single_answer(virtual: Virtual) -> None:
     cloud, clock = virtual.cloud, virtual.clock
-    job = running_jobs(cloud, 1)[0]
+    job = running_jobs(cloud, 1, QUEUE)[0]
     scheduler = virtual.scheduler()
     async with scheduler.watch([f"{QUEUE}:{job.id}"]) as watch:
         await anext(watch)
@@ -122,7 +98,7 @@ async def test_a_watch_survives_half_a_minute_without_a_single_answer(virtual: V
 async def test_nodes_are_seen_also_while_the_lists_are_used(virtual: Virtual) -> None:
     """A queue's list shows the job; what its nodes do is asked for in turn."""
     cloud = virtual.cloud
-    jobs = running_jobs(cloud, 1500)
+    jobs = running_jobs(cloud, 1500, QUEUE)
     scheduler = virtual.scheduler()
     app = AppDef("nodes", [script(["sleep", 500], name="main"), script(["sleep", 60], ["exit", 3], name="child")])
     app_id = await scheduler.submit(app, {"queue": QUEUE})

@@ -158,6 +158,11 @@ class Batch:
     def canceljobs(self, request: Json) -> Json:
         return self._bulk(request, self.canceljob)
 
+    def next_order(self) -> int:
+        """Return a number for a job that is higher than those of all before it."""
+        self._order += 1
+        return self._order
+
     def find(self, identifier: str) -> tuple[Job | None, Node | None]:
         """A job by id, child id (``#node``, ``:index``) or ARN."""
         identifier = identifier.split(":job/", 1)[-1]
@@ -179,7 +184,6 @@ class Batch:
         return name
 
     def _new(self, request: Json, queue: str, definition: Json, identifier: str) -> Job:
-        self._order += 1
         nodes, main = _node_containers(definition, request)
         job = Job(
             id=identifier,
@@ -188,7 +192,7 @@ class Batch:
             definition=definition,
             nodes={index: Node(index, container) for index, container in nodes.items()},
             created=self._cloud.timeline.now_ms,
-            order=self._order,
+            order=self.next_order(),
             main=main,
             retry=request.get("retryStrategy") or definition.get("retryStrategy") or {},
             timeout=request.get("timeout") or definition.get("timeout"),

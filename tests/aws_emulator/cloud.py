@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable
 
@@ -17,6 +18,17 @@ from tests.aws_emulator.processes import run_process
 from tests.aws_emulator.scripts import IMAGE, run_script
 from tests.aws_emulator.timeline import Timeline
 from tests.aws_emulator.traffic import DroppedError, Traffic
+
+
+class Registries:
+    """ECR's tokens; the registries themselves are moto's, or a real one of the tests."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+
+    def getauthorizationtoken(self, _: Json) -> Json:
+        token = base64.b64encode(":".join(self._cloud.ecr_login).encode()).decode()
+        return {"authorizationData": [{"authorizationToken": token, "proxyEndpoint": "https://localhost"}]}
 
 
 class Cloud:
@@ -37,8 +49,10 @@ class Cloud:
         self.queues = {"default"}
         #: Queues with a fair-share policy, which want a shareIdentifier.
         self.fair_queues: set[str] = set()
+        #: The user and the password that ECR's token stands for.
+        self.ecr_login = "AWS", "password"
         self._run_node = run_node
-        self._services = {"batch": self.batch, "logs": Logs(self.events)}
+        self._services = {"batch": self.batch, "logs": Logs(self.events), "ecr": Registries(self)}
 
     @property
     def pace(self) -> Pace:

@@ -8,6 +8,7 @@ knob           body                                                   answer
 ``fail``       ``{"operation": "SubmitJob", "kind": "cut_after"}``    ``{}``
 ``pace``       ``{"ingest": 0.3}``                                    ``{}``
 ``queues``     ``{"add": ["q"], "stuck": {"q": "CAPACITY:..."}}``     ``{}``
+``jobs``       ``{"count": 9, "queue": q, "first": s, "spread": s}``  when each of them will end
 ``purge``      ``{"job": id}``                                        ``{}``
 ``restart``    ``{"down": 1.0}``                                      ``{}``, and then silence
 =============  =====================================================  =========================
@@ -25,6 +26,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.aws_emulator.cloud import Cloud
+from tests.aws_emulator.many import run_many
 
 if TYPE_CHECKING:
     from tests.aws_emulator.server import Server
@@ -72,6 +74,10 @@ class Control:
     def _queues(self, body: dict[str, Any]) -> None:
         self._cloud.queues.update(body.get("add", ()))
         self._cloud.life.stuck.update(body.get("stuck", {}))
+
+    def _jobs(self, body: dict[str, Any]) -> dict[str, Any]:
+        ends = run_many(self._cloud, body["count"], body["queue"], body["first"], body["spread"])
+        return {"ends": ends}
 
     def _purge(self, body: dict[str, Any]) -> None:
         self._cloud.purge(body["job"])

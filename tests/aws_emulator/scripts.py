@@ -3,7 +3,8 @@
 An image named ``script`` has as the last part of its command a JSON list such as
 ``[["line", "hello from $AWS_BATCH_JOB_NODE_INDEX"], ["sleep", 2], ["exit", 0]]``:
 
-* ``["line", text]``, or ``["line", text, late]`` for one that CloudWatch sees `late` seconds later;
+* ``["line", text]``, where ``$NOW`` is the time, or ``["line", text, late]`` for one that CloudWatch sees
+  `late` seconds later;
 * ``["lines", count, interval, text]``, where ``$i`` counts from 0;
 * ``["sleep", seconds]``;
 * ``["exit", code]``, or a list with one code for each attempt; without one the code is 0;
@@ -65,7 +66,8 @@ class _Play:
             self._timeline.after(0, lambda: self._end(143))
 
     def _line(self, text: str, late: float = 0.0) -> None:
-        self._task.line(Template(text).safe_substitute(self._task.environment), late=late)
+        values = {**self._task.environment, "NOW": f"{self._timeline.now:.3f}"}
+        self._task.line(Template(text).safe_substitute(values), late=late)
 
     def _end(self, code: int | None, reason: str | None = None) -> None:
         if self._over:

@@ -64,6 +64,7 @@ class BatchJob:
         submit: What else `SubmitJob` gets.
         location: Region, profile and endpoint, where they are not the scheduler's own.
         reuse: Whether the definition may serve other apps too.
+        create_repository: Whether to make an ECR repository that `images_to_push` names and that does not exist.
     """
 
     name: str
@@ -74,6 +75,7 @@ class BatchJob:
     submit: Json = field(default_factory=dict[str, object])
     location: dict[str, str] = field(default_factory=dict[str, str])
     reuse: bool = True
+    create_repository: bool = False
 
     def __repr__(self) -> str:
         shown = {each.name: masked(getattr(self, each.name)) for each in fields(self)}
@@ -126,6 +128,7 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
         submit=_submit_only(options),
         location=_location(options),
         reuse=options.definition == "reuse",
+        create_repository=options.ecr_create_repository,
     )
     check_size("job definition", register_request(job), MAX_DEFINITION_BYTES)
     check_size("job", submit_request(job, "x" * 128), MAX_SUBMIT_BYTES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import importlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import ClassVar
@@ -53,7 +54,8 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         session_name: The session that the jobs' tags name.
         client: A client of aiobotocore for ``batch``, to be used instead of one of our own; never closed here.
         log_client: Likewise one for ``logs``.
-        docker_client: What pushes local images, where a request names some.
+        docker_client: The Docker daemon (`asyncsched._dockerd.Daemon`) that has the images of `images_to_push`;
+            else the one that the environment names.
         region: The region, where it is not AWS_REGION's or the profile's.
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
@@ -126,14 +128,16 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         self._fresh.pop(info.app_id, None)
         job_id = None if is_fresh else await submission.existing()
         if job_id is None:
-            await self._push(job.images_to_push)
+            if job.images_to_push:
+                await self._push(parts.connections, job)
             async with self._or_removed(info.app_id, submission.undo):
                 job_id = await submission.send(parts.definitions, retry_for=self.retry_for)
         return Known(job_id, queue_name(job.queue), dict(job.location), job.children(job_id), info.digest)
 
-    async def _push(self, images: Mapping[str, tuple[str, str]]) -> None:
-        if images:
-            raise NotImplementedError("pushing images")
+    async def _push(self, connections: Connections, job: BatchJob) -> None:
+        # Who never pushes an image needs no Docker SDK, and does not wait for its import.
+        images = await asyncio.to_thread(importlib.import_module, "asyncsched.schedulers.aws_batch.images")
+        await images.push_images(job.images_to_push, connections, self._docker, create=job.create_repository)
 
     # Looking
 
