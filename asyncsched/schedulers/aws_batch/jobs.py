@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from dataclasses import dataclass, field
 
 from asyncsched.errors import AsyncSchedError, InvalidRequestError, NotFoundError
+from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
 from asyncsched.schedulers.aws_batch.identity import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.rows import Row, part
@@ -149,7 +150,10 @@ class Jobs:
     async def describe_all(self, app_ids: Iterable[str]) -> AsyncGenerator[Answers]:
         """Describe many apps, as many as possible with each call; one item for each call."""
         found: dict[str, Known] = {}
+        budget = budget_of(asyncio.get_running_loop())
+        budget.begin()
         for app_id in app_ids:
+            await budget.breathe()  # Ten thousand ids are taken apart in more than one step.
             try:
                 known = await self.find(app_id)
             except AsyncSchedError as error:
@@ -161,6 +165,7 @@ class Jobs:
                 found[app_id] = known
         by_place: dict[Connection, dict[str, Known]] = {}
         for app_id, known in found.items():
+            await budget.breathe()
             by_place.setdefault(self.connection(known), {})[app_id] = known
         for connection, apps in by_place.items():
             async for answers in self._describe_at(connection, apps):
