@@ -17,6 +17,7 @@ from asyncsched.schedulers.aws_batch.container import (
     SECRET_ARGS_TAG,
     container_properties,
 )
+from asyncsched.schedulers.aws_batch.identity import parse_app_id
 from asyncsched.schedulers.aws_batch.limits import (
     MAX_DEFINITION_BYTES,
     MAX_SUBMIT_BYTES,
@@ -269,10 +270,17 @@ def _further(options: AWSBatchOpts) -> Json:
 def _submit_only(options: AWSBatchOpts) -> Json:
     submit: Json = {}
     if options.depends_on:
-        submit["dependsOn"] = [{"jobId": job.rpartition(":")[2]} for job in options.depends_on]
+        submit["dependsOn"] = [{"jobId": _job_id(app_id)} for app_id in options.depends_on]
     if options.array_size is not None:
         submit["arrayProperties"] = {"size": options.array_size}
     return submit
+
+
+def _job_id(app_id: str) -> str:
+    job_id = parse_app_id(app_id).job_id
+    if not job_id:
+        raise ConfigError(f"depends_on cannot name {app_id}", fix="give the id that submit returned, or a job id")
+    return job_id
 
 
 def _location(options: AWSBatchOpts) -> dict[str, str]:
