@@ -55,6 +55,16 @@ ENDS = {
         threading.Thread(target=wait, daemon=True).start()
         while not runner.statistics().watches: pass
     """,
+    "a daemon thread reads a flood": """
+        import contextlib, threading
+        rig.say(handle, "x\\n" * 1_000_000)
+        lines = runner.log_lines(handle, should_tail=True)
+        next(lines)
+        def read():
+            with contextlib.suppress(RuntimeError):
+                for _ in lines: pass
+        threading.Thread(target=read, daemon=True).start()
+    """,
     "an exception": "raise SystemExit(0)",
     "held by a module that is torn down late": "import sys; sys.kept = runner",
 }
