@@ -103,11 +103,13 @@ class _LoopThread:
             with contextlib.suppress(RuntimeError):  # the loop has ended since: `stop` has told this call so
                 loop.call_soon_threadsafe(call.begin, self._tasks)
             return call.answer.result()
-        except BaseException:
+        except BaseException as error:
             if not call.answer.done():  # Ctrl-C, or another asynchronous exception: the coroutine must not go on
                 loop.call_soon_threadsafe(call.cancel)
                 with contextlib.suppress(TimeoutError):  # what it had half made is being removed
                     call.over.result(CLEANUP_TIMEOUT)
+            if call.answer.done() and call.answer.exception() is None and isinstance(call.answer.result(), str):
+                error.add_note(f"The call had succeeded when it was interrupted: {call.answer.result()}")
             raise
         finally:
             self._calls.discard(call)

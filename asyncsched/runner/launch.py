@@ -137,7 +137,8 @@ class _LaunchingRunner(_RunnerBase):
 
     def _launched(self, scheduler: str, backend: AnyScheduler, app_id: str) -> AppHandle:
         handle = make_app_handle(scheduler, backend.session_name, app_id)
-        self._seen.note(handle, AppStatus(AppState.SUBMITTED, handle=handle))
+        if self._seen.get(handle) is None:  # with a key, or the second time, it may be far beyond that
+            self._seen.note(handle, AppStatus(AppState.SUBMITTED, handle=handle))
         return handle
 
 

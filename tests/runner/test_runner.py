@@ -444,3 +444,13 @@ async def test_components_take_their_defaults_from_the_runner() -> None:
     async with Runner("me", {"fake": FakeScheduler("me")}, {"utils.echo": {"msg": "by default"}}) as runner:
         assert "by default" in repr(await runner.dryrun_component("utils.echo", [], "fake"))
         assert "by default" not in repr(await runner.dryrun_component("utils.echo", ["--msg", "x"], "fake"))
+
+
+async def test_a_second_run_with_a_key_does_not_forget_what_was_seen(rig: Rig) -> None:
+    handle = await rig.runner.run(app(), "push", key="order-42")
+    rig.push.start(handle.app_id)
+    rig.exit(handle)
+    await rig.runner.wait(handle)
+    await rig.runner.run(app(), "push", key="order-42")
+
+    assert "SUCCEEDED" in handle._repr_html_()

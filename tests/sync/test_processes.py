@@ -124,6 +124,33 @@ def test_ctrl_c_waits_until_what_was_half_made_is_removed() -> None:
     assert (0, "left: set()\n", "") == finish(process)
 
 
+def test_a_handle_that_came_too_late_is_told_with_the_interrupt() -> None:
+    process = start("""
+        import asyncio, os, signal
+        from tests.sync.rig import app
+        async def run():
+            os.kill(os.getpid(), signal.SIGINT)  # the main thread is woken when this thread has gone on
+            return await rig.runner._wrapped.run(app(), "fake")
+        class Stubborn:
+            def __await__(self):
+                task = asyncio.ensure_future(run())
+                while not task.done():
+                    try:
+                        yield from asyncio.shield(task).__await__()
+                    except asyncio.CancelledError:
+                        pass
+                return task.result()
+        async def call():
+            return await Stubborn()
+        try:
+            runner._bridge.call(call)
+        except KeyboardInterrupt as error:
+            print(error.__notes__[0].startswith("The call had succeeded when it was interrupted: fake://me/job-"))
+    """)
+
+    assert (0, "True\n", "") == finish(process)
+
+
 def test_an_interrupted_next_loses_nothing() -> None:
     process = start("""
         import threading, time
