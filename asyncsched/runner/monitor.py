@@ -16,7 +16,7 @@ from asyncsched.errors import WrongLoopError
 from asyncsched.logs.budget import LoopBudget, budget_of
 from asyncsched.runner.answers import AppEvent, app_event
 from asyncsched.schedulers.watch import StateStream
-from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.handle import AppHandle, parse_app_handle
 from asyncsched.specs.state import AppStatus
 
 __all__ = ["AppEventStream", "CompletionStream"]
@@ -52,8 +52,7 @@ class AppEventStream(AsyncStream[AppEvent]):
 
     def add(self, *handles: str) -> None:
         """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
-        for handle in map(AppHandle, handles):
-            self._core.add(handle)
+        self._core.add(handles)
 
     def discard(self, *handles: str) -> None:
         """Watch these apps no more; an event of theirs that waits is dropped."""
@@ -144,18 +143,25 @@ class _Core:
         """One word for a repr."""
         return "closed" if self.closed else "new" if self._loop is None else "open"
 
-    def add(self, handle: AppHandle) -> None:
+    def add(self, handles: Iterable[str]) -> None:
         if self.closed:
             return
-        scheduler, app_id = handle.scheduler, handle.app_id
-        arm = self._arms.get(scheduler)
-        if arm is None:
-            arm = self._arms[scheduler] = _Arm(scheduler, self._open_states(scheduler))
-        if app_id not in arm.handles:
-            arm.handles[app_id] = handle
-            self.watched.add(handle)
-            arm.states.add(app_id)
-            self._notify()
+        new: dict[str, list[str]] = {}
+        for handle in handles:  # there may be ten thousand of them: each is taken apart once
+            scheduler, _, app_id = parse_app_handle(handle)
+            arm = self._arms.get(scheduler) or self._open(scheduler)
+            if app_id not in arm.handles:
+                # It has just been taken apart, so it need not be checked again.
+                known = arm.handles[app_id] = str.__new__(AppHandle, handle)
+                self.watched.add(known)
+                new.setdefault(scheduler, []).append(app_id)
+        for scheduler, app_ids in new.items():
+            self._arms[scheduler].states.add(*app_ids)
+        self._notify()
+
+    def _open(self, scheduler: str) -> _Arm:
+        arm = self._arms[scheduler] = _Arm(scheduler, self._open_states(scheduler))
+        return arm
 
     def discard(self, handle: AppHandle) -> None:
         arm = self._arms.get(handle.scheduler)

@@ -101,14 +101,16 @@ class Runner(_LaunchingRunner):
     def watch(self, handles: str | Iterable[str] = (), *, follow: bool = False) -> AppEventStream:
         """Return a stream of the apps' states: the present one of each first, then each change.
 
-        It ends when all have ended or are gone; with `follow` it stays open for apps that are added later.
+        It ends when all have ended or are gone; with `follow` it stays open for apps that are added later. If nothing
+        has used a scheduler yet, its module is imported here.
         """
         self._check_open()
         with self._calls.call("watch"):
             return self._watch(handles, follow=follow)
 
     def _watch(self, handles: str | Iterable[str], *, follow: bool = False) -> AppEventStream:
-        stream = AppEventStream(_handles(handles), self._states, follow=follow, on_event=self._saw)
+        several = [handles] if isinstance(handles, str) else handles
+        stream = AppEventStream(several, self._states, follow=follow, on_event=self._saw)
         self._watches.add(stream)
         return stream
 
@@ -174,7 +176,7 @@ class Runner(_LaunchingRunner):
 
         Each line knows its app. The other arguments are those of `Scheduler.log_iter`, and hold for every app. An app
         that does not exist raises `UnknownAppError` at the first step; if a service fails, the logs of the apps of
-        others are read to their end first.
+        others are read to their end first. If nothing has used a scheduler yet, its module is imported here.
         """
         self._check_open()
         # Iterables that can be gone through only once are asked for by every app.
@@ -293,7 +295,8 @@ def _app(handle: AppHandle) -> tuple[str, str]:
 
 
 def _handles(handles: str | Iterable[str]) -> list[AppHandle]:
-    return [AppHandle(handle) for handle in ([handles] if isinstance(handles, str) else handles)]
+    given = [handles] if isinstance(handles, str) else handles
+    return [handle if isinstance(handle, AppHandle) else AppHandle(handle) for handle in given]
 
 
 def _late(newest: Mapping[AppHandle, AppEvent | None], timeout: float | None) -> TimeoutError:

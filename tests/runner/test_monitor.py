@@ -171,6 +171,18 @@ async def test_a_thousand_waiters_make_the_calls_of_one() -> None:
     assert abs(of_all - of_one) <= 20  # two sweeps of ten calls
 
 
+@pytest.mark.slow
+async def test_thousands_of_apps_do_not_hold_the_loop(rig: Rig) -> None:
+    handles = [f"push://me/job-{number}" for number in range(5000)]  # the guard looks at every step
+    await asyncio.sleep(0)
+    events = rig.runner.watch(handles)
+    await asyncio.sleep(0)
+    gone = {event.handle async for event in events if event.gone}
+    await asyncio.sleep(0)
+
+    assert {*handles} == gone
+
+
 class Spreading(RuleBasedStateMachine):
     """Whatever happens to apps and watch in whatever order: the newest is told, each end once, and then it ends."""
 
