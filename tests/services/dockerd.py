@@ -155,7 +155,7 @@ class Dockerd:
             "--bridge=none",
             "--ip-masq=false",
             "--ip-forward=false",
-            f"--default-address-pool=base={pool.read_text()},size=26",
+            f"--default-address-pool=base={pool.read_text()},size=24",
             "--shutdown-timeout=2",
             "--log-level=warn",
             *self.options,
