@@ -214,8 +214,9 @@ class Spreading(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def discard(self, data: st.DataObject) -> None:
-        if self.watched:
-            handle = data.draw(st.sampled_from(sorted(self.watched)))
+        # In the order of their launch, which is the same each time: their ids are random.
+        if watched := [handle for handle in self.handles if handle in self.watched]:
+            handle = data.draw(st.sampled_from(watched))
             self.events.discard(handle)
             self.watched.discard(handle)
             self.told.pop(handle, None)
