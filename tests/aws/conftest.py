@@ -56,6 +56,7 @@ async def scheduler(server: Server) -> AsyncIterator[AWSBatchScheduler]:
 
 def quick(scheduler: AWSBatchScheduler) -> AWSBatchScheduler:
     """Set times that fit an emulator, where lines are visible after 50 ms and not after 5 s."""
+    scheduler.log_interval = 0.1
     scheduler.log_settle_polls = 2
     scheduler.poll_interval = 0.1
     return scheduler

@@ -18,6 +18,7 @@ from tests.aws_emulator.server import Server
 pytestmark = pytest.mark.service("aws")  # its nodes are processes, in real time
 
 
+@pytest.mark.slow
 class TestContract(SchedulerContract):
     @pytest.fixture
     async def rig(self, server: Server) -> AsyncIterator[ContractRig]:

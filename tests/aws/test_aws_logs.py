@@ -102,6 +102,23 @@ async def test_a_stream_that_appears_late_holds_nobody_up(virtual: Virtual) -> N
     assert arrived["quiet/0 at last"] < 8
 
 
+async def test_a_first_line_is_found_however_many_nodes_are_silent(virtual: Virtual) -> None:
+    """Silent nodes are asked for a few at a time: when one is found, its first lines may be old."""
+    busy = script(["lines", 150, 1, "$i"], name="busy")
+    silent = script(["sleep", 20], *_if_node(77, ["line", "first"]), ["sleep", 120], name="silent", num_replicas=90)
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(AppDef("app", [busy, silent]), CFG)
+
+    lines = await tail(scheduler, app_id)
+
+    assert {"busy": 150, "silent": 1} == Counter(line.role for line in lines)
+    assert [str(i) for i in range(150)] == [line.text for line in lines if line.role == "busy"]
+
+
+def _if_node(index: int, *steps: list[object]) -> list[list[object]]:
+    return [["if_node", index, list(steps)]]
+
+
 async def test_lines_that_arrive_late_and_out_of_order_are_delivered_once(virtual: Virtual) -> None:
     steps = [step for i in range(40) for step in (["line", str(i), (i * 7) % 12], ["sleep", 0.5])]
     virtual.cloud.pace.stop_children = 14.0

@@ -7,6 +7,7 @@ An image named ``script`` has as the last part of its command a JSON list such a
   `late` seconds later;
 * ``["lines", count, interval, text]``, where ``$i`` counts from 0;
 * ``["sleep", seconds]``;
+* ``["if_node", index, steps]``: steps that only this node takes;
 * ``["exit", code]``, or a list with one code for each attempt; without one the code is 0;
 * ``["ignore_term"]``: from here on SIGTERM is ignored, as by a shell script that traps it;
 * ``["fail", reason]``: the container cannot be started, or is killed, for this reason.
@@ -35,7 +36,8 @@ def run_script(timeline: Timeline, task: Task) -> Callable[[], None]:
 class _Play:
     def __init__(self, timeline: Timeline, task: Task) -> None:
         self._timeline, self._task = timeline, task
-        self._steps = _flat(json.loads(task.command[-1]))
+        node = int(task.environment.get("AWS_BATCH_JOB_NODE_INDEX", 0))
+        self._steps = _flat(json.loads(task.command[-1]), node)
         self._next: Event | None = None
         self._traps = False
         self._over = False
@@ -79,8 +81,11 @@ class _Play:
         self._timeline.after(0, lambda: self._task.exited(code, reason))
 
 
-def _flat(steps: list[list[Any]]) -> Iterator[list[Any]]:
+def _flat(steps: list[list[Any]], node: int) -> Iterator[list[Any]]:
     for step in steps:
+        if step[0] == "if_node":
+            yield from _flat(step[2] if step[1] == node else [], node)
+            continue
         if step[0] != "lines":
             yield step
             continue

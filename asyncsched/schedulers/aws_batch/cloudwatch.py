@@ -47,22 +47,28 @@ class CloudWatchHub(LogHub):
         group: The log group.
         clock: Tells the time of pauses.
         retry_for: Seconds of failures after which the readers are told.
+        interval: Seconds between two looks while lines come.
     """
 
-    def __init__(self, connection: Connection, group: str, *, clock: Clock, retry_for: float) -> None:
-        super().__init__(clock=clock, retry_for=retry_for)
+    def __init__(
+        self, connection: Connection, group: str, *, clock: Clock, retry_for: float, interval: float = 0.5
+    ) -> None:
+        super().__init__(clock=clock, retry_for=retry_for, shortest=interval)
         self._connection, self._group = connection, group
         self._origins: dict[str, LogOrigin] = {}
         self._readers: Counter[str] = Counter()
+        self._since: dict[str, int] = {}  # in milliseconds
         self._births = Births(clock)
 
     def __repr__(self) -> str:
         return f"<CloudWatchHub {self._group}: {len(self._origins)} streams>"
 
-    def know(self, stream: str, origin: LogOrigin) -> str:
-        """Say who writes a stream, once for each reader of it; returns the key to ask for it by."""
+    def know(self, stream: str, origin: LogOrigin, since_ns: int) -> str:
+        """Say who writes a stream, and since when, once for each reader of it; returns the key to ask for it by."""
         key = StreamKey(origin.app_id, stream).text
         self._origins[key] = origin
+        since = since_ns // 1_000_000
+        self._since[stream] = min(since, self._since.get(stream, since))
         self._readers[key] += 1
         return key
 
@@ -77,6 +83,7 @@ class CloudWatchHub(LogHub):
             if not self._readers[key]:
                 del self._readers[key], self._origins[key]
                 self._births.forget(_stream(key))
+                self._since.pop(_stream(key), None)
 
     @override
     async def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
@@ -88,7 +95,7 @@ class CloudWatchHub(LogHub):
         for streams in _chunks(there):
             async for page in self._existing(streams, start):
                 yield self._events(page, by_stream)
-        async for page in self._perhaps(not_yet, start):
+        async for page in self._perhaps(not_yet):
             yield self._events(page, by_stream)
 
     async def _existing(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
@@ -99,12 +106,15 @@ class CloudWatchHub(LogHub):
             # One of them has been deleted: which one, the next round finds out.
             self._births.doubt(streams)
 
-    async def _perhaps(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
-        """Read streams of which some may not exist, which CloudWatch says only of all together."""
+    async def _perhaps(self, streams: Sequence[str]) -> AsyncGenerator[Page]:
+        """Read streams of which some may not exist, which CloudWatch says only of all together.
+
+        They are read from their beginning on: by the time that one is found, its first lines may be old.
+        """
         tries = 0
         while group := self._births.next_group(streams, MAX_STREAMS):
             try:
-                async for page in self._window(group, start):
+                async for page in self._window(group, min(self._since.get(stream, 0) for stream in group)):
                     yield page
             except NotFoundError:
                 self._births.missing(group)

@@ -30,11 +30,13 @@ class LogBook:
     Args:
         clock: Tells the time.
         retry_for: Seconds of failures after which readers are told.
+        interval: Seconds between two looks for lines while some come.
         settle_polls: After an app's end, so many looks without a new line are the end of its log.
     """
 
-    def __init__(self, clock: Clock, *, retry_for: float, settle_polls: int) -> None:
-        self._clock, self._retry_for, self._settle_polls = clock, retry_for, settle_polls
+    def __init__(self, clock: Clock, *, retry_for: float, interval: float, settle_polls: int) -> None:
+        self._clock, self._retry_for, self._interval = clock, retry_for, interval
+        self._settle_polls = settle_polls
         self._apps: dict[str, dict[_Reader, None]] = {}
         self._hubs: dict[tuple[Connection, str], CloudWatchHub] = {}
 
@@ -110,7 +112,9 @@ class LogBook:
     def _hub(self, connection: Connection, group: str) -> CloudWatchHub:
         hub = self._hubs.get((connection, group))
         if hub is None:
-            hub = CloudWatchHub(connection, group, clock=self._clock, retry_for=self._retry_for)
+            hub = CloudWatchHub(
+                connection, group, clock=self._clock, retry_for=self._retry_for, interval=self._interval
+            )
             self._hubs[connection, group] = hub
         return hub
 
@@ -142,7 +146,7 @@ class _Reader(HubSource):
             settle_polls=settle_polls,
         )
         self._cloudwatch, self._query, self._closed = hub, query, closed
-        self._settled = settled
+        self._settled, self._since = settled, since_ns
         self._replicas = frozenset(replicas)
         self._streams: set[str] = set()
         self._keys: list[str] = []
@@ -178,4 +182,4 @@ class _Reader(HubSource):
         )
         if self._settled:
             self._cloudwatch.end(place.stream)
-        return self._cloudwatch.know(place.stream, origin)
+        return self._cloudwatch.know(place.stream, origin, self._since)

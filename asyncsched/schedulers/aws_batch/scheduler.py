@@ -62,12 +62,14 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         limits: The pacers to share with other schedulers of this account and region.
 
     Attributes:
+        log_interval: Seconds between two looks for log lines while some come; up to five while none do.
         log_settle_polls: After an app's end, so many looks without a new line are the end of its log: five take
             some six seconds, as lines may need five to arrive.
     """
 
     options = AWSBatchOpts
     log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
+    log_interval: float = 0.5
     log_settle_polls: int = 5
 
     def __init__(
@@ -210,7 +212,12 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
                 request_timeout=self.request_timeout,
                 retry_for=self.retry_for,
             )
-            logs = LogBook(self.clock, retry_for=self.retry_for, settle_polls=self.log_settle_polls)
+            logs = LogBook(
+                self.clock,
+                retry_for=self.retry_for,
+                interval=self.log_interval,
+                settle_polls=self.log_settle_polls,
+            )
             self._parts = _Parts(connections, logs)
         return self._parts
 
