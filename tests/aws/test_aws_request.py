@@ -287,7 +287,7 @@ def test_every_option_reaches_the_requests() -> None:
         (
             app(role(resource=Resource(1, 1, 2048))),
             {"platform": "FARGATE", "execution_role_arn": "x"},
-            "no a GPU",
+            "does not know GPUs",
         ),
         (
             app(role(resource=Resource(1, 0, 2048), mounts=[BindMount("/a", "/b")])),

@@ -51,16 +51,11 @@ def check_app(app: AppDef, options: AWSBatchOpts) -> None:
         ConfigError: AWS Batch has no place for such an app.
     """
     nodes = sum(role.num_replicas for role in app.roles)
-    if not app.roles:
-        raise ConfigError(f"The app {app.name} has no role", fix="give it one")
     if len(app.roles) > MAX_ROLES:
         why = f"a job of AWS Batch has at most {MAX_ROLES} node groups, one for each role"
         raise ConfigError(f"The app {app.name} has {len(app.roles)} roles", why=why, fix="join roles, or split it")
     if nodes > MAX_NODES:
         raise ConfigError(f"The app {app.name} has {nodes} replicas", why=f"a job has at most {MAX_NODES} nodes")
-    for role in app.roles:
-        if role.num_replicas < 1:
-            raise ConfigError(f"Role {role.name} has {role.num_replicas} replicas", fix="give it at least one")
     retries = max(role.max_retries for role in app.roles) + options.spot_retries
     if not 0 <= retries < MAX_ATTEMPTS:
         why = f"AWS Batch runs a job 1 to {MAX_ATTEMPTS} times in all"
@@ -127,7 +122,7 @@ def check_fargate(role: Role, options: AWSBatchOpts, *, vcpus: int, memory: int)
         why = "a Fargate job needs a role that may pull the image and write the logs"
         raise ConfigError("execution_role_arn is missing", why=why, fix="give execution_role_arn")
     lacking = {
-        "a GPU": role.resource.gpu > 0,
+        "GPUs": role.resource.gpu > 0,
         "privileged": options.privileged,
         "ulimits": bool(options.ulimits),
         "tmpfs": bool(options.tmpfs),
@@ -136,7 +131,7 @@ def check_fargate(role: Role, options: AWSBatchOpts, *, vcpus: int, memory: int)
     }
     for thing, wanted in lacking.items():
         if wanted:
-            raise ConfigError(f"Fargate has no {thing}", fix="leave it out, or use platform=EC2")
+            raise ConfigError(f"Fargate does not know {thing}", fix="leave it out, or use platform=EC2")
     if vcpus not in FARGATE_SIZES:
         raise ConfigError(f"Fargate has no task of {vcpus} vCPUs", fix=f"choose one of {list(FARGATE_SIZES)}")
     least, most, step = FARGATE_SIZES[vcpus]
