@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
 from asyncsched.errors import InvalidRequestError, ThrottledError, UnavailableError
 from asyncsched.schedulers._common.pacing import Limits, Pacer
-from asyncsched.schedulers._common.retry import Backoff, retry
+from asyncsched.schedulers._common.retry import retry
 from asyncsched.testing import VirtualClock
 
 
@@ -85,9 +86,11 @@ async def test_a_retry_waits_longer_each_time_and_gives_up_in_time() -> None:
 
     async with clock:
         with pytest.raises(UnavailableError):
-            await retry(call, clock=clock, retry_for=20, backoff=Backoff(first=1, longest=8, jitter=0))
+            await retry(call, clock=clock, retry_for=20)
 
-    assert [0, 1, 3, 7, 15] == tries
+    pauses = [after - before for before, after in itertools.pairwise(tries)]
+    assert all(0.125 * 2**n <= pause <= 0.25 * 2**n for n, pause in enumerate(pauses[:6]))
+    assert 20 < tries[-1] < 31
 
 
 async def test_what_will_not_pass_is_not_tried_again_and_a_named_pause_is_kept() -> None:
@@ -104,3 +107,18 @@ async def test_what_will_not_pass_is_not_tried_again_and_a_named_pause_is_kept()
             await retry(call, clock=clock, retry_for=60)
 
     assert [0, 5] == tries
+
+
+async def test_an_error_may_deserve_one_more_chance() -> None:
+    clock = VirtualClock()
+    tries: list[float] = []
+
+    async def call() -> None:
+        tries.append(clock.monotonic())
+        raise InvalidRequestError("no")
+
+    async with clock:
+        with pytest.raises(InvalidRequestError):
+            await retry(call, clock=clock, retry_for=60, once_more=lambda _: len(tries) == 1)
+
+    assert 2 == len(tries)

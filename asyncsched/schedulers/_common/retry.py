@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from asyncsched.clock import Clock
-from asyncsched.errors import SchedulerError, ThrottledError
+from asyncsched.errors import SchedulerError
+from asyncsched.logs.backoff import Backoff
 
-__all__ = ["Backoff", "retry"]
+__all__ = ["retry"]
 
 ResultT = TypeVar("ResultT")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """How long to wait before each new try: twice as long each time, with jitter.
-
-    Attributes:
-        first: Seconds before the second try.
-        longest: Seconds before any later one, at most.
-        jitter: The part of a pause that is left to chance, so that many callers do not come back together.
-    """
-
-    first: float = 0.25
-    longest: float = 10.0
-    jitter: float = 0.5
-
-    def pauses(self) -> Iterator[float]:
-        """Yield the pauses, without end."""
-        pause = self.first
-        while True:
-            yield pause * (1 - self.jitter * random.random())
-            pause = min(self.longest, pause * 2)
+_SHORTEST = 0.25
 
 
 async def retry(
@@ -42,28 +21,22 @@ async def retry(
     *,
     clock: Clock,
     retry_for: float,
-    backoff: Backoff | None = None,
-    may_retry: Callable[[SchedulerError], bool] = lambda error: error.retryable,
+    once_more: Callable[[SchedulerError], bool] = lambda error: False,
 ) -> ResultT:
-    """Return the result of `call`, trying again for `retry_for` seconds in all.
+    """Return the result of `call`, trying again what is retryable until it has failed for `retry_for` seconds.
 
     Cancelling it cancels the try that runs. The last error is raised as it is.
 
     Args:
         call: Makes one try.
         clock: Tells the time.
-        retry_for: No try begins later than so many seconds after the first.
-        backoff: The pauses; a pause that the service itself asks for is honoured where it is longer.
-        may_retry: Whether another try may help.
+        retry_for: Seconds of failures after which there is no more hope.
+        once_more: Whether an error that is not retryable deserves another try all the same.
     """
-    end = clock.monotonic() + retry_for
-    for pause in (backoff or Backoff()).pauses():
+    backoff = Backoff(clock, retry_for=retry_for, shortest=_SHORTEST)
+    while True:
         try:
             return await call()
         except SchedulerError as error:
-            if isinstance(error, ThrottledError) and error.retry_after:
-                pause = max(pause, error.retry_after)
-            if not may_retry(error) or clock.monotonic() + pause > end:
-                raise
+            pause = backoff.pause() if once_more(error) else backoff.failed(error)
         await clock.sleep(pause)
-    raise AssertionError("unreachable: the pauses have no end")

@@ -138,7 +138,7 @@ class Connection:
             lambda: self.try_once(service, operation, expect, **request),
             clock=self._owner.clock,
             retry_for=self._owner.retry_for,
-            may_retry=_Patience(),
+            once_more=_Renewal(),
         )
 
     async def try_once(self, service: str, operation: str, expect: str = "", **request: object) -> dict[str, Any]:
@@ -195,8 +195,8 @@ class Connection:
         await self._stack.aclose()
 
 
-class _Patience:
-    """Decides whether to try again; expired credentials get one more chance, as the SDK renews them."""
+class _Renewal:
+    """Gives expired credentials one more chance, as the SDK renews them."""
 
     def __init__(self) -> None:
         self._renewed = False
@@ -205,7 +205,7 @@ class _Patience:
         if "have expired" in error.what and not self._renewed:
             self._renewed = True
             return True
-        return error.retryable
+        return False
 
 
 def _warm_session(location: Location) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsched.clock import Clock
 from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
-from asyncsched.schedulers._common.retry import Backoff
+from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.definitions import Definitions
 from asyncsched.schedulers.aws_batch.faults import BACKEND, may_have_happened
@@ -18,7 +18,8 @@ __all__ = ["DIGEST_TAG", "Submission"]
 
 DIGEST_TAG = "asyncsched/digest"
 REASON_UNFINISHED = "asyncsched: the submit was not finished"
-_LOOKS = 3
+#: Seconds between looks for a job whose submit was not answered: the list may be a little behind.
+_LOOKS = (1.0, 2.0)
 
 
 class Submission:
@@ -62,21 +63,18 @@ class Submission:
     async def send(self, definitions: Definitions, *, retry_for: float) -> str:
         """Submit the job and return its id, trying again only what cannot have taken effect."""
         definition = await definitions.ensure(self._connection, self._job)
-        end = self._clock.monotonic() + retry_for
-        for pause in Backoff().pauses():
-            try:
-                self.job_id = await self._once(definition)
-                return self.job_id
-            except NotFoundError as error:
-                if "inactive" not in error.why.lower() or not self._job.reuse:
-                    raise self._named(error) from error.__cause__
-                definitions.forget(definition)
-                definition = await definitions.ensure(self._connection, self._job)
-            except SchedulerError as error:
-                if not error.retryable or self._clock.monotonic() + pause > end:
-                    raise
-            await self._clock.sleep(pause)
-        raise AssertionError("unreachable: the pauses have no end")
+        try:
+            self.job_id = await self._repeated(definition, retry_for)
+        except NotFoundError as error:
+            if "inactive" not in error.why.lower() or not self._job.reuse:
+                raise self._named(error) from error.__cause__
+            definitions.forget(definition)  # Somebody else has deregistered it.
+            definition = await definitions.ensure(self._connection, self._job)
+            self.job_id = await self._repeated(definition, retry_for)
+        return self.job_id
+
+    async def _repeated(self, definition: str, retry_for: float) -> str:
+        return await retry(lambda: self._once(definition), clock=self._clock, retry_for=retry_for)
 
     async def undo(self) -> None:
         """End the job, if there is one, after a submit that was broken off."""
@@ -104,12 +102,11 @@ class Submission:
         return str(answer["jobId"])
 
     async def _look_up_often(self) -> str | None:
-        pauses = Backoff(first=1.0, longest=4.0).pauses()
-        for _ in range(_LOOKS):
+        for pause in _LOOKS:
             if (found := await self._look_up()) is not None:
                 return found
-            await self._clock.sleep(next(pauses))
-        return None
+            await self._clock.sleep(pause)
+        return await self._look_up()
 
     async def _look_up(self) -> str | None:
         return await self._jobs.find_in_queue(self._connection, self._job.queue, self._job.name)
