@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.docker.status import Container
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["Attempts", "ContainerLog"]
+__all__ = ["Attempts", "ContainerLog", "Place"]
 
 _MS = 1_000_000
-_DISORDER = 500 * _MS
-"""How far a line's stamp may lie before that of a line of the other stream in front of it: each is stamped and
-written by a thread of its own, which a busy machine may hold up in between."""
+_DISORDER = 5_000 * _MS
+"""How far a line's stamp may lie before that of a line of the other stream in front of it. Each is stamped and
+then written by a thread of its own; a busy daemon was seen to hold one up for 1.8 s in between."""
+
+_DISORDER_AT_FIRST = 500 * _MS
+"""The same as long as only one stream was ever written to."""
 
 _STREAMS = 2
 _LOOK_BACK = 16  # lines of a batch in which the newest of each stream is looked for
@@ -71,7 +74,7 @@ class ContainerLog(ConnectionSource):
             since_ns=query.since_ns,
             follow=query.tail,
             retry_for=retry_for,
-            resume=(place := _Place()),
+            resume=(place := Place()),
         )
         self._place = place
         self._daemon = daemon
@@ -170,16 +173,19 @@ def _stamp(ns: int) -> str:
     return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"
 
 
-class _Place(Resume):
+class Place(Resume):
     """Knows each stream's own newest line: stamps are in order within a stream, and only there.
 
-    What both streams are past need not be sent again. That keeps a log going which is written fast, over
-    connections that do not live long.
+    What both streams are past need not be sent again. Where one is quiet, as much has to be as lines may be out
+    of order; less each time that a connection broke before it had brought anything new, so that a log which is
+    written fast gets on over connections that live shortly.
     """
 
     def __init__(self) -> None:
         super().__init__(granularity_ns=_MS, margin_ns=_DISORDER)
         self._reached: dict[Stream, int] = {}
+        self._patience = _DISORDER
+        self._reached_before: dict[Stream, int] = {}
 
     def reached(self, lines: Sequence[LogLine]) -> None:
         """Take note of lines that are about to be noted one by one."""
@@ -192,11 +198,18 @@ class _Place(Resume):
             self._reached[stream] = max(ns, self._reached.get(stream, 0))
 
     @override
+    def reconnect(self) -> int | None:
+        stuck = self._reached_before == self._reached
+        self._patience = max(self._patience // 2, _DISORDER_AT_FIRST) if stuck else _DISORDER
+        self._reached_before = dict(self._reached)
+        return super().reconnect()
+
+    @override
     def _since(self) -> int:
         since = super()._since()
         if len(self._reached) < _STREAMS:
-            return since
-        return max(since, min(self._reached.values()) // _MS * _MS)
+            return max(since, (self._newest - _DISORDER_AT_FIRST) // _MS * _MS)
+        return max(since, max(min(self._reached.values()), self._newest - self._patience) // _MS * _MS)
 
 
 class Attempts:
