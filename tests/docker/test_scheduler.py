@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError
+from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.specs import AppState, BindMount, Resource, Role, Secret, VolumeMount
 from tests._support import eventually
@@ -55,14 +56,17 @@ async def test_exit_codes_and_reasons(scheduler: DockerScheduler) -> None:
     good = shell("exit 0", name="good")
     bad = shell("exit 7", name="bad")
     # The kernel's word of a lack of memory may come after that of the end, and then Docker misses it.
-    eats = "dd if=/dev/zero of=/dev/null bs=64M count=1; sleep 0.3; exit 137"
+    eats = "dd if=/dev/zero of=/dev/null bs=64M count=1; sleep 1; exit 137"
     hungry = shell(eats, name="hungry", resource=Resource(cpu=-1, gpu=-1, memMB=8))
     app_id = await scheduler.submit(app(good, bad, hungry))
 
     assert await end(scheduler, app_id) is AppState.FAILED
 
-    status = await scheduler.describe(app_id)
+    async def described() -> DescribeAppResponse | None:
+        status = await scheduler.describe(app_id)
+        return status if status is not None and "memory" in status.replicas[2].reason else None
 
+    status = await eventually(described)
     assert status is not None
     found = {replica.role: (replica.state, replica.exit_code, replica.reason) for replica in status.replicas}
     assert (AppState.SUCCEEDED, 0, "") == found["good"]
