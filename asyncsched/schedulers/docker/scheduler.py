@@ -98,7 +98,8 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         to_create = [container for container in job.containers if container.name not in names]
         # What another submit of this app, cut off half-way, has made but not started.
         waiting = {name for name, container in names.items() if container.state == "created" and not container.over}
-        to_start = [each for each in job.containers if each.name in waiting or each in to_create]
+        not_started = waiting | {container.name for container in to_create}
+        to_start = [container for container in job.containers if container.name in not_started]
         if not to_start:
             return
         await self._remove_expired()
