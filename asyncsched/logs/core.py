@@ -1,0 +1,251 @@
+"""What works behind a `LogStream`: finds the sources, reads them in turns, and ends with the last of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
+
+from asyncsched._tasks import close_all, outlast
+from asyncsched.errors import LogStreamError, ReplicaFailure, UnknownAppError, WrongLoopError
+from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
+from asyncsched.logs.line import LogLine
+from asyncsched.logs.merge import Merge
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+
+__all__ = ["LogSink", "OpenLogs", "StreamCore", "open_nothing"]
+
+MAX_TURN = 256
+"""Lines that are taken from one source at a time, at most."""
+
+FIRST_TURN = 16
+"""Lines that are handed on first, until it is seen how fast the consumer is."""
+
+
+class LogSink:
+    """What a backend gives the sources of one app to."""
+
+    def __init__(self, merge: Merge, app_id: str) -> None:
+        self._merge = merge
+        self._app_id = app_id
+        # Weakly: a source that has ended is nobody's any more, however long the stream goes on.
+        self._sources: weakref.WeakSet[LogSource] = weakref.WeakSet()
+
+    def add(self, source: LogSource) -> None:
+        """Read `source` into the stream, from now on until it ends; the stream closes it."""
+        self._sources.add(source)
+        self._merge.add(source, self._app_id)
+
+    def beside(self, app_id: str) -> LogSink:
+        """Return a sink of the same stream for another app."""
+        return LogSink(self._merge, app_id)
+
+    def finish(self) -> None:
+        """Let all sources of this app deliver what is there by now, and end."""
+        for source in list(self._sources):
+            source.finish()
+
+
+OpenLogs = Callable[[LogQuery, LogSink], Awaitable[None]]
+"""Adds sources to the sink as replicas appear, and returns when no more can; raises if the app is unknown."""
+
+
+async def open_nothing(query: LogQuery, sink: LogSink) -> None:
+    """Add no source."""
+
+
+class StreamCore:
+    """What a stream's task holds, so that nothing but its user holds the stream itself."""
+
+    def __init__(self, query: LogQuery, open_logs: OpenLogs, cleanup_timeout: float) -> None:
+        self.query = query
+        self.merge = Merge(query)
+        self.open_logs = open_logs
+        self.cleanup_timeout = cleanup_timeout
+        self.parts: list[object] = []  # streams whose place it has taken, which have to live as long as this
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._budget: LoopBudget | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None  # of finding the sources: raised when all has been read
+        self._failure: BaseException | None = None  # from outside: raised at once
+        self._refused = False  # what is asked for does not exist: raised although others' lines may be there
+        self._drained: asyncio.Event = asyncio.Event()
+        self._retired: list[LogSource] = []  # sources that have ended, to be closed
+        self._closing: asyncio.Task[None] | None = None
+        self._opened = False
+        self.closed = False
+        self._turn = FIRST_TURN
+        self._handed = 0.0
+        self._handed_in = -1
+
+    @property
+    def state(self) -> str:
+        """One word for a repr."""
+        if self.closed:
+            return "closed"
+        return "new" if self._task is None else "ended" if self._task.done() else "open"
+
+    async def step(self, ready: deque[LogLine]) -> LogLine:
+        """Wait for lines, put them into `ready` and return the first; everything after the last await is one piece."""
+        if self.closed:
+            self._raise_failure()
+            raise StopAsyncIteration
+        budget = self._begin()
+        self._pace(budget)
+        await budget.breathe()
+        merge = self.merge
+        while not self._ended():
+            if self._refused:
+                await self._end()
+            lines = merge.turn(self._turn)
+            if lines:
+                ready.extend(lines)
+                self._handed, self._handed_in = perf_counter(), budget.iteration
+                return ready.popleft()
+            if merge.ready:
+                await budget.breathe()
+            elif (self._opened and not merge.live) or self._over():
+                await self._end()
+            else:
+                await merge.wait()
+                budget.begin()
+        self._raise_failure()
+        raise StopAsyncIteration
+
+    def _ended(self) -> bool:
+        return self.closed  # asked anew after each await: another task may have closed the stream
+
+    def fail(self, error: BaseException) -> None:
+        """Note what has ended it from outside: its consumer gets this at once."""
+        if not self.closed:
+            self._failure = error
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _over(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    def _begin(self) -> LoopBudget:
+        loop = asyncio.get_running_loop()
+        if self._budget is None or self._loop is None:
+            self._loop = loop
+            self._budget = budget_of(loop)
+            self.merge.on_end = self._retire
+            self._task = loop.create_task(self._conduct(), name=f"logs of {self.query.app_id}")
+            self._task.add_done_callback(lambda _: self.merge.notify())
+        elif loop is not self._loop:
+            raise _wrong_loop()
+        return self._budget
+
+    def _pace(self, budget: LoopBudget) -> None:
+        """Hand out less at a time to a consumer whose own work keeps the loop, so that the loop gets its share."""
+        if self._handed_in < 0:
+            return
+        # In another iteration it has waited for something: what it keeps then is not the loop.
+        slow = self._handed_in == budget.iteration and perf_counter() - self._handed > BUDGET
+        self._turn = max(self._turn // 2, 1) if slow else min(self._turn * 2, MAX_TURN)
+
+    async def _conduct(self) -> None:
+        """Own everything that the stream opens: run until all sources have ended, then close them."""
+        merge = self.merge
+        try:
+            try:
+                await self.open_logs(self.query, LogSink(merge, self.query.app_id))
+            except UnknownAppError as error:
+                self._error, self._refused = error, True
+                return
+            except Exception as error:  # noqa: BLE001 - told to the consumer once it has read what there is
+                self._error = error
+                for source in merge.sources:
+                    source.finish()
+            self._opened = True
+            merge.notify()
+            while merge.live:
+                self._drained.clear()
+                await self._drained.wait()
+        finally:
+            closing: list[Awaitable[object]] = [source.aclose() for source in (*self._retired, *merge.sources)]
+            self._retired = []
+            if self._closing is not None:
+                closing.append(self._closing)
+            await close_all(closing, self.cleanup_timeout)
+
+    def _retire(self, source: LogSource) -> None:
+        """Close a source that has ended, however long the others go on."""
+        self._retired.append(source)
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.get_running_loop().create_task(self._close_retired())
+        self._drained.set()
+
+    async def _close_retired(self) -> None:
+        while self._retired:
+            retired, self._retired = self._retired, []
+            await close_all([source.aclose() for source in retired], self.cleanup_timeout)
+
+    async def _end(self) -> None:
+        task = self._task
+        assert task is not None
+        if not task.done():  # else a step that is given no time at all could not end the stream
+            await asyncio.wait([task])
+        self.closed = True
+        if task.cancelled():
+            raise LogStreamError(f"the task that reads the log of {self.query.app_id} was cancelled from outside")
+        if (broken := self._error or task.exception()) is not None:
+            raise broken
+        if self.merge.failures:
+            raise _incomplete(self.query.app_id, self.merge.failures)
+
+    def shut(self) -> None:
+        """Hand on nothing more, and let the task end."""
+        if self._task is not None and not self._task.done():
+            if asyncio.get_running_loop() is not self._loop:
+                raise _wrong_loop()
+            self._task.cancel()
+            self.merge.notify()
+        self.closed = True
+
+    async def settle(self) -> None:
+        """Wait until nothing runs any more."""
+        if self._task is not None and not self._task.done():
+            await outlast([self._task], 2 * self.cleanup_timeout)
+
+    def abandon(self) -> None:
+        """End the stream from outside: its user has dropped it, in whatever thread it was collected."""
+        if self.closed or self._task is None or self._loop is None or self._task.done():
+            return
+        self.closed = True
+        with contextlib.suppress(RuntimeError):  # the loop has been closed, and the task with it
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+
+def _wrong_loop() -> WrongLoopError:
+    return WrongLoopError(
+        "this log stream belongs to another event loop",
+        fix="use it where its first line was read; from several loops or threads, use asyncsched.sync",
+    )
+
+
+def _incomplete(app_id: str, failures: Sequence[ReplicaFailure]) -> LogStreamError:
+    which = ", ".join(_where(failure, app_id) for failure in failures[:5])
+    more = f" and {len(failures) - 5} more" if len(failures) > 5 else ""
+    cause = failures[0].cause
+    error = LogStreamError(
+        f"the log of {app_id} is incomplete: {which}{more} broke off",
+        failures=failures,
+        why=str(cause) or type(cause).__name__,
+        fix="read it again; `failures` tells where each broke off",
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _where(failure: ReplicaFailure, app_id: str) -> str:
+    where = f"{failure.role}/{failure.replica}" if failure.replica >= 0 else failure.role or "all replicas"
+    return where if failure.app_id == app_id else f"{failure.app_id}/{where}"
