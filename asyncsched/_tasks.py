@@ -79,8 +79,12 @@ async def gather_bounded(
         for number in numbers:
             results[number] = await work(todo[number])
 
-    tasks = [asyncio.create_task(worker()) for _ in range(min(at_once, len(todo)))]
+    tasks: list[asyncio.Task[None]] = []
     try:
+        for started in range(1, min(at_once, len(todo)) + 1):
+            tasks.append(asyncio.create_task(worker()))
+            if started % STARTED_IN_A_STEP == 0:
+                await asyncio.sleep(0)
         await asyncio.gather(*tasks)
     finally:
         for task in tasks:

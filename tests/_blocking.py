@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,6 +36,10 @@ OURS = f"{Path(str(_SPEC.origin)).parent}/"
 
 # Reading what the kernel already holds is how logs are followed; see the design of logs.
 _MAY_READ = OURS + "logs/follow"
+_BRIEF = {
+    threading.Thread.start.__code__,  # waits until the thread runs: microseconds, and no way around it
+    ThreadPoolExecutor.submit.__code__,  # asks for an idle thread with a timeout of zero
+}
 _NOT_OURS = ("/asyncio/", "/uvloop/", "<frozen importlib", "/importlib/", "/linecache.py", "/_pytest/")
 
 
@@ -98,7 +103,7 @@ def _caller(frame: FrameType | None) -> FrameType | None:
         path = frame.f_code.co_filename
         if path.startswith(OURS):
             return None if path.startswith(_MAY_READ) else frame
-        if any(part in path for part in _NOT_OURS) or frame.f_code is threading.Thread.start.__code__:
-            return None  # a thread's start waits until it runs: microseconds, and no way around it
+        if any(part in path for part in _NOT_OURS) or frame.f_code in _BRIEF:
+            return None
         frame = frame.f_back
     return None

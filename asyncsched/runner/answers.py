@@ -9,7 +9,7 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState, AppStatus
 
-__all__ = ["AppEvent", "app_event", "app_of", "status_of"]
+__all__ = ["AppEvent", "app_def_of", "app_event", "status_of"]
 
 GONE = "the scheduler does not know it any more"
 
@@ -55,7 +55,7 @@ def status_of(response: DescribeAppResponse, handle: AppHandle) -> AppStatus:
     )
 
 
-def app_of(response: DescribeAppResponse) -> AppDef:
+def app_def_of(response: DescribeAppResponse) -> AppDef:
     """Return the app as far as a scheduler's response tells it."""
     name = response.name or response.app_id
     return AppDef(name=name, roles=response.roles, metadata=response.metadata)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
-from asyncsched._tasks import close_all
+from asyncsched._tasks import close_all, outlast
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.registry import SchedulerFactory, find_factory, get_scheduler_factories
+from asyncsched.specs.stream import Stream
 
 __all__ = ["AnyScheduler", "Backends"]
 
@@ -39,6 +40,7 @@ class Backends:
         self._factories = {name: _as_factory(each) for name, each in given.items()}
         self._ready = {name: each for name, each in given.items() if isinstance(each, Scheduler)}
         self._made: list[AnyScheduler] = []
+        self._making: dict[str, asyncio.Future[AnyScheduler]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,29 +52,45 @@ class Backends:
         """The schedulers that are there already."""
         return self._ready
 
-    def get(self, name: str) -> AnyScheduler:
-        """Return the scheduler of this name, made here and now if there is none yet."""
-        return self._ready[name] if name in self._ready else self._keep(name, self._make(name))
+    def check(self, names: Collection[str]) -> None:
+        """Raise UnknownSchedulerError for a name that there is none of; nothing is made."""
+        for name in names:
+            find_factory(name, self._factories)
+
+    def log_streams(self, names: Collection[str]) -> frozenset[Stream]:
+        """Return the streams that all of these schedulers tell apart, as far as they are there to be asked."""
+        ready = [self._ready[name].log_streams for name in names if name in self._ready]
+        return frozenset(Stream).intersection(*ready)
 
     async def open(self, name: str) -> AnyScheduler:
-        """Return the scheduler of this name; it is made in a thread, as its module may have to be imported."""
+        """Return the scheduler of this name; it is made in a thread, as its module may have to be imported.
+
+        All who ask meanwhile wait for the same one. Cancelled, it is made all the same: a thread cannot be stopped.
+        """
         if name not in self._ready:
-            self._keep(name, await asyncio.to_thread(self._make, name))
+            await asyncio.shield(self._making.get(name) or self._start(name))
         return self._ready[name]
 
-    def _make(self, name: str) -> AnyScheduler:
-        return find_factory(name, self._factories)(self._session, **self._params)
+    def _start(self, name: str) -> asyncio.Future[AnyScheduler]:
+        make = find_factory(name, self._factories)
+        making = asyncio.get_running_loop().run_in_executor(None, lambda: make(self._session, **self._params))
+        self._making[name] = making
+        making.add_done_callback(lambda _: self._keep(name, making))
+        return making
 
-    def _keep(self, name: str, made: AnyScheduler) -> AnyScheduler:
-        # Two calls may have made one at the same time. The second is dropped: it has done no I/O yet.
-        if name not in self._ready:
-            self._ready[name] = made
-            self._made.append(made)
-        return self._ready[name]
+    def _keep(self, name: str, making: asyncio.Future[AnyScheduler]) -> None:
+        del self._making[name]
+        # Looked at here, too: everybody who waited for it may have been cancelled.
+        if not making.cancelled() and making.exception() is None:
+            self._ready[name] = making.result()
+            self._made.append(making.result())
 
     async def close(self) -> None:
-        """Close what was made here. Never raises."""
-        await close_all([scheduler.close() for scheduler in self._made], CLOSE_TIMEOUT)
+        """Close what was made here, and what is being made. Never raises."""
+        try:
+            await outlast(self._making.values(), CLOSE_TIMEOUT)
+        finally:  # a close that is cancelled closes everything all the same
+            await close_all([scheduler.close() for scheduler in self._made], CLOSE_TIMEOUT)
 
 
 def _as_factory(scheduler: AnyScheduler | SchedulerFactory) -> SchedulerFactory:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from asyncsched._streams import AsyncStream
 from asyncsched._tasks import close_all, outlast
@@ -16,12 +17,12 @@ from asyncsched.errors import WrongLoopError
 from asyncsched.logs.budget import LoopBudget, budget_of
 from asyncsched.runner.answers import AppEvent, app_event
 from asyncsched.schedulers.watch import StateStream
-from asyncsched.specs.handle import AppHandle, parse_app_handle
+from asyncsched.specs.handle import AppHandle, parse_app_handle, scheduler_of
 from asyncsched.specs.state import AppStatus
 
 __all__ = ["AppEventStream", "CompletionStream"]
 
-OpenStates = Callable[[str], StateStream]
+OpenStates = Callable[[str], Awaitable[StateStream]]
 """Returns an open-ended watch of the scheduler of this name."""
 
 CLEANUP_TIMEOUT = 10.0
@@ -32,8 +33,12 @@ class AppEventStream(AsyncStream[AppEvent]):
 
     It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
     change the set at any time on the stream's loop. A step that is cancelled or times out loses nothing. At most one
-    event of each app waits for a slow consumer, the newest. When a scheduler fails for good, its error is raised by
-    one step, with a note that counts its apps; the steps after it go on with the apps of the others.
+    event of each app waits for a slow consumer, the newest. When a scheduler fails for good, or cannot be used at all,
+    its error is raised by one step, with a note that counts its apps; the steps after it go on with the apps of the
+    others.
+
+    What is added and discarded is checked at once and takes effect with the next step, or with the one that waits: ten
+    thousand handles at a time do not hold the loop.
 
     Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its end.
     """
@@ -43,21 +48,21 @@ class AppEventStream(AsyncStream[AppEvent]):
         handles: Iterable[str],
         open_states: OpenStates,
         *,
+        check: Callable[[Collection[str]], None] = lambda schedulers: None,
         follow: bool = False,
         on_event: Callable[[AppEvent], None] = lambda event: None,
     ) -> None:
-        self._core = _Core(open_states, follow, on_event)
+        self._core = _Core(open_states, check, follow, on_event)
         self._stepping = False
         self.add(*handles)
 
     def add(self, *handles: str) -> None:
         """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
-        self._core.add(handles)
+        self._core.ask(handles, wanted=True)
 
     def discard(self, *handles: str) -> None:
         """Watch these apps no more; an event of theirs that waits is dropped."""
-        for handle in map(AppHandle, handles):
-            self._core.discard(handle)
+        self._core.ask(handles, wanted=False)
 
     async def __anext__(self) -> AppEvent:
         if self._stepping:
@@ -89,8 +94,8 @@ class AppEventStream(AsyncStream[AppEvent]):
 
     @property
     def watched(self) -> int:
-        """How many apps are watched that have not ended."""
-        return len(self._core.watched)
+        """How many apps are watched that have not ended, those that the next step begins with included."""
+        return len(self._core.watched) + sum(wanted for _, wanted in self._core.asked)
 
     def __repr__(self) -> str:
         return f"<AppEventStream {self._core.state}, {self.watched} apps>"
@@ -126,11 +131,19 @@ class _Arm:
 class _Core:
     """What a stream's tasks hold, so that nothing but its user holds the stream itself."""
 
-    def __init__(self, open_states: OpenStates, follow: bool, on_event: Callable[[AppEvent], None]) -> None:
+    def __init__(
+        self,
+        open_states: OpenStates,
+        check: Callable[[Collection[str]], None],
+        follow: bool,
+        on_event: Callable[[AppEvent], None],
+    ) -> None:
         self._open_states = open_states
+        self._check = check
         self._follow = follow
         self._on_event = on_event
         self._arms: dict[str, _Arm] = {}
+        self.asked: deque[tuple[str, bool]] = deque()  # handles to watch (True) or not to, in the order of the calls
         self.watched: set[AppHandle] = set()
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -143,39 +156,62 @@ class _Core:
         """One word for a repr."""
         return "closed" if self.closed else "new" if self._loop is None else "open"
 
-    def add(self, handles: Iterable[str]) -> None:
-        if self.closed:
-            return
-        new: dict[str, list[str]] = {}
-        for handle in handles:  # there may be ten thousand of them: each is taken apart once
+    def ask(self, handles: Collection[str], *, wanted: bool) -> None:
+        """Take note of what is to be watched, or no more, from the next step on; raise for what is no handle."""
+        with contextlib.suppress(RuntimeError):  # outside of a loop nobody else's time is spent
+            budget_of(asyncio.get_running_loop()).begin()
+        schedulers = set(map(scheduler_of, handles))
+        if wanted:
+            self._check(schedulers)
+        if not self.closed:
+            self.asked.extend([(handle, wanted) for handle in handles])
+            self._notify()
+
+    async def _do_as_asked(self, budget: LoopBudget) -> None:
+        """Add and discard, a slice at a time; cancelled, the next step goes on where this one was."""
+        while self.asked and not self.closed:
+            handle, wanted = self.asked[0]
             scheduler, _, app_id = parse_app_handle(handle)
-            arm = self._arms.get(scheduler) or self._open(scheduler)
-            if app_id not in arm.handles:
-                # It has just been taken apart, so it need not be checked again.
-                known = arm.handles[app_id] = str.__new__(AppHandle, handle)
-                self.watched.add(known)
-                new.setdefault(scheduler, []).append(app_id)
-        for scheduler, app_ids in new.items():
-            self._arms[scheduler].states.add(*app_ids)
-        self._notify()
+            if wanted and scheduler not in self._arms:
+                await self._open(scheduler)
+                continue  # meanwhile it may have been closed
+            self.asked.popleft()
+            if wanted:
+                self._add(self._arms[scheduler], app_id, handle)
+            elif scheduler in self._arms:
+                self._discard(self._arms[scheduler], app_id)
+            await budget.breathe()
 
-    def _open(self, scheduler: str) -> _Arm:
-        arm = self._arms[scheduler] = _Arm(scheduler, self._open_states(scheduler))
-        return arm
+    async def _open(self, scheduler: str) -> None:
+        try:
+            states = await self._open_states(scheduler)
+        except Exception as error:
+            others = [each for each in self.asked if scheduler_of(each[0]) != scheduler]
+            error.add_note(f"It ended the watch of {len(self.asked) - len(others)} app(s) of {scheduler}.")
+            self.asked = deque(others)
+            raise
+        self._arms[scheduler] = _Arm(scheduler, states)
 
-    def discard(self, handle: AppHandle) -> None:
-        arm = self._arms.get(handle.scheduler)
-        if arm is None or (known := arm.handles.pop(handle.app_id, None)) is None:
-            return
-        self.watched.discard(known)
-        arm.states.discard(handle.app_id)
-        self._notify()
+    def _add(self, arm: _Arm, app_id: str, handle: str) -> None:
+        if app_id not in arm.handles:
+            # It has just been taken apart, so it need not be checked again.
+            known = arm.handles[app_id] = str.__new__(AppHandle, handle)
+            self.watched.add(known)
+            arm.states.add(app_id)
+
+    def _discard(self, arm: _Arm, app_id: str) -> None:
+        if (known := arm.handles.pop(app_id, None)) is not None:
+            self.watched.discard(known)
+            arm.states.discard(app_id)
 
     async def step(self) -> AppEvent:
         """Wait for an event and return it; nothing is taken before the last await."""
         budget = self._begin()
         await budget.breathe()
         while not self.closed:
+            if self.asked:
+                await self._do_as_asked(budget)
+                continue
             event = self._take()
             if event is not None:
                 return event
@@ -242,6 +278,7 @@ class _Core:
     def _detach(self) -> list[asyncio.Task[bool]]:
         self.closed = True
         self.watched.clear()
+        self.asked.clear()
         self._notify()
         waiting = [arm.waiting for arm in self._arms.values() if arm.waiting is not None]
         for task in waiting:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import islice
+from functools import partial
 from typing import Literal
 
 from asyncsched._tasks import gather_bounded
+from asyncsched.logs.budget import budget_of
+from asyncsched.logs.select import make_query
 from asyncsched.logs.stream import LogStream
-from asyncsched.runner.answers import AppEvent, app_of, status_of
+from asyncsched.runner.answers import AppEvent, app_def_of, status_of
+from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.launch import _LaunchingRunner
 from asyncsched.runner.monitor import AppEventStream, CompletionStream
 from asyncsched.runner.notebook import show_events
 from asyncsched.runner.report import AppList
+from asyncsched.runner.waiting import Ends, apps_of
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.handle import AppHandle, make_app_handle
+from asyncsched.specs.handle import AppHandle, make_app_handle, parse_app_handle, scheduler_of
 from asyncsched.specs.state import AppState, AppStatus
 from asyncsched.specs.stream import Stream
 
 __all__ = ["Runner", "get_runner"]
-
-NOTED = 20
-"""How many apps a TimeoutError tells the last status of."""
 
 
 class Runner(_LaunchingRunner):
@@ -64,7 +66,7 @@ class Runner(_LaunchingRunner):
         handle = self._on(handle)
         with self._calls.call("describe", handle.scheduler, handle.app_id):
             response = await (await self._backends.open(handle.scheduler)).describe(handle.app_id)
-        return None if response is None else app_of(response)
+        return None if response is None else app_def_of(response)
 
     async def wait(self, handle: str, timeout: float | None = None) -> AppStatus | None:
         """Wait until an app has ended and return its last status.
@@ -90,7 +92,7 @@ class Runner(_LaunchingRunner):
         """
         self._enter()
         with self._calls.call("wait_all"):
-            return await self._ended(_handles(handles), timeout)
+            return await self._ended(handles, timeout)
 
     def as_completed(self, handles: str | Iterable[str]) -> CompletionStream:
         """Return a stream of (handle, last status) pairs, in the order in which the apps end."""
@@ -101,8 +103,8 @@ class Runner(_LaunchingRunner):
     def watch(self, handles: str | Iterable[str] = (), *, follow: bool = False) -> AppEventStream:
         """Return a stream of the apps' states: the present one of each first, then each change.
 
-        It ends when all have ended or are gone; with `follow` it stays open for apps that are added later. If nothing
-        has used a scheduler yet, its module is imported here.
+        It ends when all have ended or are gone; with `follow` it stays open for apps that are added later. A handle
+        that is none, and a scheduler that is not known, are told here; one that cannot be used, by the first step.
         """
         self._check_open()
         with self._calls.call("watch"):
@@ -110,12 +112,12 @@ class Runner(_LaunchingRunner):
 
     def _watch(self, handles: str | Iterable[str], *, follow: bool = False) -> AppEventStream:
         several = [handles] if isinstance(handles, str) else handles
-        stream = AppEventStream(several, self._states, follow=follow, on_event=self._saw)
+        stream = AppEventStream(several, self._states, check=self._backends.check, follow=follow, on_event=self._saw)
         self._watches.add(stream)
         return stream
 
-    def _states(self, scheduler: str) -> StateStream:
-        return self._backends.get(scheduler).watch(follow=True)
+    async def _states(self, scheduler: str) -> StateStream:
+        return (await self._backends.open(scheduler)).watch(follow=True)
 
     def _saw(self, event: AppEvent) -> None:
         if event.current is not None:
@@ -130,29 +132,25 @@ class Runner(_LaunchingRunner):
             MissingExtraError: This is no notebook.
         """
         self._enter()
-        apps = list(dict.fromkeys(_handles(handles)))
+        apps = await apps_of(handles)
         with self._calls.call("monitor"):
-            for scheduler in {app.scheduler for app in apps}:
-                await self._backends.open(scheduler)
-            await show_events(apps, self._watch(apps), self.clock)
+            for scheduler in {scheduler for scheduler, _ in apps.values()}:
+                await self._backends.open(scheduler)  # what cannot be used is told before a table is shown
+            await show_events([*apps], self._watch(apps), self.clock)
 
-    async def _ended(self, handles: Sequence[AppHandle], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
-        for scheduler in {handle.scheduler for handle in handles}:
-            await self._backends.open(scheduler)
-        told: dict[tuple[str, str], AppEvent] = {}
+    async def _ended(self, handles: str | Iterable[str], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
+        apps = await apps_of(handles)
+        ends = Ends()
         limit = self.clock.timeout(timeout)
-        async with self._watch(handles) as events:
+        async with self._watch(apps) as events:
             try:
                 async with limit:
                     async for event in events:
-                        told[_app(event.handle)] = event
+                        ends.note(event)
             except TimeoutError:
                 if not limit.expired:
                     raise
-        newest = {handle: told.get(_app(handle)) for handle in handles}
-        if any(event is None or not event.over for event in newest.values()):
-            raise _late(newest, timeout)
-        return {handle: None if event is None else event.current for handle, event in newest.items()}
+        return await ends.of(apps, timeout)
 
     # Reading logs
 
@@ -174,34 +172,62 @@ class Runner(_LaunchingRunner):
     ) -> LogStream:
         """Return the lines of the replicas of one app or of many, merged in the order of their arrival.
 
-        Each line knows its app. The other arguments are those of `Scheduler.log_iter`, and hold for every app. An app
-        that does not exist raises `UnknownAppError` at the first step; if a service fails, the logs of the apps of
-        others are read to their end first. If nothing has used a scheduler yet, its module is imported here.
+        Each line knows its app. The other arguments are those of `Scheduler.log_iter`, and hold for every app. Wrong
+        arguments raise here; an app that does not exist raises `UnknownAppError` at the first step. If a service
+        fails, the logs of the apps of others are read to their end first.
         """
         self._check_open()
+        several = [handles] if isinstance(handles, str) else list(handles)
         # Iterables that can be gone through only once are asked for by every app.
         k, attempts = _again(k), _again(attempts)
+
+        def part(backend: AnyScheduler, app_id: str) -> LogStream:
+            return backend.log_iter(
+                app_id,
+                role_name,
+                k,
+                regex,
+                since,
+                until,
+                should_tail,
+                streams,
+                tail_lines=tail_lines,
+                attempts=attempts,
+                buffer_lines=buffer_lines,
+                gaps=gaps,
+            )
+
         with self._calls.call("log_lines"):
-            parts = [
-                self._backends.get(handle.scheduler).log_iter(
-                    handle.app_id,
-                    role_name,
-                    k,
-                    regex,
-                    since,
-                    until,
-                    should_tail,
-                    streams,
-                    tail_lines=tail_lines,
-                    attempts=attempts,
-                    buffer_lines=buffer_lines,
-                    gaps=gaps,
-                )
-                for handle in _handles(handles)
-            ]
-            stream = LogStream.merged(parts)
+            schedulers = set(map(scheduler_of, several))
+            self._backends.check(schedulers)
+            query = make_query(
+                several[0] if len(several) == 1 else f"{len(several)} apps",
+                role_name,
+                k,
+                regex,
+                since,
+                until,
+                should_tail,
+                streams,
+                tail_lines=tail_lines,
+                attempts=attempts,
+                buffer_lines=buffer_lines,
+                gaps=gaps,
+                supported=self._backends.log_streams(schedulers),
+                clock=self.clock,
+            )
+            stream = LogStream.gathered(query, partial(self._log_parts, several, part))
         self._log_streams.add(stream)
         return stream
+
+    async def _log_parts(
+        self, handles: Sequence[str], part: Callable[[AnyScheduler, str], LogStream]
+    ) -> AsyncGenerator[LogStream]:
+        budget = budget_of(asyncio.get_running_loop())
+        for handle in handles:
+            scheduler, _, app_id = parse_app_handle(handle)
+            yield part(await self._backends.open(scheduler), app_id)
+            await budget.breathe()
 
     # Ending
 
@@ -270,9 +296,14 @@ class Runner(_LaunchingRunner):
         limit: int | None,
     ) -> Sequence[ListAppResponse]:
         backend = await self._backends.open(scheduler)
-        rows = await backend.list(states=states, since=since, limit=limit)
-        # A caller may have given the scheduler another name here than it has by itself.
-        return [replace(row, app_handle=make_app_handle(scheduler, row.session, row.app_id)) for row in rows]
+        found = await backend.list(states=states, since=since, limit=limit)
+        budget = budget_of(asyncio.get_running_loop())
+        rows: list[ListAppResponse] = []
+        for row in found:
+            # A caller may have given the scheduler another name here than it has by itself.
+            rows.append(replace(row, app_handle=make_app_handle(scheduler, row.session, row.app_id)))
+            await budget.breathe()
+        return rows
 
 
 def get_runner(
@@ -288,23 +319,3 @@ def _again(numbers: int | Iterable[int] | None) -> int | Collection[int] | None:
 
 def _newest_first(row: ListAppResponse) -> float:
     return -row.created_at.timestamp() if row.created_at is not None else 0.0  # unknown: behind all that are known
-
-
-def _app(handle: AppHandle) -> tuple[str, str]:
-    return handle.scheduler, handle.app_id  # the session is only how somebody calls it
-
-
-def _handles(handles: str | Iterable[str]) -> list[AppHandle]:
-    given = [handles] if isinstance(handles, str) else handles
-    return [handle if isinstance(handle, AppHandle) else AppHandle(handle) for handle in given]
-
-
-def _late(newest: Mapping[AppHandle, AppEvent | None], timeout: float | None) -> TimeoutError:
-    """Return the error of a wait that was too long, with the last status of each app that has not ended."""
-    left = {handle: event for handle, event in newest.items() if event is None or not event.over}
-    which = next(iter(left)) if len(left) == 1 else f"{len(left)} apps"
-    error = TimeoutError(f"{which}: no end within {timeout:g} s")
-    for handle, event in islice(left.items(), NOTED):
-        known = event.current.format().rstrip() if event and event.current else "nothing is known of it yet"
-        error.add_note(f"The last status of {handle}: {known}")
-    return error

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from asyncsched.errors import MalformedHandleError
 from asyncsched.specs.rich_display import RichDisplay
 
-__all__ = ["AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle"]
+__all__ = ["AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle", "scheduler_of"]
+
+_FORM = re.compile(r"([^:/]+)://([^/]*)/([^/]+)")
 
 
 class ParsedAppHandle(NamedTuple):
@@ -70,12 +73,23 @@ def parse_app_handle(app_handle: str) -> ParsedAppHandle:
     Raises:
         MalformedHandleError: It is not of the form ``scheduler://session/app_id``.
     """
-    scheduler, scheme, rest = app_handle.partition("://")
-    session, slash, app_id = rest.partition("/")
-    complete = scheduler and scheme and slash and app_id
-    if not complete or "/" in app_id or not {"/", ":"}.isdisjoint(scheduler):
+    return ParsedAppHandle(*_match(app_handle).groups())
+
+
+def scheduler_of(app_handle: str) -> str:
+    """Return the scheduler's name, for who takes ten thousand handles at once and needs no more of them yet.
+
+    Raises:
+        MalformedHandleError: It is not of the form ``scheduler://session/app_id``.
+    """
+    return _match(app_handle)[1]
+
+
+def _match(app_handle: str) -> re.Match[str]:
+    match = _FORM.fullmatch(app_handle)
+    if match is None:
         raise MalformedHandleError(
             f"{str(app_handle)!r} is not a handle",
             fix="write it as scheduler://session/app_id, where the session may be empty",
         )
-    return ParsedAppHandle(scheduler, session, app_id)
+    return match

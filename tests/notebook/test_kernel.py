@@ -131,6 +131,21 @@ def test_a_stopped_monitor_detaches_and_says_so(begun: Kernel) -> None:
     assert "RUNNING\n" == begun.run("print((await runner.status(handle)).state)").text
 
 
+@pytest.mark.parametrize("how", ["once", "again and again"])
+def test_a_monitor_that_is_cancelled_at_any_await_leaves_nothing(begun: Kernel, how: str) -> None:
+    walk = begun.run(f"""
+from tests._cancelling import cancelled_at_each_await
+service.exit(handle.app_id)
+async for outcome in cancelled_at_each_await(lambda: runner.monitor(handle), how={how!r}):
+    print(outcome.at, outcome.cancelled, runner.statistics().watches)
+""")
+    said = [line.split() for line in walk.text.splitlines()]
+
+    assert len(said) > 1
+    assert [[str(at), "True", "0"] for at in range(1, len(said) + 1)] == said
+    assert any("no longer followed" in display.get("text/html", "") for display in walk.displays)
+
+
 def test_it_works_where_the_user_has_applied_nest_asyncio(begun: Kernel) -> None:
     pytest.importorskip("nest_asyncio")
     begun.run("import nest_asyncio; nest_asyncio.apply()")

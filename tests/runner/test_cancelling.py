@@ -92,6 +92,55 @@ async def test_cancel_may_have_taken_effect_and_can_be_repeated(rig: Rig, how: H
 
 @HOW
 @SCHEDULER
+async def test_delete_may_have_taken_effect_and_can_be_repeated(rig: Rig, scheduler: str, how: How) -> None:
+    async def ended() -> AppHandle:
+        handle = await rig.run(scheduler)
+        rig.exit(handle)
+        return handle
+
+    over = [await ended()]
+    async for _ in cancelled_at_each_await(lambda: rig.runner.delete(over[-1]), how=how):
+        await rig.runner.delete(over[-1])
+
+        assert {} == rig.schedulers[scheduler].service.apps
+        over.append(await ended())
+
+
+@HOW
+@SCHEDULER
+async def test_a_dryrun_leaves_nothing(rig: Rig, scheduler: str, how: How) -> None:
+    fresh: dict[str, Any] = {
+        "fresh": lambda session_name, **kwargs: FakeScheduler(session_name, rig.schedulers[scheduler].service)
+    }
+    async with Runner("me", fresh) as runner:
+        async for outcome in cancelled_at_each_await(lambda: runner.dryrun(app(), "fresh"), how=how):
+            assert outcome.cancelled
+            assert {} == rig.schedulers[scheduler].service.apps
+        info = await runner.dryrun(app(), "fresh")
+        handle = await runner.schedule(info)
+
+        assert [handle.app_id] == [*rig.schedulers[scheduler].service.apps]
+
+
+@HOW
+@SCHEDULER
+async def test_a_dry_run_that_is_scheduled_leaves_the_app_or_nothing_and_can_be_scheduled_again(
+    rig: Rig, scheduler: str, how: How
+) -> None:
+    apps = rig.schedulers[scheduler].service.apps
+    infos = [await rig.runner.dryrun(app(), scheduler)]
+    async for outcome in cancelled_at_each_await(lambda: rig.runner.schedule(infos[-1]), how=how):
+        assert ([] if outcome.cancelled else [infos[-1].app_id]) == [*apps]
+        handle = await rig.runner.schedule(infos[-1])
+
+        assert infos[-1].app_id == handle.app_id
+        assert [handle.app_id] == [*apps]
+        apps.clear()
+        infos.append(await rig.runner.dryrun(app(), scheduler))
+
+
+@HOW
+@SCHEDULER
 @pytest.mark.parametrize(("code", "end"), [(0, AppState.SUCCEEDED), (1, AppState.FAILED)])
 async def test_a_cancelled_step_of_a_watch_loses_nothing(
     rig: Rig, scheduler: str, how: How, code: int, end: AppState

@@ -1,0 +1,80 @@
+"""Waiting for the end of many apps: which they are, and how it has turned out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TypeAlias
+
+from asyncsched.logs.budget import budget_of
+from asyncsched.runner.answers import AppEvent
+from asyncsched.specs.handle import AppHandle, parse_app_handle
+from asyncsched.specs.state import AppStatus
+
+__all__ = ["App", "Ends", "apps_of"]
+
+App: TypeAlias = tuple[str, str]
+"""A scheduler's name and the id of an app of its: the session in a handle is only how somebody calls it."""
+
+NOTED = 20
+"""How many apps a TimeoutError tells the last status of."""
+
+
+def _app_of(handle: str) -> App:
+    """Return the app that a handle names."""
+    parts = parse_app_handle(handle)
+    return parts.scheduler_backend, parts.app_id
+
+
+async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, App]:
+    """Return the app of each handle, in their order; the loop gets its turn while thousands are taken apart."""
+    budget = budget_of(asyncio.get_running_loop())
+    apps: dict[AppHandle, App] = {}
+    for handle in [handles] if isinstance(handles, str) else list(handles):
+        app = _app_of(handle)
+        apps[str.__new__(AppHandle, handle)] = app  # it has just been taken apart, so it need not be checked again
+        await budget.breathe()
+    return apps
+
+
+class Ends:
+    """What was told of apps that are waited for."""
+
+    def __init__(self) -> None:
+        self._left: dict[App, AppEvent] = {}
+        self._ended: dict[App, AppStatus | None] = {}
+
+    def note(self, event: AppEvent) -> None:
+        """Take note of what a watch has told."""
+        app = _app_of(event.handle)
+        if event.over:
+            self._left.pop(app, None)
+            self._ended[app] = event.current
+        else:
+            self._left[app] = event
+
+    async def of(self, apps: Mapping[AppHandle, App], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
+        """Return the last statuses, None for what was never known; raise TimeoutError if some have not ended."""
+        budget = budget_of(asyncio.get_running_loop())
+        ended: dict[AppHandle, AppStatus | None] = {}
+        left: list[tuple[AppHandle, AppEvent | None]] = []
+        for handle, app in apps.items():
+            if app in self._ended:
+                ended[handle] = self._ended[app]
+            else:
+                left.append((handle, self._left.get(app)))
+            await budget.breathe()
+        if left:
+            raise _late(left, timeout)
+        return ended
+
+
+def _late(left: list[tuple[AppHandle, AppEvent | None]], timeout: float | None) -> TimeoutError:
+    """Return the error of a wait that was too long, with the last status of each app that has not ended."""
+    which = left[0][0] if len(left) == 1 else f"{len(left)} apps"
+    error = TimeoutError(f"{which}: no end within {timeout:g} s")
+    for handle, event in islice(left, NOTED):
+        known = event.current.format().rstrip() if event and event.current else "nothing is known of it yet"
+        error.add_note(f"The last status of {handle}: {known}")
+    return error
