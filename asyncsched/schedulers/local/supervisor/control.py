@@ -1,0 +1,173 @@
+"""JSON lines from the owner and from other processes of the same user."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .layout import PROTOCOL
+
+if TYPE_CHECKING:
+    from .events import Loop
+
+Message = dict[str, Any]
+LONGEST_MESSAGE = 256 << 20
+LONGEST_BACKLOG = 64 << 20
+PEERCRED = struct.Struct("3i")
+
+
+class Connection:
+    """Messages from and to one process.
+
+    Args:
+        loop: The worker's loop.
+        sock: A stream socket.
+        on_message: Called with each message, and with this connection.
+        on_close: Called once, when the other side is gone.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        sock: socket.socket,
+        on_message: Callable[[Connection, Message], None],
+        on_close: Callable[[Connection], None],
+    ) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._on_message = on_message
+        self._on_close = on_close
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+        self._open = True
+        self.watched: set[str] = set()
+        sock.setblocking(False)
+        loop.add(sock.fileno(), self._ready)
+
+    def _ready(self, mask: int) -> int:
+        if mask & select.EPOLLOUT:
+            self._flush()
+        if mask & ~select.EPOLLOUT and self._open:
+            self._receive()
+        return 0
+
+    def _receive(self) -> None:
+        try:
+            data = self._sock.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        start = len(self._incoming)
+        self._incoming += data
+        while self._open and (cut := self._incoming.find(b"\n", start)) >= 0:
+            line = bytes(self._incoming[:cut])
+            del self._incoming[: cut + 1]
+            start = 0
+            self._take(line)
+        if len(self._incoming) > LONGEST_MESSAGE:
+            self.close()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if isinstance(message, dict):
+            self._on_message(self, message)
+        else:
+            self.close()
+
+    def send(self, message: Message) -> None:
+        """Send a message, or keep it until there is room; one who never reads is let go."""
+        if not self._open:
+            return
+        self._outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            while self._outgoing:
+                del self._outgoing[: self._sock.send(self._outgoing[: 1 << 18])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        if len(self._outgoing) > LONGEST_BACKLOG:
+            self.close()
+            return
+        wanted = select.EPOLLIN | (select.EPOLLOUT if self._outgoing else 0)
+        self._loop.modify(self._sock.fileno(), wanted)
+
+    def close(self) -> None:
+        """Let go of the other side; `on_close` hears of it."""
+        if self._open:
+            self._open = False
+            self._loop.remove(self._sock.fileno())
+            self._sock.close()
+            self._on_close(self)
+
+
+class Door:
+    """The socket in the state directory, where other processes of the same user come in.
+
+    Args:
+        loop: The worker's loop.
+        at: The directory that the socket lies in.
+        name: The socket's name.
+        admit: Called with the socket of each that may come in.
+    """
+
+    def __init__(self, loop: Loop, *, at: int, name: str, admit: Callable[[socket.socket], None]) -> None:
+        self._loop = loop
+        self._at = at
+        self._name = name
+        self._admit = admit
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._sock.setblocking(False)
+        # A socket's address has room for 107 bytes; this way it is short wherever the state lies.
+        mask = os.umask(0o177)
+        try:
+            self._sock.bind(f"/proc/self/fd/{at}/{name}")
+        finally:
+            os.umask(mask)
+        self._sock.listen(128)
+        loop.add(self._sock.fileno(), self._accept)
+
+    def _accept(self, _mask: int) -> int:
+        try:
+            sock, _ = self._sock.accept()
+        except OSError:
+            return 0
+        _, user, _ = PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEERCRED.size))
+        if user == os.geteuid():
+            self._admit(sock)
+        else:
+            sock.close()
+        return 0
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        self._loop.remove(self._sock.fileno())
+        self._sock.close()
+        try:
+            os.unlink(self._name, dir_fd=self._at)
+        except FileNotFoundError:
+            pass
+
+
+def answer_hello(message: Message, **more: object) -> Message:
+    """Return the answer to a greeting: what is spoken here, or that it is another language."""
+    spoken = message.get("protocol")
+    if spoken != PROTOCOL:
+        return {"error": "protocol", "message": f"the supervisor speaks protocol {PROTOCOL}, not {spoken}"}
+    return {"protocol": PROTOCOL, **more}

@@ -1,0 +1,44 @@
+"""What is on disk and on the wire: names, versions, and the index's records."""
+
+from __future__ import annotations
+
+import struct
+
+FORMAT = (1, 0)
+"""Of the state record. A reader takes a newer minor one, and names the version of a newer major one."""
+
+PROTOCOL = 1
+"""Of the control socket. A detached supervisor outlives an upgrade of the package, so both sides say theirs."""
+
+RECORD = struct.Struct("<QQIBBH")
+"""Of the index: time in ns, offset, length, kind, flags, spare. Fixed, so that a reader can cut to whole ones."""
+
+STDOUT, STDERR, COMBINED = 1, 2, 3
+"""Kinds of record that say where a chunk of output lies, in the file of that name."""
+
+ROTATED = 8
+"""The kind of a segment's last record: the log goes on in the next segment."""
+
+END = 9
+"""The kind of a log's last record: nothing is written after it."""
+
+LINE_START = 1
+"""A flag: the chunk begins where a line begins. A reader that has lost what came before looks for it."""
+
+STEMS = {STDOUT: "stdout", STDERR: "stderr", COMBINED: "combined"}
+
+APPS = "apps"
+SUPERVISORS = "supervisors"
+STATE = "state.json"
+MARK = "ASYNCSCHED_SUPERVISED"
+"""Set in every replica; a process that has lost its parents is known by it."""
+
+
+def index_name(segment: int) -> str:
+    """Return the name of a segment's index."""
+    return f"index.{segment}" if segment else "index"
+
+
+def log_name(kind: int, segment: int) -> str:
+    """Return the name of the file that holds a stream's output in a segment."""
+    return f"{STEMS[kind]}.{segment}.log" if segment else f"{STEMS[kind]}.log"
