@@ -110,10 +110,8 @@ class App:
         try:
             write_atomic(STATE, data, at=self.at)
         except OSError as error:
-            if error.errno not in DISK_FULL:
-                # The directory may have been removed under us; the app goes on without a record.
-                return True
-            return False
+            # The directory may have been removed under us; the app goes on without a record.
+            return error.errno not in DISK_FULL
         return True
 
     def record(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import select
 import socket
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .layout import PROTOCOL
 
@@ -78,11 +78,11 @@ class Connection:
 
     def _take(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
-        except ValueError:
+            message: object = json.loads(line)
+        except (ValueError, RecursionError):
             message = None
         if isinstance(message, dict):
-            self._on_message(self, message)
+            self._on_message(self, cast("Message", message))
         else:
             self.close()
 

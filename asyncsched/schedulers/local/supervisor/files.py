@@ -10,7 +10,7 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class ForeignDirectory(PermissionError):
+class ForeignDirectory(PermissionError):  # noqa: N818 - a state of things that readers tell apart by this name
     """A directory of the state belongs to somebody else, or others may write to it."""
 
 

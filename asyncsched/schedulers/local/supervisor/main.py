@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
         adopt_orphans()
         control = Worker(root, watcher, life, raise_limit())
         control.serve(socket.socket(fileno=sock), pidfd, (owner, owner_start), detached=bool(detached))
-    except BaseException:  # noqa: BLE001 - nobody else would hear of it
+    except BaseException:  # Nobody else would hear of it.
         write_atomic(f"crash.{os.getpid()}.txt", traceback.format_exc().encode(), at=root)
         raise
     finally:
@@ -58,7 +58,11 @@ def watch(worker: int) -> None:
 
     Killed itself, the worker sees the pipe end and ends everything; killed first, this process sweeps.
     """
-    signal.signal(signal.SIGTERM, lambda *_: send(worker, signal.SIGTERM))
+
+    def pass_on(number: int, _frame: object) -> None:
+        send(worker, number)
+
+    signal.signal(signal.SIGTERM, pass_on)
     while os.waitpid(-1, 0)[0] != worker:
         pass
     pause = 0.002

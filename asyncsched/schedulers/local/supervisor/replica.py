@@ -243,5 +243,3 @@ class Replica:
             "finished_ns": self.finished_ns,
             "error": self.error,
         }
-
-

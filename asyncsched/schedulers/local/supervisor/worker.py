@@ -281,8 +281,8 @@ class Worker:
     def _watch_signals(self) -> None:
         read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _noted)
+        signal.signal(signal.SIGTERM, _noted)
 
         def woken(_mask: int) -> int:
             numbers = os.read(read, 4096)
@@ -399,3 +399,7 @@ class Worker:
         app.close()
         if self._detached and not self._apps:
             self._end_all("close")
+
+
+def _noted(_number: int, _frame: object) -> None:
+    """Take a signal that the wake-up pipe tells of."""
