@@ -135,8 +135,7 @@ class Supervisor(Talk):
         self.sock.settimeout(within)
         while True:
             for event in self.events:
-                if event["app"]["app_id"] == app_id and event["app"]["finished_ns"] is not None:
-                    record: Message = event["app"]
+                if event["app_id"] == app_id and (record := self.saved(app_id))["finished_ns"] is not None:
                     return record
             self.events.append(self.hear())
 
@@ -169,16 +168,14 @@ class Supervisor(Talk):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
+        self.process.wait(WITHIN)
         try:
             # It ends what it has started, with the grace that was asked for; a test's ask for little.
-            self.process.wait(2 * WITHIN)
-        except subprocess.TimeoutExpired:
-            for pid in (self.pid, self.process.pid):
+            eventually_blocking(lambda: not self.is_alive(), within=2 * WITHIN)
+        finally:
+            for pid in (self.pid, self.watcher):
                 if start_time(pid) is not None:
                     os.kill(pid, signal.SIGKILL)
-            self.process.wait(WITHIN)
-            raise
-        eventually_blocking(lambda: not self.is_alive())
         crashes = [each.read_text() for each in self.home.glob("crash.*")] if self.home.exists() else []
         if crashes and error is None:
             raise AssertionError("the supervisor has crashed:\n" + "\n".join(crashes))
@@ -243,6 +240,7 @@ def app(*replicas: Message, app_id: str = "app", **more: object) -> Message:
         "merge_streams": False,
         "max_log_bytes": 1 << 30,
         "on_failure": "continue",
+        "log_dir": "",
         "spec": {},
         "replicas": list(replicas),
         **more,

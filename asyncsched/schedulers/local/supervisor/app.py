@@ -132,6 +132,7 @@ class App:
             "ended_by": self.ended_by,
             "blames": self.blames,
             "disk_full": any(each.waits_for_disk for each in self.replicas),
+            "log_dir": self.spec["log_dir"],
             "spec": self.spec["spec"],
             "replicas": [each.record() for each in self.replicas],
         }

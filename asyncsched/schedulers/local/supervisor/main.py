@@ -27,8 +27,8 @@ def main(arguments: Sequence[str]) -> None:
     for fd in (sock, pidfd, root):
         if fd >= 0:
             os.set_inheritable(fd, False)
-    if detached and os.fork():
-        # The owner waits for this process, and needs not wait for the other.
+    if os.fork():
+        # The owner waits for this process, and has no child that it would not know.
         os._exit(0)
     os.chdir("/")
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):

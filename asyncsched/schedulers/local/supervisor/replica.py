@@ -57,6 +57,7 @@ class Replica:
         self.started_ns: int | None = None
         self.finished_ns: int | None = None
         self.is_over = False
+        self.stopped = False
         self.waits_for_disk = False
         self._kinds = (COMBINED,) if app.merge_streams else (STDOUT, STDERR)
         self._pipes: dict[int, int] = {}
@@ -236,6 +237,7 @@ class Replica:
             "pid": self.pid,
             "start": self.start,
             "over": self.is_over,
+            "stopped": self.stopped,
             "exit_code": self.exit_code,
             "signal": self.signal,
             "reason": self.reason,

@@ -162,6 +162,8 @@ class Worker:
         at = open_path(name, at=self._apps_at)
         app = App(self, self._serial, spec, at)
         self._apps[app.app_id] = app
+        # Who meets this directory can tell that somebody is at it, and who.
+        app.save()
 
         def done(error: LaunchError | None) -> None:
             if error is None:
@@ -185,13 +187,12 @@ class Worker:
             replica.begin()
 
     def _describe(self, _from: Connection, message: Message, reply: Callable[[Message], None]) -> None:
-        app = self._apps.get(message["app_id"])
-        reply({"app": app.record() if app is not None and app.started_ns else None})
+        apps = (self._apps.get(app_id) for app_id in message["app_ids"])
+        reply({"apps": [app.record() for app in apps if app is not None and app.started_ns]})
 
     def _watch(self, connection: Connection, message: Message, reply: Callable[[Message], None]) -> None:
-        wanted = set(message["app_ids"])
-        connection.watched = wanted
-        reply({"apps": [app.record() for app_id, app in self._apps.items() if app_id in wanted and app.started_ns]})
+        connection.watched = set(message["app_ids"])
+        reply({})
 
     def _cancel(self, _from: Connection, message: Message, reply: Callable[[Message], None]) -> None:
         app = self._apps.get(message["app_id"])
@@ -221,6 +222,8 @@ class Worker:
             return
         below = self._below()
         live = [each for each in app.replicas if each.exit_code is None]
+        for each in live:
+            each.stopped = True
         app.start_ending(why)
         leaders = {each.pid for each in live}
         mine = [pid for each in app.replicas for pid in below.get(each, ())]
@@ -384,11 +387,11 @@ class Worker:
             self._discard(app)
 
     def _tell(self, app: App) -> None:
-        message: Message | None = None
         for connection in tuple(self._connections):
             if app.app_id in connection.watched:
-                message = message or {"event": "app", "app": app.record()}
-                connection.send(message)
+                connection.send({"event": "app", "app_id": app.app_id})
+                if app.is_over:
+                    connection.watched.discard(app.app_id)
 
     def _discard(self, app: App) -> None:
         for by_app in (self._apps, self._changed, self._unsaved, self._told_at):

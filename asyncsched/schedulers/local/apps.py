@@ -1,0 +1,202 @@
+"""What is known of the apps of a state directory, whoever runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.errors import AsyncSchedError, UnavailableError
+from asyncsched.schedulers.local.home import Home
+from asyncsched.schedulers.local.record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
+from asyncsched.schedulers.local.status import Standing
+from asyncsched.schedulers.local.supervisor import machine
+from asyncsched.schedulers.local.supervisors import Supervisors
+
+__all__ = ["Apps", "Found"]
+
+AT_ONCE = 16
+DRAFT = 60.0
+"""Seconds after which an app's directory without a record is taken to be left over."""
+MANY_REPLICAS = 100
+"""From so many on, records are read in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An app, as it stands.
+
+    Attributes:
+        record: What its supervisor says, or has written down.
+        standing: Whether that supervisor is there.
+        alive: Of an app that is lost, the replicas whose first process is still there.
+    """
+
+    record: AppRecord
+    standing: Standing = Standing.LED
+    alive: frozenset[tuple[str, int]] = frozenset()
+
+    def is_alive(self, replica: ReplicaRecord) -> bool:
+        """Tell whether a replica's first process is still there."""
+        return (replica.role, replica.k) in self.alive
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a supervisor runs it, that can be asked."""
+        return self.standing is Standing.LED and self.record.finished_ns is None
+
+
+Finding = Found | AsyncSchedError | None
+
+
+class Apps:
+    """Looks for apps: on the disk, and with their supervisors as long as they run.
+
+    Args:
+        home: The state directory.
+        supervisors: How to reach the supervisors.
+    """
+
+    def __init__(self, home: Home, supervisors: Supervisors) -> None:
+        self._home = home
+        self._supervisors = supervisors
+        self._mine: set[str] = set()  # submitted here, and not known to have ended
+
+    def submitted(self, app_id: str) -> None:
+        """Take note that our own supervisor runs it, so that it is asked first."""
+        self._mine.add(app_id)
+
+    async def find_one(self, app_id: str) -> Found | None:
+        """Look for one app; raise what stands in the way."""
+        found = (await self.find([app_id]))[app_id]
+        if isinstance(found, AsyncSchedError):
+            raise found
+        return found
+
+    async def find(self, app_ids: Sequence[str]) -> dict[str, Finding]:
+        """Look for apps."""
+        result: dict[str, Finding] = dict.fromkeys(app_ids)
+        result.update(await self._ask_own([app_id for app_id in app_ids if app_id in self._mine]))
+        others = [app_id for app_id in app_ids if result[app_id] is None]
+        if others:
+            result.update(await asyncio.to_thread(self._look, others))
+            result.update(await self._ask_others([found for app_id in others if _is_open(found := result[app_id])]))
+        return result
+
+    async def _ask_own(self, app_ids: Sequence[str]) -> dict[str, Finding]:
+        if not app_ids or not self._supervisors.own_socket:
+            return {}
+        try:
+            own = await self._supervisors.own()
+            records = await _describe(own.call("describe", app_ids=list(app_ids)), app_ids)
+        except UnavailableError:
+            return {}
+        self._mine -= {app_id for app_id in app_ids if app_id not in records}
+        return {app_id: Found(record) for app_id, record in records.items()}
+
+    async def _ask_others(self, running: Iterable[Found]) -> dict[str, Finding]:
+        """Ask the supervisors of these apps, each once."""
+        groups: dict[str, list[Found]] = {}
+        for found in running:
+            groups.setdefault(found.record.supervisor.socket, []).append(found)
+        results = await gather_bounded(self._ask_group, list(groups.values()), AT_ONCE)
+        return {app_id: found for result in results for app_id, found in result.items()}
+
+    async def _ask_group(self, group: Sequence[Found]) -> dict[str, Finding]:
+        app_ids = [found.record.app_id for found in group]
+        records: dict[str, AppRecord] = {}
+        try:
+            async with self._supervisors.ask(group[0].record.supervisor) as connection:
+                records = await _describe(connection.call("describe", app_ids=app_ids), app_ids)
+        except AsyncSchedError as error:
+            if not isinstance(error, UnavailableError):
+                return dict.fromkeys(app_ids, error)
+        result: dict[str, Finding] = {app_id: Found(record) for app_id, record in records.items()}
+        missing = [app_id for app_id in app_ids if app_id not in records]
+        if missing:  # it has ended, or its supervisor has: what is on the disk by now is its last word
+            result.update(await asyncio.to_thread(self._look, missing, asked=True))
+        return result
+
+    # In a thread
+
+    def remove_draft(self, app_id: str) -> bool:
+        """Remove what is left of an app whose start was cut off; tell whether it was."""
+        record = self._home.read(app_id)
+        if isinstance(record, AppRecord):
+            cut_off = record.started_ns is None and not (_is_here(record) and _is_alive(record.supervisor))
+        else:
+            made = self._home.changed_at(app_id)
+            cut_off = record is None and made is not None and time.time() - made > DRAFT
+        if cut_off:
+            self._home.remove(app_id)
+        return cut_off
+
+    def _look(self, app_ids: Sequence[str], *, asked: bool = False) -> dict[str, Finding]:
+        return {app_id: self._look_for(app_id, asked=asked) for app_id in app_ids}
+
+    def _look_for(self, app_id: str, *, asked: bool) -> Finding:
+        record = self._home.read(app_id)
+        if not isinstance(record, AppRecord):
+            return record
+        if record.finished_ns is not None:
+            return Found(record)
+        standing = _standing(record)
+        if standing is Standing.LED and asked and not _is_alive(record.supervisor):
+            again = self._home.read(app_id)  # written, perhaps, between the two looks
+            if not isinstance(again, AppRecord) or again.finished_ns is not None:
+                return Found(again) if isinstance(again, AppRecord) else again
+            record, standing = again, Standing.LOST
+        if record.started_ns is None:
+            return None  # it is being set up: nothing of it runs, and nothing may ever
+        if standing is not Standing.LOST:
+            return Found(record, standing)
+        return Found(record, standing, frozenset(_alive(record)) if _is_here(record) else frozenset())
+
+
+def _is_open(found: Finding) -> bool:
+    return isinstance(found, Found) and found.is_open
+
+
+def _standing(record: AppRecord) -> Standing:
+    """Tell whether an app's supervisor may be asked."""
+    here = _here()
+    if _is_here(record):
+        return Standing.LED
+    # Either this machine has been started anew since, or it was another one.
+    restarted = record.host == here["host"] and record.boot_id != here["boot_id"]
+    return Standing.LOST if restarted else Standing.ELSEWHERE
+
+
+def _is_here(record: AppRecord) -> bool:
+    return {"host": record.host, "boot_id": record.boot_id, "pid_namespace": record.pid_namespace} == _here()
+
+
+@functools.cache
+def _here() -> dict[str, str]:
+    return machine.place()
+
+
+def _is_alive(supervisor: SupervisorRecord) -> bool:
+    return machine.is_alive(supervisor.pid, supervisor.start)
+
+
+def _alive(record: AppRecord) -> Iterable[tuple[str, int]]:
+    for replica in record.replicas:
+        if replica.exit_code is None and replica.start is not None and machine.is_alive(replica.pid, replica.start):
+            yield replica.role, replica.k
+
+
+async def _describe(asking: Any, app_ids: Sequence[str]) -> dict[str, AppRecord]:
+    """Read a supervisor's answer about apps."""
+    found: list[dict[str, Any]] = (await asking)["apps"]
+
+    def parse() -> dict[str, AppRecord]:
+        return {str(each["app_id"]): parse_record(str(each["app_id"]), each) for each in found}
+
+    if sum(len(each["replicas"]) for each in found) < MANY_REPLICAS:
+        return parse()
+    return await asyncio.to_thread(parse)

@@ -1,0 +1,205 @@
+"""The state directory: where it is, and what lies in it.
+
+::
+
+    HOME/apps/APP_ID/state.json            the app's record, replaced as a whole
+    HOME/apps/APP_ID/ROLE/K/index          when which chunk of output was read, and where it lies
+    HOME/apps/APP_ID/ROLE/K/stdout.log     what the replica has written, as it is; also stderr.log, combined.log
+    HOME/apps/APP_ID/ROLE/K/error.json     what the replica says of its own failure
+    HOME/supervisors/PID-START.sock        where a supervisor can be asked
+
+Everything here reads and writes files: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError
+from asyncsched.schedulers.local.record import BACKEND, AppRecord, read_record
+from asyncsched.schedulers.local.supervisor.files import (
+    ForeignDirectory,
+    open_directory,
+    open_path,
+    read_regular,
+    remove_tree,
+)
+from asyncsched.schedulers.local.supervisor.layout import APPS, STATE, SUPERVISORS
+
+__all__ = ["Home", "find_home"]
+
+LARGEST_RECORD = 256 << 20
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
+
+
+def find_home(environ: Mapping[str, str]) -> list[str]:
+    """Return the directories that may be the state's, the best first."""
+    named = environ.get("ASYNCSCHED_HOME")
+    if named:
+        return [os.path.abspath(os.path.expanduser(named))]
+    state = environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):  # the specification of these variables says that others are to be ignored
+        state = os.path.expanduser("~/.local/state")
+    found = [os.path.join(state, "asyncsched")] if os.path.isabs(state) else []
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    return [*found, os.path.join(runtime, "asyncsched")] if os.path.isabs(runtime) else found
+
+
+class Home:
+    """One state directory, held open.
+
+    Args:
+        candidates: Where it may be; the first is taken that is there or, if `make` is called, can be made.
+    """
+
+    def __init__(self, candidates: list[str]) -> None:
+        self._candidates = candidates
+        self.path = candidates[0] if candidates else ""
+        self.fd = -1
+        self._lock = threading.Lock()
+
+    def choose(self) -> None:
+        """Settle where it is or would be made, without making it."""
+        if not self.open():
+            self.path = next(filter(_can_be_made, self._candidates), self.path)
+
+    def open(self) -> bool:
+        """Open it if it is there; tell whether it is."""
+        with self._lock:
+            return self._open()
+
+    def _open(self) -> bool:
+        return self.fd >= 0 or any(self._try(path) for path in self._candidates)
+
+    def make(self) -> None:
+        """Open it, making it if need be.
+
+        Raises:
+            ConfigError: None of the candidates can be made; says which variable to set.
+            PermissionDeniedError: It belongs to somebody else.
+        """
+        with self._lock:
+            problems = [] if self._open() else [self._make(path) for path in self._candidates if self.fd < 0]
+        if self.fd < 0:
+            raise ConfigError(
+                "there is no place for the state of local apps",
+                why="; ".join(problems) or "there is no home directory",
+                fix="set ASYNCSCHED_HOME to a directory of yours that can be written to",
+            )
+
+    def _make(self, path: str) -> str:
+        """Make it there and open it, or return what stands in the way."""
+        try:
+            os.makedirs(path, 0o700, exist_ok=True)
+        except OSError as error:
+            return f"{path}: {error.strerror}"
+        return "" if self._try(path) else f"{path} cannot be opened"
+
+    def _try(self, path: str) -> bool:
+        try:
+            fd = open_directory(path)
+        except ForeignDirectory as error:
+            raise PermissionDeniedError(
+                f"the state directory {path} is not to be trusted",
+                why=f"it {error.strerror}",
+                fix="remove it, or set ASYNCSCHED_HOME to a directory of yours",
+                backend=BACKEND,
+            ) from error
+        except OSError:
+            return False
+        self.fd, self.path = fd, path
+        return True
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def app_path(self, app_id: str) -> str:
+        """Return an app's directory, for people."""
+        return os.path.join(self.path, APPS, app_id)
+
+    def read(self, app_id: str) -> AppRecord | AsyncSchedError | None:
+        """Return what the disk says of an app; None if there is none of that id."""
+        try:
+            with self.below(APPS, app_id) as at:
+                return read_record(app_id, read_regular(STATE, at=at, limit=LARGEST_RECORD))
+        except FileNotFoundError:
+            return None
+        except AsyncSchedError as error:
+            return error
+        except OSError as error:
+            return SchedulerError(
+                f"cannot read the record of {app_id}", why=str(error), backend=BACKEND, operation="describe"
+            )
+
+    def app_ids(self) -> list[str]:
+        """Return the ids of all apps."""
+        if not self.open():
+            return []
+        try:
+            with self.below(APPS) as at:
+                return [name for name in os.listdir(at) if _NAME.fullmatch(name)]
+        except FileNotFoundError:
+            return []
+
+    def changed_at(self, app_id: str) -> float | None:
+        """Return when an app's record was last replaced; that of one that never got any: when it was made."""
+        try:
+            with self.below(APPS, app_id) as at:
+                try:
+                    return os.stat(STATE, dir_fd=at, follow_symlinks=False).st_mtime
+                except FileNotFoundError:
+                    return os.fstat(at).st_mtime
+        except OSError:
+            return None
+
+    def remove(self, app_id: str) -> None:
+        """Remove an app's directory with all that is in it; one that is not there is fine."""
+        if _NAME.fullmatch(app_id) and self.open():
+            try:
+                with self.below(APPS) as at:
+                    remove_tree(app_id, at=at)
+            except FileNotFoundError:
+                pass
+
+    @contextmanager
+    def below(self, *parts: str) -> Iterator[int]:
+        """Open a directory in it for a while, none of the way through a link.
+
+        Raises:
+            FileNotFoundError: It is not there, or that cannot be the name of anything of ours.
+        """
+        fd = self.open_below(*parts)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def open_below(self, *parts: str) -> int:
+        """Open a directory in it; the caller closes the descriptor."""
+        if not self.open() or (len(parts) > 1 and not _NAME.fullmatch(parts[1])):
+            raise FileNotFoundError(os.path.join(self.path, *parts))
+        try:
+            return open_path("/".join(parts), at=self.fd)
+        except ValueError as error:
+            raise FileNotFoundError(str(error)) from error
+
+    def socket_path(self, at: int, name: str) -> str:
+        """Return a short path to a supervisor's socket, given the descriptor of their directory."""
+        return f"/proc/self/fd/{at}/{name}"
+
+    def open_sockets(self) -> int:
+        """Open the directory of the supervisors' sockets."""
+        return self.open_below(SUPERVISORS)
+
+
+def _can_be_made(path: str) -> bool:
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return os.access(path, os.W_OK | os.X_OK)

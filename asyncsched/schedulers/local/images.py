@@ -1,0 +1,129 @@
+"""What an image is on this machine: a directory that a role's program is started in."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from asyncsched.errors import ConfigError
+from asyncsched.specs.app import Role
+from asyncsched.specs.options import CfgVal
+
+__all__ = ["CWDImageProvider", "ImageProvider", "LocalDirectoryImageProvider", "ReplicaParam"]
+
+
+@dataclass
+class ReplicaParam:
+    """What one replica is started with.
+
+    Args:
+        args: The program and its arguments.
+        env: What its environment has beside the submitter's.
+        stdout: The file of its standard output; None where both streams have one pipe.
+        stderr: The file of its standard error.
+        combined: The file of both.
+        cwd: The directory that it is started in.
+    """
+
+    args: list[str]
+    env: dict[str, str] = field(repr=False)
+    stdout: str | None = None
+    stderr: str | None = None
+    combined: str | None = None
+    cwd: str | None = None
+
+
+class ImageProvider(abc.ABC):
+    """Finds, or fetches, the directory that an image's name stands for.
+
+    Args:
+        cfg: The run options of the submit that it is made for.
+    """
+
+    def __init__(self, cfg: Mapping[str, CfgVal]) -> None:
+        self.cfg = cfg
+
+    @abc.abstractmethod
+    async def fetch(self, image: str) -> str:
+        """Return the directory of an image, fetching it if need be; a dry-run calls this too."""
+
+    async def fetch_role(self, role: Role) -> str:
+        """Return the directory of a role's image; override it to change the role, which is a copy, on the way."""
+        return await self.fetch(role.image)
+
+    def get_cwd(self, image: str) -> str | None:
+        """Return the directory that replicas are started in; None means the submitter's."""
+        return None
+
+    def get_entrypoint(self, img_root: str, role: Role) -> str:
+        """Return the program: by default as the role names it, to be looked for in ``PATH``."""
+        return role.entrypoint
+
+    def get_replica_param(
+        self,
+        img_root: str,
+        role: Role,
+        stdout: str | None = None,
+        stderr: str | None = None,
+        combined: str | None = None,
+    ) -> ReplicaParam:
+        """Return what a replica is started with; `role` has its macros filled in."""
+        return ReplicaParam(
+            args=[self.get_entrypoint(img_root, role), *role.args],
+            env=dict(role.env),
+            stdout=stdout,
+            stderr=stderr,
+            combined=combined,
+            cwd=self.get_cwd(role.image),
+        )
+
+
+class CWDImageProvider(ImageProvider):
+    """Takes no notice of the image: everything runs in the submitter's working directory."""
+
+    @override
+    async def fetch(self, image: str) -> str:
+        return working_directory()
+
+    @override
+    def get_cwd(self, image: str) -> str | None:
+        return working_directory()
+
+
+class LocalDirectoryImageProvider(ImageProvider):
+    """Takes the image as the absolute path of a directory, in which the program lies and is started."""
+
+    @override
+    async def fetch(self, image: str) -> str:
+        if not os.path.isabs(image):
+            raise ConfigError(
+                f"the image {image!r} is no absolute path",
+                why="images are directories of this machine here",
+                fix="write the whole path",
+            )
+        if not await asyncio.to_thread(os.path.isdir, image):
+            raise ConfigError(f"the image {image!r} is no directory", fix="make it, or correct the role's image")
+        return image
+
+    @override
+    def get_cwd(self, image: str) -> str | None:
+        return image
+
+    @override
+    def get_entrypoint(self, img_root: str, role: Role) -> str:
+        return os.path.join(img_root, role.entrypoint)
+
+
+def working_directory() -> str:
+    """Return the submitter's working directory; raise ConfigError if it was removed under it."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "the working directory does not exist any more", why="it was removed", fix="change to another one"
+        ) from error

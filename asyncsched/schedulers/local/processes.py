@@ -1,0 +1,98 @@
+"""Starting a supervisor, and waiting for processes that are not our children."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from asyncsched.clock import Clock
+from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time
+
+__all__ = ["start_supervisor", "until_ended"]
+
+BOOT = Path(__file__).parent / "supervisor" / "boot.py"
+LOOK_EVERY = 0.05
+
+
+async def start_supervisor(home_fd: int, *, detached: bool) -> socket.socket:
+    """Start a supervisor and return our end of its socket.
+
+    It is no child of ours: the process that is started here only forks, so that nobody finds a child that it does
+    not know, and nothing is left to be reaped. Cancelled, the supervisor finds its socket closed and ends.
+    """
+    starting = asyncio.ensure_future(asyncio.to_thread(_start, home_fd, detached))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(_hang_up)
+        raise
+
+
+def _hang_up(started: asyncio.Future[socket.socket]) -> None:
+    if not started.cancelled() and started.exception() is None:
+        started.result().close()
+
+
+def _start(home_fd: int, detached: bool) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    pidfd = _open_pidfd(os.getpid())
+    try:
+        arguments = [theirs.fileno(), pidfd, home_fd, os.getpid(), start_time(os.getpid()) or 0, int(detached)]
+        forks = subprocess.Popen(
+            [sys.executable or "python3", "-I", "-S", os.fspath(BOOT), *map(str, arguments)],
+            pass_fds=[fd for fd in (theirs.fileno(), pidfd, home_fd) if fd >= 0],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        forks.wait()
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+        if pidfd >= 0:
+            os.close(pidfd)
+    ours.setblocking(False)
+    return ours
+
+
+def _open_pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # neither every kernel nor every interpreter has them
+        return -1
+
+
+async def until_ended(pid: int, start: int, clock: Clock) -> None:
+    """Wait until a process is gone."""
+    pidfd = await asyncio.to_thread(_open_if_alive, pid, start)
+    if pidfd is None:
+        return
+    if pidfd < 0:
+        while await asyncio.to_thread(is_alive, pid, start):
+            await clock.sleep(LOOK_EVERY)
+        return
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(pidfd, lambda: ended.done() or ended.set_result(None))
+    try:
+        await ended
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+
+
+def _open_if_alive(pid: int, start: int) -> int | None:
+    """Return a descriptor of the process, -1 if there are none to be had, None if it is gone."""
+    pidfd = _open_pidfd(pid)
+    if is_alive(pid, start):  # else the descriptor is that of another one, to whom the number was given
+        return pidfd
+    if pidfd >= 0:
+        os.close(pidfd)
+    return None

@@ -1,0 +1,51 @@
+"""Removing apps that ended long ago."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from asyncsched.schedulers.local.apps import Apps, Found
+from asyncsched.schedulers.local.home import Home
+from asyncsched.schedulers.local.status import describe_app
+
+__all__ = ["prune"]
+
+AT_ONCE = 100
+
+
+async def prune(home: Home, apps: Apps, older_than: timedelta, keep: int) -> Sequence[str]:
+    """Remove apps that ended longer ago than this, all but the `keep` newest of the ended ones; return their ids."""
+    limit = time.time() - older_than.total_seconds()
+    app_ids = await asyncio.to_thread(_worth_a_look, home, limit, keep)
+    ended: list[tuple[float, str]] = []
+    for start in range(0, len(app_ids), AT_ONCE):
+        for app_id, found in (await apps.find(app_ids[start : start + AT_ONCE])).items():
+            if isinstance(found, Found):
+                ended += _end(app_id, found)
+            elif found is None:
+                await asyncio.to_thread(apps.remove_draft, app_id)
+    ended.sort(reverse=True)
+    removed = [app_id for end, app_id in ended[keep:] if end <= limit]
+    for app_id in removed:
+        await asyncio.to_thread(home.remove, app_id)
+    return removed
+
+
+def _worth_a_look(home: Home, limit: float, keep: int) -> list[str]:
+    """Return all apps, or none if none can be old enough: nothing changes of one that has ended."""
+    app_ids = home.app_ids()
+    if len(app_ids) <= keep:
+        return []
+    changed = [home.changed_at(app_id) for app_id in app_ids]
+    return app_ids if any(at is not None and at <= limit for at in changed) else []
+
+
+def _end(app_id: str, found: Found) -> list[tuple[float, str]]:
+    described = describe_app(found.record, found.standing, found.is_alive)
+    if not described.state.is_terminal():
+        return []
+    end: datetime | None = described.finished_at or described.created_at
+    return [(end.timestamp() if end else 0.0, app_id)]

@@ -1,0 +1,213 @@
+"""What a supervisor writes down about an app, as it is read back: pure, and wary of what is in the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from asyncsched.errors import SchedulerError
+from asyncsched.schedulers.local.supervisor.layout import FORMAT
+
+__all__ = ["BACKEND", "AppRecord", "ReplicaRecord", "SupervisorRecord", "parse_record", "read_record"]
+
+BACKEND = "local_cwd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRecord:
+    """One replica.
+
+    Attributes:
+        role: Its role's name.
+        k: Its number in the role.
+        directory: Where its index is, below the app's directory.
+        logs: The directory of its output, if the user has named one.
+        pid: Its first process.
+        start: When that started, in ticks since boot; with the pid it names one process.
+        over: Whether it has ended and nothing of it is left.
+        stopped: Whether it was asked to end.
+        exit_code: What its first process has returned; minus a signal's number if that ended it.
+        signal: That signal.
+        reason: Why it could not be executed.
+        started_ns: When it was started.
+        finished_ns: When its first process ended.
+        error: Its error file.
+    """
+
+    role: str
+    k: int
+    directory: str
+    logs: str
+    pid: int
+    start: int | None
+    over: bool
+    stopped: bool
+    exit_code: int | None
+    signal: int | None
+    reason: str
+    started_ns: int | None
+    finished_ns: int | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorRecord:
+    """The supervisor of an app.
+
+    Attributes:
+        pid: Its worker, which writes the record.
+        start: When that started.
+        watcher_pid: The process above it, which sweeps.
+        watcher_start: When that started.
+        socket: The name of its socket.
+    """
+
+    pid: int
+    start: int
+    watcher_pid: int
+    watcher_start: int
+    socket: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppRecord:
+    """One app.
+
+    Attributes:
+        app_id: Its id.
+        session: The session that submitted it.
+        name: The name that it was given.
+        digest: What was asked for, hashed.
+        host: The machine that it runs on.
+        boot_id: That machine's run.
+        pid_namespace: Where its process numbers count.
+        supervisor: Who runs it.
+        created_ns: When it was submitted.
+        started_ns: When its replicas were let go; None while they are being set up.
+        finished_ns: When its last replica ended.
+        ended_by: Who asked for its end: ``cancel``, ``kill``, ``stop``, ``close``, ``owner``, ``terminated`` or
+            ``supervisor``; empty if nobody did.
+        blames: The replica whose failure has stopped the others, as ``role/k``.
+        disk_full: Whether output waits for room on the disk.
+        merge_streams: Whether stdout and stderr are one pipe.
+        log_dir: The directory of its logs.
+        spec: Its roles and metadata, as they may be shown.
+        replicas: Its replicas, in order.
+    """
+
+    app_id: str
+    session: str
+    name: str
+    digest: str
+    host: str
+    boot_id: str
+    pid_namespace: str
+    supervisor: SupervisorRecord
+    created_ns: int
+    started_ns: int | None
+    finished_ns: int | None
+    ended_by: str
+    blames: str
+    disk_full: bool
+    merge_streams: bool
+    log_dir: str
+    spec: Mapping[str, Any]
+    replicas: tuple[ReplicaRecord, ...]
+
+
+def read_record(app_id: str, data: bytes) -> AppRecord:
+    """Read the file of an app.
+
+    Raises:
+        SchedulerError: It is damaged, or in a format of a later release.
+    """
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(app_id, str(error)) from error
+    return parse_record(app_id, found)
+
+
+def parse_record(app_id: str, found: object) -> AppRecord:
+    """Read what a file or a supervisor tells of an app; fields that are not known are passed over."""
+    if not isinstance(found, dict):
+        raise _damaged(app_id, "it is no object")
+    data = cast("dict[str, Any]", found)
+    _check_format(app_id, str(data.get("format", "")))
+    try:
+        return _app(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(app_id, f"{type(error).__name__}: {error}") from error
+
+
+def _check_format(app_id: str, version: str) -> None:
+    major = version.partition(".")[0]
+    if not major.isdecimal():
+        raise _damaged(app_id, "it names no format")
+    if int(major) > FORMAT[0]:
+        raise SchedulerError(
+            f"cannot read the record of {app_id}",
+            why=f"it is in format {version}, and this release reads {FORMAT[0]}.x",
+            fix="upgrade asyncsched",
+            backend=BACKEND,
+        )
+
+
+def _damaged(app_id: str, why: str) -> SchedulerError:
+    return SchedulerError(f"the record of {app_id} is damaged", why=why, fix="delete the app", backend=BACKEND)
+
+
+def _app(data: Mapping[str, Any]) -> AppRecord:
+    place: Mapping[str, Any] = data["place"]
+    supervisor: Mapping[str, Any] = data["supervisor"]
+    return AppRecord(
+        app_id=str(data["app_id"]),
+        session=str(data["session"]),
+        name=str(data["name"]),
+        digest=str(data["digest"]),
+        host=str(place["host"]),
+        boot_id=str(place["boot_id"]),
+        pid_namespace=str(place["pid_namespace"]),
+        supervisor=SupervisorRecord(
+            pid=int(supervisor["pid"]),
+            start=int(supervisor["start"]),
+            watcher_pid=int(supervisor["watcher_pid"]),
+            watcher_start=int(supervisor["watcher_start"]),
+            socket=str(supervisor["socket"]),
+        ),
+        created_ns=int(data["created_ns"]),
+        started_ns=_number(data["started_ns"]),
+        finished_ns=_number(data["finished_ns"]),
+        ended_by=str(data["ended_by"]),
+        blames=str(data["blames"]),
+        disk_full=bool(data["disk_full"]),
+        merge_streams=bool(data["merge_streams"]),
+        log_dir=str(data["log_dir"]),
+        spec=dict(data["spec"]),
+        replicas=tuple(_replica(each) for each in data["replicas"]),
+    )
+
+
+def _replica(data: Mapping[str, Any]) -> ReplicaRecord:
+    return ReplicaRecord(
+        role=str(data["role"]),
+        k=int(data["k"]),
+        directory=str(data["dir"]),
+        logs=str(data["logs"]),
+        pid=int(data["pid"]),
+        start=_number(data["start"]),
+        over=bool(data["over"]),
+        stopped=bool(data["stopped"]),
+        exit_code=_number(data["exit_code"]),
+        signal=_number(data["signal"]),
+        reason=str(data["reason"]),
+        started_ns=_number(data["started_ns"]),
+        finished_ns=_number(data["finished_ns"]),
+        error=None if data["error"] is None else str(data["error"]),
+    )
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,274 @@
+"""From an app to the processes that are to be started: no I/O but that of the image provider.
+
+The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
+`wire_form` makes of it what goes to the supervisor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+from urllib.parse import quote
+
+from asyncsched.errors import InvalidRequestError, RunOptionError
+from asyncsched.logs.budget import budget_of
+from asyncsched.schedulers.local.images import ImageProvider, ReplicaParam, working_directory
+from asyncsched.schedulers.local.options import LocalOptions
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.macros import macros
+from asyncsched.specs.masking import masked
+from asyncsched.specs.secret import reveal, revealed_env
+
+__all__ = ["PopenRequest", "count_devices", "make_request", "role_directory", "split_devices", "wire_form"]
+
+_log = logging.getLogger("asyncsched.schedulers.local")
+
+RANK0 = "TORCHX_RANK0_HOST"
+DEVICES = "CUDA_VISIBLE_DEVICES"
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+LONGEST_NAME = 200
+
+
+@dataclass(kw_only=True)
+class PopenRequest:
+    """An app as processes.
+
+    Attributes:
+        app_id: The app's id.
+        log_dir: The directory of the app's logs.
+        role_params: What each role's replicas are started with.
+        role_log_dirs: The directory of each replica's logs.
+        inherit: Patterns of the submitter's variables that replicas inherit; None for all.
+        detach: Whether the app outlives its submitter.
+        grace_period: Seconds between TERM and KILL.
+        merge_streams: Whether stdout and stderr are one pipe.
+        on_failure: What the other replicas do when one has failed.
+        max_log_bytes: How much output is kept.
+        own_tree: Whether `log_dir` was named by the user, and not made up by us.
+    """
+
+    app_id: str
+    log_dir: str
+    role_params: dict[str, list[ReplicaParam]] = field(default_factory=dict[str, list[ReplicaParam]])
+    role_log_dirs: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    inherit: list[str] | None = None
+    detach: bool = False
+    grace_period: float = 10.0
+    merge_streams: bool = False
+    on_failure: Literal["continue", "stop"] = "continue"
+    max_log_bytes: int = 10 << 30
+    own_tree: bool = False
+
+    def __repr__(self) -> str:
+        return json.dumps(masked(self), indent=2, default=str)
+
+
+async def make_request(
+    app: AppDef,
+    app_id: str,
+    options: LocalOptions,
+    provider: ImageProvider,
+    *,
+    session: str,
+    state_dir: str,
+    path: str,
+    extra_paths: Sequence[str] = (),
+    devices: int = 0,
+) -> PopenRequest:
+    """Make the request for an app.
+
+    Args:
+        app: The app; its roles are copies that the provider may change.
+        app_id: The app's id.
+        options: The run options.
+        provider: Says what the images are.
+        session: The session's name.
+        state_dir: The directory of the app's state, where its logs go if the options name none.
+        path: The submitter's ``PATH``.
+        extra_paths: What comes before it.
+        devices: How many GPUs there are, if they are to be divided.
+    """
+    _check(options)
+    log_dir = state_dir
+    if options.log_dir is not None:
+        named = os.path.join(working_directory(), os.path.expanduser(options.log_dir))
+        log_dir = os.path.join(os.path.normpath(named), role_directory(session) if session else "", app_id)
+    request = PopenRequest(
+        app_id=app_id,
+        log_dir=log_dir,
+        inherit=options.copy_env,
+        detach=options.detach,
+        grace_period=options.grace_period,
+        merge_streams=options.merge_streams,
+        on_failure=options.on_failure,
+        max_log_bytes=options.max_log_bytes,
+        own_tree=options.log_dir is not None,
+    )
+    budget = budget_of(asyncio.get_running_loop())
+    budget.begin()
+    for role in app.roles:
+        root = await provider.fetch_role(role)
+        cwd = provider.get_cwd(role.image) or ""
+        role.env["PATH"] = _join(
+            cwd if options.prepend_cwd else "",
+            *extra_paths,
+            reveal(role.env.get("PATH", "")),
+            path,
+            "" if options.prepend_cwd else cwd,
+        )
+        dirs = [os.path.join(log_dir, role_directory(role.name), str(k)) for k in range(role.num_replicas)]
+        request.role_log_dirs[role.name] = dirs
+        params = request.role_params[role.name] = []
+        for k, directory in enumerate(dirs):
+            params.append(_replica(provider, root, role, k, directory, app_id, options))
+            await budget.breathe()  # a role may have thousands
+    if options.auto_set_cuda_visible_devices and not split_devices(request, app.roles, devices):
+        _log.warning("%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs", app_id, devices)
+    return request
+
+
+def _check(options: LocalOptions) -> None:
+    if options.grace_period < 0 or options.grace_period != options.grace_period:
+        raise RunOptionError(f"a grace period of {options.grace_period:g} s cannot be kept", key="grace_period")
+    if options.max_log_bytes <= 0:
+        raise RunOptionError(f"{options.max_log_bytes} bytes hold no log", key="max_log_bytes")
+
+
+def _replica(
+    provider: ImageProvider, root: str, role: Role, k: int, directory: str, app_id: str, options: LocalOptions
+) -> ReplicaParam:
+    values = macros.Values(img_root=root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
+    applied = values.apply(role)
+    files = {stream: os.path.join(directory, f"{stream}.log") for stream in ("stdout", "stderr", "combined")}
+    wanted = ("combined",) if options.merge_streams else ("stdout", "stderr", "combined")
+    if not options.merge_streams and options.log_dir is None:
+        wanted = ("stdout", "stderr")
+    param = provider.get_replica_param(root, applied, **{stream: files[stream] for stream in wanted})
+    param.cwd = param.cwd or working_directory()
+    param.env = {
+        "PYTHONUNBUFFERED": "x",
+        **(options.env or {}),
+        **param.env,
+        RANK0: "localhost",
+        ERROR_FILE: os.path.join(directory, "error.json"),
+    }
+    return param
+
+
+def _join(*paths: str) -> str:
+    return os.pathsep.join(path for path in paths if path)
+
+
+def role_directory(name: str) -> str:
+    """Return a directory's name for a role or a session, whatever that is called."""
+    safe = quote(name, safe=" +=@,:", errors="surrogatepass")
+    if safe.startswith("."):
+        safe = "%2E" + safe[1:]
+    if len(safe) > LONGEST_NAME:
+        from hashlib import sha256
+
+        safe = f"{safe[:LONGEST_NAME]}-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
+    return safe
+
+
+def split_devices(request: PopenRequest, roles: Sequence[Role], devices: int) -> bool:
+    """Give each replica of a role with GPUs as many as it asks for; tell whether there were enough."""
+    if sum(role.num_replicas * max(0, role.resource.gpu) for role in roles) > devices:
+        return False
+    first = 0
+    for role in roles:
+        for param in request.role_params[role.name] if role.resource.gpu > 0 else ():
+            param.env[DEVICES] = ",".join(map(str, range(first, first + role.resource.gpu)))
+            first += role.resource.gpu
+    return True
+
+
+def wire_form(
+    request: PopenRequest, app: AppDef | None, *, session: str, digest: str, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Make the message that has an app started; it holds the secrets, and is stored nowhere.
+
+    Args:
+        request: What to start.
+        app: What it was made from, for those who ask later.
+        session: The session's name.
+        digest: The dry-run's digest.
+        environ: The submitter's environment.
+    """
+    replicas = [
+        _wire_replica(request, role, k, param)
+        for role, params in request.role_params.items()
+        for k, param in enumerate(params)
+    ]
+    if not replicas:
+        raise InvalidRequestError(f"the request for {request.app_id} has no replicas", backend="local_cwd")
+    return {
+        "app_id": request.app_id,
+        "dir": request.app_id,
+        "session": session,
+        "name": app.name if app is not None else "",
+        "digest": digest,
+        "detach": request.detach,
+        "grace_period": request.grace_period,
+        "merge_streams": request.merge_streams,
+        "on_failure": request.on_failure,
+        "max_log_bytes": request.max_log_bytes,
+        "env": _inherited(request.inherit, environ),
+        "spec": _told(app),
+        "log_dir": request.log_dir,
+        "replicas": replicas,
+    }
+
+
+def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
+    if patterns is None:
+        return dict(environ)
+    return {name: value for name, value in environ.items() if any(fnmatchcase(name, glob) for glob in patterns)}
+
+
+def _wire_replica(request: PopenRequest, role: str, k: int, param: ReplicaParam) -> dict[str, Any]:
+    return {
+        "role": role,
+        "k": k,
+        "dir": f"{role_directory(role)}/{k}",
+        "logs": request.role_log_dirs[role][k] if request.own_tree else "",
+        "argv": [reveal(word) for word in param.args],
+        "env": revealed_env(param.env),
+        "cwd": param.cwd or "/",
+        "error_file": param.env.get(ERROR_FILE, ""),
+    }
+
+
+def _told(app: AppDef | None) -> dict[str, Any]:
+    """Describe an app for those who ask later: without environments, which may hold secrets."""
+    if app is None:
+        return {"roles": [], "metadata": {}}
+    return {
+        "metadata": masked(app.metadata),
+        "roles": [
+            {
+                "name": role.name,
+                "image": role.image,
+                "entrypoint": role.entrypoint,
+                "args": masked(role.args),
+                "num_replicas": role.num_replicas,
+                "max_retries": role.max_retries,
+                "resource": {"cpu": role.resource.cpu, "gpu": role.resource.gpu, "memMB": role.resource.memMB},
+            }
+            for role in app.roles
+        ],
+    }
+
+
+def count_devices() -> int:
+    """Return how many GPUs the driver tells of; call it in a thread."""
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:
+        return 0

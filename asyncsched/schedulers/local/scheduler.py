@@ -1,0 +1,314 @@
+"""Processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from asyncsched._tasks import outlast
+from asyncsched.errors import (
+    ConflictError,
+    InvalidRequestError,
+    SchedulerError,
+    UnavailableError,
+)
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.feed import Answers, StatePort
+from asyncsched.schedulers.local.apps import Apps, Finding, Found
+from asyncsched.schedulers.local.home import Home, find_home
+from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
+from asyncsched.schedulers.local.options import LocalOptions
+from asyncsched.schedulers.local.prune import prune
+from asyncsched.schedulers.local.record import BACKEND
+from asyncsched.schedulers.local.request import PopenRequest, count_devices, make_request, wire_form
+from asyncsched.schedulers.local.states import StateReader
+from asyncsched.schedulers.local.status import Standing, describe_app, list_row
+from asyncsched.schedulers.local.supervisors import Supervisors
+from asyncsched.schedulers.local.wire import Connection
+from asyncsched.schedulers.prepare import as_mapping
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.handle import make_app_handle
+from asyncsched.specs.options import CfgVal
+from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.stream import Stream
+
+__all__ = ["LocalScheduler", "create_scheduler"]
+
+_log = logging.getLogger("asyncsched.schedulers.local")
+
+ROWS_AT_ONCE = 100
+MANY_REPLICAS = 100
+LOOK_EVERY = 0.05
+SETTLING = 5.0
+"""Seconds that ending an app may take beyond its grace period."""
+
+
+class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
+    """Runs each replica as a process of this machine, under a supervisor that outlives nothing but it.
+
+    Apps end with the process that submitted them, however that ends, unless they are detached; `close` ends them
+    too. Every process of the same user finds them through the state directory. Resources are not limited, but for
+    GPUs where that is asked for.
+
+    Args:
+        session_name: The session that apps are marked with.
+        image_provider_class: Makes of the run options what says where a role's image is.
+        cache_size: How many of the apps that have ended are kept at least, however old.
+        extra_paths: Directories that come before the submitter's ``PATH``.
+        keep_for: How long ended apps beyond `cache_size` are kept; the first submit removes the others.
+
+    Raises:
+        ValueError: `cache_size` is not positive.
+    """
+
+    options = LocalOptions
+    pushes_states = True
+
+    def __init__(
+        self,
+        session_name: str,
+        image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
+        cache_size: int = 100,
+        extra_paths: Sequence[str] | None = None,
+        *,
+        keep_for: timedelta = timedelta(days=30),
+    ) -> None:
+        super().__init__(BACKEND, session_name)
+        if cache_size <= 0:
+            raise ValueError(f"a cache of {cache_size} apps holds none")
+        self._image_provider_class = image_provider_class
+        self._cache_size = cache_size
+        self._extra_paths = tuple(extra_paths or ())
+        self._keep_for = keep_for
+        self._home = Home(find_home(os.environ))
+        self._supervisors = Supervisors(self._home, self.clock)
+        self._apps = Apps(self._home, self._supervisors)
+        self._pruning: asyncio.Task[Sequence[str]] | None = None
+
+    # Submitting
+
+    async def _request(self, app: AppDef, options: LocalOptions, app_id: str) -> PopenRequest:
+        await asyncio.to_thread(self._home.choose)
+        divide = options.auto_set_cuda_visible_devices
+        return await make_request(
+            app,
+            app_id,
+            options,
+            self._image_provider_class(as_mapping(options)),
+            session=self.session_name,
+            state_dir=self._home.app_path(app_id),
+            path=os.environ.get("PATH", os.defpath),
+            extra_paths=self._extra_paths,
+            devices=await asyncio.to_thread(count_devices) if divide else 0,
+        )
+
+    async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
+        request = info.request
+        # Closing waits for what has to end with us.
+        self.cleanup_timeout = max(self.cleanup_timeout, request.grace_period + SETTLING)
+        wire = await asyncio.to_thread(
+            wire_form, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
+        )
+        if request.detach:
+            async with self._supervisors.detached() as connection:
+                await self._within("submit", self._launch(connection, info, wire))
+        else:
+            own = await self._supervisors.own()
+            self._apps.submitted(info.app_id)
+            await self._within("submit", self._launch(own, info, wire))
+        self._start_pruning()
+
+    async def _launch(self, connection: Connection, info: AppDryRunInfo[PopenRequest], wire: Mapping[str, Any]) -> None:
+        while not await self._submit_to(connection, info, wire):
+            if await self._is_there(info):
+                return
+
+    async def _submit_to(
+        self, connection: Connection, info: AppDryRunInfo[PopenRequest], wire: Mapping[str, Any]
+    ) -> bool:
+        """Have the app started; tell whether it was, or one of its id is there."""
+        launching = asyncio.ensure_future(connection.call("submit", app=wire))
+
+        async def remove() -> None:
+            answer = await launching  # it starts as a whole or not at all; which one is known in a moment
+            if "error" not in answer:
+                await self._remove(connection, info.app_id)
+
+        async with self._or_removed(info.app_id, remove):
+            answer = await asyncio.shield(launching)
+        if "error" not in answer:
+            return True
+        if answer["error"] == "exists":
+            return False
+        raise InvalidRequestError(
+            f"cannot start {info.app_id}",
+            why=str(answer.get("message", "")),
+            fix="nothing of it has run: mend that and submit again",
+            backend=BACKEND,
+            operation="submit",
+        )
+
+    async def _remove(self, connection: Connection, app_id: str) -> None:
+        """End an app of ours at once, and leave no trace of it."""
+        await connection.call("kill", app_id=app_id)
+        while (await connection.call("forget", app_id=app_id)).get("error"):
+            await self.clock.sleep(LOOK_EVERY)
+        await asyncio.to_thread(self._home.remove, app_id)
+
+    async def _is_there(self, info: AppDryRunInfo[PopenRequest]) -> bool:
+        """Tell whether the app that is to be submitted is there; False, after a pause, if it is just being started."""
+        found = await self._apps.find_one(info.app_id)
+        if found is None:
+            if not await asyncio.to_thread(self._apps.remove_draft, info.app_id):
+                await self.clock.sleep(LOOK_EVERY)
+            return False
+        if found.record.digest != info.digest:
+            raise ConflictError(
+                f"another app was submitted as {info.app_id}",
+                why="its roles or options differ from those of this one",
+                fix="use another key, or delete that app first",
+                backend=BACKEND,
+                operation="submit",
+            )
+        return True
+
+    # Looking
+
+    async def _describe(self, app_id: str) -> DescribeAppResponse | None:
+        found = await self._apps.find_one(app_id)
+        return None if found is None else await _described(found)
+
+    async def _describe_many(self, app_ids: Sequence[str]) -> Answers:
+        found = await self._apps.find(app_ids)
+        return {app_id: await _described(each) if isinstance(each, Found) else each for app_id, each in found.items()}
+
+    async def _push_states(self, port: StatePort) -> None:
+        await StateReader(port, self._apps, self._supervisors, self.clock).run()
+
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        rows: list[ListAppResponse] = []
+        app_ids = await asyncio.to_thread(self._home.app_ids)
+        for start in range(0, len(app_ids), ROWS_AT_ONCE):
+            for app_id, found in (await self._apps.find(app_ids[start : start + ROWS_AT_ONCE])).items():
+                row = _row(app_id, found)
+                if row is not None:
+                    rows.append(row)
+        rows.sort(key=lambda row: row.created_at.timestamp() if row.created_at else 0.0, reverse=True)
+        for row in rows:
+            yield row
+
+    # Ending
+
+    async def _cancel(self, app_id: str) -> None:
+        await self._ask_to_end("cancel", app_id)
+
+    async def kill(self, app_id: str) -> None:
+        """End an app as `cancel` does, but at once: its replicas get no grace period, also if they are in it."""
+        self._enter()
+        await self._within("kill", self._ask_to_end("kill", app_id))
+
+    async def _ask_to_end(self, operation: str, app_id: str) -> None:
+        found = await self._apps.find_one(app_id)
+        if found is None or found.record.finished_ns is not None:
+            return
+        if found.standing is Standing.ELSEWHERE:
+            raise SchedulerError(
+                f"cannot {operation} {app_id} from here",
+                why=f"it runs on {found.record.host}",
+                fix="do it there",
+                backend=BACKEND,
+                operation=operation,
+            )
+        if not found.is_open:
+            return  # its supervisor is gone; what is left of it is being ended
+        try:
+            async with self._supervisors.ask(found.record.supervisor) as connection:
+                await connection.call(operation, app_id=app_id)
+        except UnavailableError:
+            return  # it went away meanwhile, and took the app with it
+
+    async def _delete(self, app_id: str) -> None:
+        found = (await self._apps.find([app_id]))[app_id]
+        # A record that is damaged says no more, and is not wanted any more.
+        if isinstance(found, Found) and not (await _described(found)).state.is_terminal():
+            raise ConflictError(
+                f"{app_id} has not ended",
+                why="a replica of it runs",
+                fix="cancel it first",
+                backend=BACKEND,
+                operation="delete",
+            )
+        if found is not None:
+            await asyncio.to_thread(self._home.remove, app_id)
+
+    async def prune(self, older_than: timedelta = timedelta(0), *, keep: int = 0) -> Sequence[str]:
+        """Remove apps that ended longer ago than this, all but the `keep` newest, and return their ids.
+
+        Apps that run are left alone, and so are the logs in a ``log_dir``. Cancelling it may have removed some.
+        """
+        self._enter()
+        return await prune(self._home, self._apps, older_than, keep)
+
+    def _start_pruning(self) -> None:
+        """Remove, once and behind the back of whoever submits, what has become too old."""
+        if self._pruning is None:
+            work = prune(self._home, self._apps, self._keep_for, self._cache_size)
+            self._pruning = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+            self._pruning.add_done_callback(_log_failure)
+
+    # Logs
+
+    async def _log_sources(
+        self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[LogSource]:
+        raise NotImplementedError
+
+    async def _close(self) -> None:
+        if self._pruning is not None:
+            self._pruning.cancel()
+            await outlast([self._pruning], self.cleanup_timeout)
+        await self._supervisors.close(self.cleanup_timeout)
+        self._home.close()
+
+
+async def _described(found: Found) -> DescribeAppResponse:
+    if len(found.record.replicas) < MANY_REPLICAS:
+        return describe_app(found.record, found.standing, found.is_alive)
+    return await asyncio.to_thread(describe_app, found.record, found.standing, found.is_alive)
+
+
+def _row(app_id: str, found: Finding) -> ListAppResponse | None:
+    if isinstance(found, Found):
+        return list_row(found.record, found.standing)
+    if found is None:
+        return None
+    _log.warning("%s", found)
+    return ListAppResponse(app_id, AppState.UNKNOWN, make_app_handle(BACKEND, "", app_id))
+
+
+def _log_failure(task: asyncio.Task[Sequence[str]]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.warning("old apps could not be removed: %s", error)
+
+
+def create_scheduler(
+    session_name: str,
+    *,
+    image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
+    cache_size: int = 100,
+    extra_paths: Sequence[str] | None = None,
+    **kwargs: object,
+) -> LocalScheduler:
+    """Make the scheduler ``local_cwd``, in which everything runs in the submitter's working directory."""
+    if kwargs:
+        raise TypeError(f"local_cwd takes no parameter {', '.join(kwargs)}")
+    return LocalScheduler(session_name, image_provider_class, cache_size, extra_paths)

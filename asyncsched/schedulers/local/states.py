@@ -1,0 +1,128 @@
+"""Word of changes: from our own supervisor, from those of others, and by looking where there is nobody to ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from asyncsched.clock import Clock
+from asyncsched.errors import AsyncSchedError
+from asyncsched.schedulers.feed import StatePort
+from asyncsched.schedulers.local.apps import Apps, Found
+from asyncsched.schedulers.local.record import SupervisorRecord
+from asyncsched.schedulers.local.supervisors import Supervisors
+
+__all__ = ["StateReader"]
+
+MOST_CONNECTIONS = 200
+"""Supervisors of others that are listened to at a time; the apps of more are looked at again and again."""
+SHORTEST_PAUSE = 0.02
+LONGEST_PAUSE = 1.0
+
+
+class StateReader:
+    """Tells a port of the changes of the apps that are watched, until it is cancelled.
+
+    Args:
+        port: Who wants to know.
+        apps: Where apps are found.
+        supervisors: Who tells of them.
+        clock: Tells the time.
+    """
+
+    def __init__(self, port: StatePort, apps: Apps, supervisors: Supervisors, clock: Clock) -> None:
+        self._port = port
+        self._apps = apps
+        self._supervisors = supervisors
+        self._clock = clock
+        self._new: dict[str, None] = dict.fromkeys(port.app_ids)
+        self._heard: dict[str, set[str]] = {}  # of which supervisor we hear about which apps
+        self._unheard: set[str] = set()  # apps that nobody tells us of
+        self._pause = SHORTEST_PAUSE
+        self._wake = asyncio.Event()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Listen."""
+        end = self._supervisors.listen(self._changed, self._lost)
+        self._port.on_add, self._port.on_discard = self._add, self._discard
+        self._port.connected()
+        try:
+            while True:
+                await self._wait()
+                new, self._new = list(self._new), {}
+                if new:
+                    await self._place(new)
+                self._port.changed(*self._unheard)
+        finally:
+            end()
+            for name in tuple(self._heard):
+                self._supervisors.drop(name)
+
+    async def _wait(self) -> None:
+        """Wait until there is something new, or it is time to look again at what nobody tells of."""
+        timer = self._clock.call_later(self._pause, self._wake.set) if self._unheard else None
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+        self._wake.clear()
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _add(self, app_id: str) -> None:
+        self._new[app_id] = None
+        self._wake.set()
+
+    def _discard(self, app_id: str) -> None:
+        self._new.pop(app_id, None)
+        self._unheard.discard(app_id)
+        for name, app_ids in tuple(self._heard.items()):
+            app_ids.discard(app_id)
+            if not app_ids:
+                del self._heard[name]
+                self._supervisors.drop(name)
+
+    def _changed(self, app_id: str) -> None:
+        self._port.changed(app_id)
+
+    def _lost(self, name: str) -> None:
+        """Look at the apps of a supervisor that is gone until they are seen to have ended."""
+        watched = set(self._port.app_ids)
+        self._look_again(watched if name == self._supervisors.own_socket else self._heard.pop(name, set()) & watched)
+
+    def _look_again(self, app_ids: Iterable[str]) -> None:
+        self._unheard.update(app_ids)
+        self._pause = SHORTEST_PAUSE
+        self._wake.set()
+
+    async def _place(self, app_ids: list[str]) -> None:
+        """Find out who tells of these apps."""
+        groups: dict[str, tuple[SupervisorRecord, set[str]]] = {}
+        for app_id, found in (await self._apps.find(app_ids)).items():
+            if not isinstance(found, Found) or found.record.finished_ns is not None:
+                continue  # what it is will not change: the feed has asked for it
+            if not found.is_open:
+                self._look_again([app_id])
+                continue
+            supervisor = found.record.supervisor
+            if supervisor.socket != self._supervisors.own_socket:
+                groups.setdefault(supervisor.socket, (supervisor, set()))[1].add(app_id)
+        for supervisor, members in groups.values():
+            await self._listen_to(supervisor, members)
+
+    async def _listen_to(self, supervisor: SupervisorRecord, app_ids: set[str]) -> None:
+        name = supervisor.socket
+        if name not in self._heard and len(self._heard) >= MOST_CONNECTIONS:
+            self._look_again(app_ids)
+            return
+        try:
+            async with self._supervisors.ask(supervisor, keep=True) as connection:
+                heard = self._heard.setdefault(name, set())
+                heard |= app_ids & set(self._port.app_ids)
+                await connection.call("watch", app_ids=sorted(heard))
+        except AsyncSchedError:
+            self._heard.pop(name, None)
+            self._look_again(app_ids)
+        # Once more, now that nothing is missed any more.
+        self._port.changed(*app_ids)

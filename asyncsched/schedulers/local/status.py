@@ -1,0 +1,204 @@
+"""From an app's record to states: no I/O."""
+
+from __future__ import annotations
+
+import json
+import signal as signals
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, cast
+
+from asyncsched.logs.line import utc
+from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import NONE, Resource, Role
+from asyncsched.specs.handle import make_app_handle
+from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
+
+__all__ = ["Standing", "describe_app", "list_row"]
+
+
+class Standing(Enum):
+    """What is known of who runs an app."""
+
+    LED = "its supervisor is there"
+    LOST = "its supervisor is gone, and nobody has written down how it ended"
+    ELSEWHERE = "it runs on another machine, or in another container"
+
+
+_ASKED = {
+    "cancel": "cancelled",
+    "kill": "killed",
+    "owner": "stopped because the process that had submitted it ended",
+    "close": "stopped because the scheduler that had submitted it was closed",
+    "terminated": "stopped because its supervisor was terminated",
+    "supervisor": "stopped because its supervisor was killed",
+}
+"""Who asked for an app's end, where that makes it a cancelled one."""
+
+LOST = "its supervisor was killed, so that nobody saw how it ended"
+
+
+def describe_app(
+    record: AppRecord, standing: Standing, is_alive: Callable[[ReplicaRecord], bool] = lambda _: False
+) -> DescribeAppResponse:
+    """Describe an app.
+
+    Args:
+        record: Its record.
+        standing: Who runs it.
+        is_alive: Tells, of an app that is lost, whether a replica's first process is still there.
+    """
+    statuses: dict[str, list[ReplicaStatus]] = {}
+    for replica in record.replicas:
+        statuses.setdefault(replica.role, []).append(_replica(record, replica, standing, is_alive))
+    replicas = [each for group in statuses.values() for each in group]
+    state = combine(replicas, cancelled=record.ended_by in _ASKED and _took_effect(record))
+    return DescribeAppResponse(
+        app_id=record.app_id,
+        state=state,
+        num_restarts=0,
+        msg=_message(record, replicas, state, standing),
+        structured_error_msg=_first_error(record),
+        ui_url=f"file://{record.log_dir}" if record.log_dir else None,
+        roles_statuses=[RoleStatus(role, group) for role, group in statuses.items()],
+        roles=_roles(record.spec),
+        name=record.name,
+        session=record.session,
+        created_at=utc(record.created_ns),
+        started_at=None if record.started_ns is None else utc(record.started_ns),
+        finished_at=_finished(record, state),
+        metadata=_metadata(record.spec),
+    )
+
+
+def list_row(record: AppRecord, standing: Standing) -> ListAppResponse:
+    """Make an app's row in a list."""
+    return ListAppResponse(
+        app_id=record.app_id,
+        state=describe_app(record, standing).state,
+        app_handle=make_app_handle(BACKEND, record.session, record.app_id),
+        name=record.name,
+        session=record.session,
+        created_at=utc(record.created_ns),
+    )
+
+
+def _took_effect(record: AppRecord) -> bool:
+    return any(replica.stopped for replica in record.replicas)
+
+
+def _replica(
+    record: AppRecord, replica: ReplicaRecord, standing: Standing, is_alive: Callable[[ReplicaRecord], bool]
+) -> ReplicaStatus:
+    state = _state(replica, standing, is_alive)
+    return ReplicaStatus(
+        id=replica.k,
+        state=state,
+        role=replica.role,
+        hostname=record.host,
+        structured_error_msg=NONE if replica.error is None else replica.error,
+        exit_code=replica.exit_code,
+        signal=replica.signal,
+        reason=_reason(record, replica, state, standing),
+        num_restarts=0,
+        started_at=None if replica.started_ns is None else utc(replica.started_ns),
+        finished_at=None if replica.finished_ns is None else utc(replica.finished_ns),
+    )
+
+
+def _state(replica: ReplicaRecord, standing: Standing, is_alive: Callable[[ReplicaRecord], bool]) -> AppState:
+    if not replica.over:
+        if standing is Standing.LED:
+            return AppState.RUNNING
+        if standing is Standing.ELSEWHERE:
+            return AppState.UNKNOWN
+        if replica.exit_code is None and is_alive(replica):
+            return AppState.RUNNING
+    if replica.stopped:
+        return AppState.CANCELLED
+    return AppState.SUCCEEDED if replica.exit_code == 0 else AppState.FAILED
+
+
+def _reason(record: AppRecord, replica: ReplicaRecord, state: AppState, standing: Standing) -> str:
+    if replica.reason:
+        return replica.reason
+    if state is AppState.UNKNOWN:
+        return f"runs on {record.host}"
+    if not state.is_terminal() or state is AppState.SUCCEEDED:
+        return ""
+    ending = _ending(replica) if replica.exit_code is not None else LOST if standing is Standing.LOST else ""
+    if state is AppState.CANCELLED:
+        by_another = f"stopped because {record.blames} failed" if record.blames else "stopped"
+        asked = _ASKED.get(record.ended_by, by_another)
+        return f"{asked}; {ending}" if ending else asked
+    return ending
+
+
+def _ending(replica: ReplicaRecord) -> str:
+    if replica.signal is None:
+        return f"exit code {replica.exit_code}"
+    try:
+        return f"killed by {signals.Signals(replica.signal).name}"
+    except ValueError:
+        return f"killed by signal {replica.signal}"
+
+
+def _message(record: AppRecord, replicas: Sequence[ReplicaStatus], state: AppState, standing: Standing) -> str:
+    """Say why the app failed, or what keeps it from going on."""
+    if standing is Standing.ELSEWHERE and not state.is_terminal():
+        return f"runs on {record.host}"
+    if record.disk_full and not state.is_terminal():
+        return "the disk of its logs is full: its output waits until there is room"
+    for replica in replicas:
+        if replica.state is AppState.FAILED and replica.reason and state is not AppState.CANCELLED:
+            return f"{replica.role}/{replica.id}: {replica.reason}"
+    return _ASKED.get(record.ended_by, "") if state is AppState.CANCELLED else ""
+
+
+def _finished(record: AppRecord, state: AppState) -> Any:
+    if not state.is_terminal():
+        return None
+    ends = [replica.finished_ns for replica in record.replicas if replica.finished_ns is not None]
+    latest = record.finished_ns or max(ends, default=None)
+    return None if latest is None else utc(latest)
+
+
+def _first_error(record: AppRecord) -> str:
+    """Return the error file of the replica that failed first, by its own word or else by its end."""
+    errors = [
+        (_error_time(replica.error), replica.finished_ns or 0, replica.error)
+        for replica in record.replicas
+        if replica.error
+    ]
+    return min(errors)[2] if errors else NONE
+
+
+def _error_time(text: str) -> float:
+    try:
+        stamp = json.loads(text)["message"]["extraInfo"]["timestamp"]
+        return float(stamp)
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return float("inf")
+
+
+def _roles(spec: Mapping[str, Any]) -> list[Role]:
+    return [_role(each) for each in spec.get("roles", ()) if isinstance(each, dict)]
+
+
+def _role(each: dict[str, Any]) -> Role:
+    size = cast("dict[str, int]", each.get("resource") or {})
+    return Role(
+        name=str(each.get("name", "")),
+        image=str(each.get("image", "")),
+        entrypoint=str(each.get("entrypoint", "")),
+        args=[str(word) for word in each.get("args", ())],
+        num_replicas=int(each.get("num_replicas", 0)),
+        max_retries=int(each.get("max_retries", 0)),
+        resource=Resource(cpu=size.get("cpu", -1), gpu=size.get("gpu", -1), memMB=size.get("memMB", -1)),
+    )
+
+
+def _metadata(spec: Mapping[str, Any]) -> dict[str, str]:
+    found = spec.get("metadata")
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

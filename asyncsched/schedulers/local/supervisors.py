@@ -1,0 +1,209 @@
+"""The supervisors that this process talks to: its own, and those of others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from asyncsched._tasks import outlast
+from asyncsched.clock import Clock
+from asyncsched.errors import PermissionDeniedError, UnavailableError
+from asyncsched.schedulers.local.home import Home
+from asyncsched.schedulers.local.processes import start_supervisor, until_ended
+from asyncsched.schedulers.local.record import BACKEND, SupervisorRecord
+from asyncsched.schedulers.local.wire import Connection, connect
+
+__all__ = ["Supervisors"]
+
+_PEERCRED = struct.Struct("3i")
+
+
+class Supervisors:
+    """Connections to supervisors, each by the name of its socket.
+
+    Args:
+        home: The state directory.
+        clock: Tells the time.
+    """
+
+    def __init__(self, home: Home, clock: Clock) -> None:
+        self._home = home
+        self._clock = clock
+        self._own: Connection | None = None
+        self._own_socket = ""
+        self._own_watcher = (0, 0)
+        self._starting = asyncio.Lock()
+        self._kept: dict[str, Connection] = {}
+        self._listeners: set[Callable[[str], None]] = set()
+        self._losses: set[Callable[[str], None]] = set()
+
+    # Who wants to know
+
+    def listen(self, on_change: Callable[[str], None], on_lost: Callable[[str], None]) -> Callable[[], None]:
+        """Tell of each app that changes, and of each supervisor that goes; returns what ends it."""
+        self._listeners.add(on_change)
+        self._losses.add(on_lost)
+
+        def end() -> None:
+            self._listeners.discard(on_change)
+            self._losses.discard(on_lost)
+
+        return end
+
+    def _changed(self, app_id: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(app_id)
+
+    def _lost(self, name: str) -> None:
+        self._kept.pop(name, None)
+        for loss in tuple(self._losses):
+            loss(name)
+
+    # Our own
+
+    @property
+    def own_socket(self) -> str:
+        """The name of our own supervisor's socket; empty while there is none."""
+        return self._own_socket if self._own is not None and self._own.is_open else ""
+
+    async def own(self) -> Connection:
+        """Return the connection to our own supervisor, starting it if there is none (any more)."""
+        async with self._starting:
+            if self._own is None or not self._own.is_open:
+                self._own = await self._start(detached=False)
+            return self._own
+
+    @asynccontextmanager
+    async def detached(self) -> AsyncGenerator[Connection]:
+        """Start a supervisor for one app that outlives us; it goes on when this block ends."""
+        connection = await self._start(detached=True)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    async def _start(self, *, detached: bool) -> Connection:
+        await asyncio.to_thread(self._home.make)
+        sock = await start_supervisor(self._home.fd, detached=detached)
+        name = ""
+        connection = await connect(sock, self._changed, lambda: self._lost(name))
+        try:
+            identity = (await connection.greet())["supervisor"]
+        except UnavailableError as error:
+            raise UnavailableError(
+                "the supervisor of local apps did not start",
+                why="it ended at once",
+                fix=f"look for crash.*.txt in {self._home.path}",
+                backend=BACKEND,
+            ) from error
+        except BaseException:
+            connection.close()
+            raise
+        name = str(identity["socket"])
+        if not detached:
+            self._own_socket = name
+            self._own_watcher = (int(identity["watcher_pid"]), int(identity["watcher_start"]))
+        return connection
+
+    async def stop(self) -> None:
+        """End our own supervisor with all that runs under it, and return when they are gone."""
+        async with self._starting:
+            own = self._own
+            if own is None:
+                return
+            if own.is_open:
+                try:
+                    await own.call("stop")
+                except UnavailableError:
+                    pass
+            await own.lost()
+            own.close()
+            await until_ended(*self._own_watcher, self._clock)
+
+    # Those of others
+
+    @asynccontextmanager
+    async def ask(self, supervisor: SupervisorRecord, *, keep: bool = False) -> AsyncGenerator[Connection]:
+        """Connect to an app's supervisor, for this block or, with `keep`, until it goes or `drop` is called.
+
+        Raises:
+            UnavailableError: It is not there.
+            PermissionDeniedError: Somebody else sits behind its socket.
+        """
+        name = supervisor.socket
+        if name == self.own_socket and self._own is not None:
+            yield self._own
+            return
+        kept = self._kept.get(name)
+        if kept is not None and kept.is_open:
+            yield kept
+            return
+        connection = await self._connect(name)
+        if keep:
+            self._kept[name] = connection
+        try:
+            yield connection
+        finally:
+            if self._kept.get(name) is not connection:
+                connection.close()
+
+    async def _connect(self, name: str) -> Connection:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        at = -1
+        try:
+            at = await asyncio.to_thread(self._home.open_sockets)
+            # A socket's address has room for 107 bytes; this way it is short wherever the state lies.
+            await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{at}/{os.path.basename(name)}")
+            _, user, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
+            if user != os.geteuid():
+                raise PermissionDeniedError(
+                    "the supervisor of a local app belongs to somebody else",
+                    why=f"user {user} sits behind {name}",
+                    backend=BACKEND,
+                )
+        except OSError as error:
+            sock.close()
+            raise UnavailableError(
+                "the supervisor of a local app is gone", why=error.strerror or "", backend=BACKEND
+            ) from error
+        except BaseException:
+            sock.close()
+            raise
+        finally:
+            if at >= 0:
+                os.close(at)
+        connection = await connect(sock, self._changed, lambda: self._lost(name))
+        try:
+            await connection.greet()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def kept(self) -> int:
+        """Return how many connections to others are kept."""
+        return len(self._kept)
+
+    def drop(self, name: str) -> None:
+        """Hang up on a supervisor that was kept."""
+        connection = self._kept.pop(name, None)
+        if connection is not None:
+            connection.close()
+
+    async def close(self, timeout: float) -> None:
+        """Hang up on everybody; our own ends with all that runs under it."""
+        for name in tuple(self._kept):
+            self.drop(name)
+        stopping = asyncio.ensure_future(self.stop())
+        try:
+            await outlast([stopping], timeout)
+        finally:
+            if not stopping.done():
+                stopping.cancel()
+            if self._own is not None:
+                self._own.close()

@@ -1,0 +1,137 @@
+"""JSON lines to and from a supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+from asyncsched.errors import SchedulerError, UnavailableError
+from asyncsched.schedulers.local.record import BACKEND
+from asyncsched.schedulers.local.supervisor.layout import PROTOCOL
+
+__all__ = ["Connection", "connect"]
+
+_REPLY = re.compile(rb'\{"re":(\d+)[,}]')
+LONG = 64 * 1024
+"""Bytes of a message from which on a thread takes it apart, so that it does not hold the loop."""
+
+
+class Connection(asyncio.Protocol):
+    """Calls to a supervisor, and its word of apps that have changed.
+
+    Args:
+        on_change: Called with the id of an app that has changed, of those that are watched over this connection.
+        on_lost: Called once, when the supervisor is gone.
+    """
+
+    def __init__(self, on_change: Callable[[str], None], on_lost: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+        self._incoming = bytearray()
+        self._searched = 0
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the supervisor is still there, as far as is known."""
+        return self._transport is not None and not self._lost.done()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102 - asyncio's
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:  # noqa: D102 - asyncio's
+        self._incoming += data
+        while (cut := self._incoming.find(b"\n", self._searched)) >= 0:
+            line = bytes(self._incoming[:cut])
+            del self._incoming[: cut + 1]
+            self._searched = 0
+            self._take(line)
+        self._searched = len(self._incoming)
+
+    def _take(self, line: bytes) -> None:
+        reply = _REPLY.match(line)
+        if reply is None:
+            self._on_change(str(json.loads(line).get("app_id", "")))
+            return
+        future = self._waiting.pop(int(reply[1]), None)
+        if future is not None and not future.done():
+            future.set_result(line)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102 - asyncio's
+        if not self._lost.done():
+            self._lost.set_result(None)
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(_gone())
+        self._waiting.clear()
+        self._on_lost()
+
+    async def call(self, operation: str, **more: object) -> dict[str, Any]:
+        """Ask for something and return the answer.
+
+        Raises:
+            UnavailableError: The supervisor is gone, or went away meanwhile.
+        """
+        if self._transport is None or not self.is_open:
+            raise _gone()
+        self._number += 1
+        number = self._number
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            self._transport.write(await _encode({"op": operation, "n": number, **more}))
+            line = await answer
+        finally:
+            self._waiting.pop(number, None)
+        return cast("dict[str, Any]", json.loads(line) if len(line) < LONG else await asyncio.to_thread(json.loads, line))
+
+    async def greet(self) -> dict[str, Any]:
+        """Tell each other which protocol is spoken; raise if the supervisor speaks another one."""
+        answer = await self.call("hello", protocol=PROTOCOL)
+        if "error" in answer:
+            raise SchedulerError(
+                "this app's supervisor was started by another release of asyncsched",
+                why=str(answer.get("message", "")),
+                fix="use that release for this app",
+                backend=BACKEND,
+            )
+        return answer
+
+    async def lost(self) -> None:
+        """Wait until the supervisor is gone."""
+        await asyncio.shield(self._lost)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _gone() -> UnavailableError:
+    return UnavailableError("the supervisor of local apps is gone", why="it has ended or was killed", backend=BACKEND)
+
+
+async def _encode(message: dict[str, object]) -> bytes:
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    text = await asyncio.to_thread(encode, message) if message["op"] == "submit" else encode(message)
+    return text.encode() + b"\n"
+
+
+async def connect(
+    sock: socket.socket, on_change: Callable[[str], None], on_lost: Callable[[], None]
+) -> Connection:
+    """Speak with whoever is at the other end of a connected socket, which this takes over."""
+    loop = asyncio.get_running_loop()
+    try:
+        _, connection = await loop.create_unix_connection(lambda: Connection(on_change, on_lost), sock=sock)
+    except BaseException:
+        sock.close()
+        raise
+    return connection
