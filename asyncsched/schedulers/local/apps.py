@@ -84,7 +84,8 @@ class Apps:
         others = [app_id for app_id in app_ids if result[app_id] is None]
         if others:
             result.update(await asyncio.to_thread(self._look, others))
-            result.update(await self._ask_others([found for app_id in others if _is_open(found := result[app_id])]))
+            looked = [result[app_id] for app_id in others]
+            result.update(await self._ask_others([each for each in looked if isinstance(each, Found) and each.is_open]))
         return result
 
     async def _ask_own(self, app_ids: Sequence[str]) -> dict[str, Finding]:
@@ -155,10 +156,6 @@ class Apps:
         if standing is not Standing.LOST:
             return Found(record, standing)
         return Found(record, standing, frozenset(_alive(record)) if _is_here(record) else frozenset())
-
-
-def _is_open(found: Finding) -> bool:
-    return isinstance(found, Found) and found.is_open
 
 
 def _standing(record: AppRecord) -> Standing:

@@ -16,8 +16,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError
 from asyncsched.schedulers.local.record import BACKEND, AppRecord, read_record
@@ -36,17 +37,22 @@ LARGEST_RECORD = 256 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 
 
-def find_home(environ: Mapping[str, str]) -> list[str]:
+def find_home(environ: Mapping[str, str]) -> list[Path]:
     """Return the directories that may be the state's, the best first."""
     named = environ.get("ASYNCSCHED_HOME")
     if named:
-        return [os.path.abspath(os.path.expanduser(named))]
-    state = environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # the specification of these variables says that others are to be ignored
-        state = os.path.expanduser("~/.local/state")
-    found = [os.path.join(state, "asyncsched")] if os.path.isabs(state) else []
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
-    return [*found, os.path.join(runtime, "asyncsched")] if os.path.isabs(runtime) else found
+        return [_expanded(named).absolute()]
+    # The specification of these variables says that a path which is not absolute is to be ignored.
+    state = _expanded(environ.get("XDG_STATE_HOME") or "~/.local/state")
+    runtime = Path(environ.get("XDG_RUNTIME_DIR") or ".")
+    return [directory / "asyncsched" for directory in (state, runtime) if directory.is_absolute()]
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # nobody knows where home is
+        return Path(text)
 
 
 class Home:
@@ -56,9 +62,9 @@ class Home:
         candidates: Where it may be; the first is taken that is there or, if `make` is called, can be made.
     """
 
-    def __init__(self, candidates: list[str]) -> None:
+    def __init__(self, candidates: Sequence[Path]) -> None:
         self._candidates = candidates
-        self.path = candidates[0] if candidates else ""
+        self.path = candidates[0] if candidates else Path()
         self.fd = -1
         self._lock = threading.Lock()
 
@@ -91,17 +97,17 @@ class Home:
                 fix="set ASYNCSCHED_HOME to a directory of yours that can be written to",
             )
 
-    def _make(self, path: str) -> str:
+    def _make(self, path: Path) -> str:
         """Make it there and open it, or return what stands in the way."""
         try:
-            os.makedirs(path, 0o700, exist_ok=True)
+            path.mkdir(0o700, parents=True, exist_ok=True)
         except OSError as error:
             return f"{path}: {error.strerror}"
         return "" if self._try(path) else f"{path} cannot be opened"
 
-    def _try(self, path: str) -> bool:
+    def _try(self, path: Path) -> bool:
         try:
-            fd = open_directory(path)
+            fd = open_directory(str(path))
         except ForeignDirectory as error:
             raise PermissionDeniedError(
                 f"the state directory {path} is not to be trusted",
@@ -120,9 +126,9 @@ class Home:
             os.close(self.fd)
             self.fd = -1
 
-    def app_path(self, app_id: str) -> str:
-        """Return an app's directory, for people."""
-        return os.path.join(self.path, APPS, app_id)
+    def app_path(self, app_id: str) -> Path:
+        """Return an app's directory, to be shown."""
+        return self.path / APPS / app_id
 
     def read(self, app_id: str) -> AppRecord | AsyncSchedError | None:
         """Return what the disk says of an app; None if there is none of that id."""
@@ -144,7 +150,7 @@ class Home:
             return []
         try:
             with self.below(APPS) as at:
-                return [name for name in os.listdir(at) if _NAME.fullmatch(name)]
+                return [name for name in os.listdir(at) if _NAME.fullmatch(name)]  # noqa: PTH208 - a descriptor
         except FileNotFoundError:
             return []
 
@@ -169,7 +175,7 @@ class Home:
                 pass
 
     @contextmanager
-    def below(self, *parts: str) -> Iterator[int]:
+    def below(self, *parts: str) -> Generator[int]:
         """Open a directory in it for a while, none of the way through a link.
 
         Raises:
@@ -184,22 +190,17 @@ class Home:
     def open_below(self, *parts: str) -> int:
         """Open a directory in it; the caller closes the descriptor."""
         if not self.open() or (len(parts) > 1 and not _NAME.fullmatch(parts[1])):
-            raise FileNotFoundError(os.path.join(self.path, *parts))
+            raise FileNotFoundError(str(self.path.joinpath(*parts)))
         try:
             return open_path("/".join(parts), at=self.fd)
         except ValueError as error:
             raise FileNotFoundError(str(error)) from error
-
-    def socket_path(self, at: int, name: str) -> str:
-        """Return a short path to a supervisor's socket, given the descriptor of their directory."""
-        return f"/proc/self/fd/{at}/{name}"
 
     def open_sockets(self) -> int:
         """Open the directory of the supervisors' sockets."""
         return self.open_below(SUPERVISORS)
 
 
-def _can_be_made(path: str) -> bool:
-    while not os.path.exists(path):
-        path = os.path.dirname(path)
-    return os.access(path, os.W_OK | os.X_OK)
+def _can_be_made(path: Path) -> bool:
+    there = next(each for each in (path, *path.parents) if each.exists())
+    return os.access(there, os.W_OK | os.X_OK)

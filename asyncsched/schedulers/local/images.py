@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from typing_extensions import override
 
@@ -100,13 +100,13 @@ class LocalDirectoryImageProvider(ImageProvider):
 
     @override
     async def fetch(self, image: str) -> str:
-        if not os.path.isabs(image):
+        if not Path(image).is_absolute():
             raise ConfigError(
                 f"the image {image!r} is no absolute path",
                 why="images are directories of this machine here",
                 fix="write the whole path",
             )
-        if not await asyncio.to_thread(os.path.isdir, image):
+        if not await asyncio.to_thread(Path(image).is_dir):
             raise ConfigError(f"the image {image!r} is no directory", fix="make it, or correct the role's image")
         return image
 
@@ -116,13 +116,13 @@ class LocalDirectoryImageProvider(ImageProvider):
 
     @override
     def get_entrypoint(self, img_root: str, role: Role) -> str:
-        return os.path.join(img_root, role.entrypoint)
+        return str(Path(img_root, role.entrypoint))
 
 
 def working_directory() -> str:
     """Return the submitter's working directory; raise ConfigError if it was removed under it."""
     try:
-        return os.getcwd()
+        return str(Path.cwd())
     except FileNotFoundError as error:
         raise ConfigError(
             "the working directory does not exist any more", why="it was removed", fix="change to another one"

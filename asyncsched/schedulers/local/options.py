@@ -18,9 +18,7 @@ class LocalOptions:
         str | None,
         Doc("directory for the logs, as SESSION/APP/ROLE/REPLICA/{stdout,stderr,combined}.log; never pruned"),
     ] = None
-    prepend_cwd: Annotated[
-        bool, Doc("put the working directory before the replicas' PATH instead of after it")
-    ] = False
+    prepend_cwd: Annotated[bool, Doc("put the working directory before the replicas' PATH instead of after it")] = False
     auto_set_cuda_visible_devices: Annotated[
         bool, Doc("give each replica of a role with GPUs its own, by CUDA_VISIBLE_DEVICES, if there are enough")
     ] = False
@@ -35,9 +33,7 @@ class LocalOptions:
     max_log_bytes: Annotated[
         int, Doc("bytes of output that are kept of an app; beyond it the oldest goes, which readers are told")
     ] = 10 << 30
-    env: Annotated[
-        dict[str, str] | None, Doc("environment variables for every replica; the role's own win")
-    ] = None
+    env: Annotated[dict[str, str] | None, Doc("environment variables for every replica; the role's own win")] = None
     copy_env: Annotated[
         list[str] | None,
         Doc("patterns of the submitter's variables that replicas inherit, such as FOO_*; all without it"),

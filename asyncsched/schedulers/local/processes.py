@@ -80,7 +80,12 @@ async def until_ended(pid: int, start: int, clock: Clock) -> None:
         return
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(pidfd, lambda: ended.done() or ended.set_result(None))
+
+    def on_end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    loop.add_reader(pidfd, on_end)
     try:
         await ended
     finally:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -76,7 +77,7 @@ async def make_request(
     provider: ImageProvider,
     *,
     session: str,
-    state_dir: str,
+    state_dir: Path,
     path: str,
     extra_paths: Sequence[str] = (),
     devices: int = 0,
@@ -95,13 +96,10 @@ async def make_request(
         devices: How many GPUs there are, if they are to be divided.
     """
     _check(options)
-    log_dir = state_dir
-    if options.log_dir is not None:
-        named = os.path.join(working_directory(), os.path.expanduser(options.log_dir))
-        log_dir = os.path.join(os.path.normpath(named), role_directory(session) if session else "", app_id)
+    log_dir = state_dir if options.log_dir is None else _tree(options.log_dir, session) / app_id
     request = PopenRequest(
         app_id=app_id,
-        log_dir=log_dir,
+        log_dir=str(log_dir),
         inherit=options.copy_env,
         detach=options.detach,
         grace_period=options.grace_period,
@@ -122,8 +120,8 @@ async def make_request(
             path,
             "" if options.prepend_cwd else cwd,
         )
-        dirs = [os.path.join(log_dir, role_directory(role.name), str(k)) for k in range(role.num_replicas)]
-        request.role_log_dirs[role.name] = dirs
+        dirs = [log_dir / role_directory(role.name) / str(k) for k in range(role.num_replicas)]
+        request.role_log_dirs[role.name] = [str(directory) for directory in dirs]
         params = request.role_params[role.name] = []
         for k, directory in enumerate(dirs):
             params.append(_replica(provider, root, role, k, directory, app_id, options))
@@ -131,6 +129,12 @@ async def make_request(
     if options.auto_set_cuda_visible_devices and not split_devices(request, app.roles, devices):
         _log.warning("%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs", app_id, devices)
     return request
+
+
+def _tree(named: str, session: str) -> Path:
+    """Return the directory of a session's logs below one that the user has named."""
+    root = Path(working_directory(), Path(named).expanduser())
+    return root / role_directory(session) if session else root
 
 
 def _check(options: LocalOptions) -> None:
@@ -141,22 +145,22 @@ def _check(options: LocalOptions) -> None:
 
 
 def _replica(
-    provider: ImageProvider, root: str, role: Role, k: int, directory: str, app_id: str, options: LocalOptions
+    provider: ImageProvider, root: str, role: Role, k: int, directory: Path, app_id: str, options: LocalOptions
 ) -> ReplicaParam:
     values = macros.Values(img_root=root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
-    files = {stream: os.path.join(directory, f"{stream}.log") for stream in ("stdout", "stderr", "combined")}
-    wanted = ("combined",) if options.merge_streams else ("stdout", "stderr", "combined")
-    if not options.merge_streams and options.log_dir is None:
-        wanted = ("stdout", "stderr")
-    param = provider.get_replica_param(root, applied, **{stream: files[stream] for stream in wanted})
+    wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
+    if options.log_dir is not None and not options.merge_streams:
+        wanted.append("combined")
+    files = {stream: str(directory / f"{stream}.log") for stream in wanted}
+    param = provider.get_replica_param(root, applied, **files)
     param.cwd = param.cwd or working_directory()
     param.env = {
         "PYTHONUNBUFFERED": "x",
         **(options.env or {}),
         **param.env,
         RANK0: "localhost",
-        ERROR_FILE: os.path.join(directory, "error.json"),
+        ERROR_FILE: str(directory / "error.json"),
     }
     return param
 
@@ -269,6 +273,6 @@ def _told(app: AppDef | None) -> dict[str, Any]:
 def count_devices() -> int:
     """Return how many GPUs the driver tells of; call it in a thread."""
     try:
-        return len(os.listdir("/proc/driver/nvidia/gpus"))
+        return len(list(Path("/proc/driver/nvidia/gpus").iterdir()))
     except OSError:
         return 0

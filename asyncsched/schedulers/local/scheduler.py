@@ -39,7 +39,6 @@ from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.state import AppState, ReplicaStatus
-from asyncsched.specs.stream import Stream
 
 __all__ = ["LocalScheduler", "create_scheduler"]
 

@@ -183,7 +183,8 @@ def _error_time(text: str) -> float:
 
 
 def _roles(spec: Mapping[str, Any]) -> list[Role]:
-    return [_role(each) for each in spec.get("roles", ()) if isinstance(each, dict)]
+    roles = cast("list[dict[str, Any]]", spec.get("roles", []))
+    return [_role(each) for each in roles]
 
 
 def _role(each: dict[str, Any]) -> Role:
@@ -200,5 +201,5 @@ def _role(each: dict[str, Any]) -> Role:
 
 
 def _metadata(spec: Mapping[str, Any]) -> dict[str, str]:
-    found = spec.get("metadata")
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    found = cast("dict[str, Any]", spec.get("metadata", {}))
+    return {key: str(value) for key, value in found.items()}

@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
@@ -158,7 +159,7 @@ class Supervisors:
         try:
             at = await asyncio.to_thread(self._home.open_sockets)
             # A socket's address has room for 107 bytes; this way it is short wherever the state lies.
-            await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{at}/{os.path.basename(name)}")
+            await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{at}/{Path(name).name}")
             _, user, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
             if user != os.geteuid():
                 raise PermissionDeniedError(

@@ -90,7 +90,8 @@ class Connection(asyncio.Protocol):
             line = await answer
         finally:
             self._waiting.pop(number, None)
-        return cast("dict[str, Any]", json.loads(line) if len(line) < LONG else await asyncio.to_thread(json.loads, line))
+        told = json.loads(line) if len(line) < LONG else await asyncio.to_thread(json.loads, line)
+        return cast("dict[str, Any]", told)
 
     async def greet(self) -> dict[str, Any]:
         """Tell each other which protocol is spoken; raise if the supervisor speaks another one."""
@@ -124,9 +125,7 @@ async def _encode(message: dict[str, object]) -> bytes:
     return text.encode() + b"\n"
 
 
-async def connect(
-    sock: socket.socket, on_change: Callable[[str], None], on_lost: Callable[[], None]
-) -> Connection:
+async def connect(sock: socket.socket, on_change: Callable[[str], None], on_lost: Callable[[], None]) -> Connection:
     """Speak with whoever is at the other end of a connected socket, which this takes over."""
     loop = asyncio.get_running_loop()
     try:
