@@ -59,6 +59,7 @@ async def run_block(code: str, page: Path, line: int, names: dict[str, Any]) -> 
 @pytest.mark.parametrize("page", pages("python"))
 async def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASYNCSCHED_HOME", str(tmp_path / "home"))
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up
     printed = ""
@@ -81,7 +82,8 @@ def commands() -> list[Any]:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_commands_run(command: str, tmp_path: Path) -> None:
+def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASYNCSCHED_HOME", str(tmp_path / "home"))
     program, *arguments = shlex.split(command)
     installed = shutil.which(program, path=Path(sys.executable).parent)
     done = subprocess.run(

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from asyncsched._tasks import outlast
@@ -17,6 +18,8 @@ from asyncsched.errors import (
     SchedulerError,
     UnavailableError,
 )
+from asyncsched.logs.follow import follower_of, open_directory
+from asyncsched.logs.line import LogOrigin
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
@@ -26,7 +29,8 @@ from asyncsched.schedulers.local.home import Home, find_home
 from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
 from asyncsched.schedulers.local.options import LocalOptions
 from asyncsched.schedulers.local.prune import prune
-from asyncsched.schedulers.local.record import BACKEND
+from asyncsched.schedulers.local.logs import ReplicaLog
+from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord
 from asyncsched.schedulers.local.request import PopenRequest, count_devices, make_request, wire_form
 from asyncsched.schedulers.local.states import StateReader
 from asyncsched.schedulers.local.status import Standing, describe_app, list_row
@@ -269,7 +273,26 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
-        raise NotImplementedError
+        found = await self._apps.find_one(app.app_id)
+        if found is None:
+            return []
+        record = found.record
+        if record.merge_streams and query.streams is not Stream.COMBINED:
+            raise ValueError(f"{app.app_id} was submitted with merge_streams: its streams cannot be told apart")
+        wanted = {(replica.role, replica.id) for replica in replicas}
+        return [self._log(record, each, query) for each in record.replicas if (each.role, each.k) in wanted]
+
+    def _log(self, record: AppRecord, replica: ReplicaRecord, query: LogQuery) -> ReplicaLog:
+        path = str(self._home.app_path(record.app_id))
+        open_index = partial(open_directory, path, replica.directory)
+        return ReplicaLog(
+            LogOrigin(app_id=record.app_id, role=replica.role, replica=replica.k),
+            open_index=open_index,
+            open_logs=partial(open_directory, replica.logs) if replica.logs else open_index,
+            query=query,
+            follower=follower_of(asyncio.get_running_loop()),
+            clock=self.clock,
+        )
 
     async def _close(self) -> None:
         if self._pruning is not None:
