@@ -105,12 +105,12 @@ class Supervisor(Talk):
         root = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
         passed = [theirs.fileno(), owner, root]
         arguments = [*passed, os.getpid(), start_time(os.getpid()), int(detached)]
-        self.process = subprocess.Popen(
+        subprocess.run(
             [*prefix, sys.executable, "-I", "-S", str(BOOT), *map(str, arguments)],
             pass_fds=[fd for fd in passed if fd >= 0],
             stdin=subprocess.DEVNULL,
-            start_new_session=True,
             env=env,
+            check=True,
         )
         theirs.close()
         for fd in passed[1:]:
@@ -127,17 +127,21 @@ class Supervisor(Talk):
         answer = self.ask("submit", app=app(*replicas, app_id=app_id, **more))
         if "error" in answer:
             raise RefusedError(answer["message"])
-        record: Message = answer["app"]
-        return record
+        return self.describe(app_id)
+
+    def describe(self, app_id: str = "app") -> Message:
+        """Return the record of an app, from the disk if it has ended."""
+        apps: list[Message] = self.ask("describe", app_ids=[app_id])["apps"]
+        return apps[0] if apps else self.saved(app_id)
 
     def until(self, app_id: str = "app", *, within: float = WITHIN) -> Message:
-        """Return the record of an app once it is over, as the owner is told."""
+        """Return the record of an app once it is over: each change is told."""
         self.sock.settimeout(within)
-        while True:
-            for event in self.events:
-                if event["app_id"] == app_id and (record := self.saved(app_id))["finished_ns"] is not None:
-                    return record
-            self.events.append(self.hear())
+        while (record := self.describe(app_id))["finished_ns"] is None:
+            while {"event": "app", "app_id": app_id} not in self.events:
+                self.events.append(self.hear())
+            self.events.clear()
+        return record
 
     def run(self, *replicas: Message, within: float = WITHIN, **more: Any) -> Message:
         """Start an app and return the record of its end."""
@@ -168,14 +172,14 @@ class Supervisor(Talk):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
-        self.process.wait(WITHIN)
         try:
-            # It ends what it has started, with the grace that was asked for; a test's ask for little.
-            eventually_blocking(lambda: not self.is_alive(), within=2 * WITHIN)
-        finally:
+            # It ends what it has started, with the grace that was asked for; tests ask for little.
+            eventually_blocking(lambda: not self.is_alive())
+        except AssertionError:
             for pid in (self.pid, self.watcher):
                 if start_time(pid) is not None:
                     os.kill(pid, signal.SIGKILL)
+            raise
         crashes = [each.read_text() for each in self.home.glob("crash.*")] if self.home.exists() else []
         if crashes and error is None:
             raise AssertionError("the supervisor has crashed:\n" + "\n".join(crashes))

@@ -10,11 +10,17 @@ by the library, so that both sides share one description of what is on disk and 
     main.py      the two processes: a watcher that only waits, and the worker under it
     worker.py    what the worker owns: apps, signals, the end
     control.py   JSON lines from the owner and from other processes of the same user
+    requests.py  what they may ask for
+    news.py      what is told: the record on the disk, a word to those who watch
+    app.py       one app: its replicas, its end, its record
     launch.py    all replicas start, or none does
     child.py     what a replica does between fork and exec
-    app.py       one app: its replicas, its end, its record
-    replica.py   one replica: its output, its exit, what it leaves behind
-    output.py    files that wait while the disk is full, and segments that are dropped when there are too many
-    census.py    which processes are below us, and whose they are
+    program.py   what the kernel would refuse to execute
+    replica.py   one replica: its exit, and what it leaves behind
+    pump.py      from its pipes into its log, which may wait for the disk
+    output.py    the log's files, and segments that are dropped when there are too many
+    census.py    which processes are below us, and how they are told to end
+    family.py    whose they are
+    limits.py    descriptors and the like: as many as there may be
     events.py    epoll, timers and a nap
 """

@@ -2,58 +2,81 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .files import DISK_FULL, write_atomic
+from .census import ask_to_end, kill, kill_group
+from .files import DISK_FULL, open_directory, remove_tree, write_atomic
+from .launch import LaunchError
 from .layout import FORMAT, STATE
-from .replica import Owner, Replica
+from .replica import KILL_EVERY, Replica
+
+if TYPE_CHECKING:
+    from .events import Loop
+    from .family import Family
+    from .launch import Launch
 
 LARGEST_SEGMENT = 64 << 20
-SMALLEST_SEGMENT = 64 << 10
+SMALLEST_SEGMENT = 4 << 10
+NO_ROOM = "the state directory has no room left on its disk"
 FORMAT_NAME = ".".join(map(str, FORMAT))
 
+_serial = itertools.count(1)
 
-class AppOwner(Owner, Protocol):
-    """What an app asks of the worker."""
 
+class Owner(Protocol):
+    """What an app and its replicas ask of the worker."""
+
+    loop: Loop
+    family: Family
     place: dict[str, str]
     identity: dict[str, Any]
+    largest_file: int
+
+    def look_again(self, replica: Replica) -> None:
+        """Call `settle` after this round, with the processes that are left of the replica."""
 
     def app_changed(self, app: App) -> None:
         """Save the app's record and tell its watchers after this round."""
 
-    def terminate(self, app: App, why: str) -> None:
-        """Ask every process of the app to end, and see to it that it does."""
-
 
 class App:
-    """What was asked for, what has become of it, and how its end is brought about."""
+    """What was asked for, what has become of it, and how its end is brought about.
 
-    def __init__(self, owner: AppOwner, serial: int, spec: dict[str, Any], at: int) -> None:
+    Attributes:
+        launch: What starts it, until it runs or cannot.
+        at: Its directory, once that has been made.
+    """
+
+    def __init__(self, owner: Owner, spec: dict[str, Any]) -> None:
         self._owner = owner
-        self.serial = serial
+        self.serial = next(_serial)
         self.spec = spec
-        self.at = at
+        self.at = -1
+        self.launch: Launch | None = None
         self.app_id: str = spec["app_id"]
-        self.detach: bool = spec["detach"]
+        self.env: dict[str, str] = spec["env"]
         self.grace_period: float = spec["grace_period"]
         self.merge_streams: bool = spec["merge_streams"]
-        self.max_log_bytes: int = spec["max_log_bytes"]
         self.created_ns = time.time_ns()
         self.started_ns: int | None = None
         self.finished_ns: int | None = None
         self.ended_by = ""
         self.blames = ""
-        self._deadline: float | None = None
+        self._deadline = 0.0
+        self._asked: set[int] = set()
+        self._max_log_bytes: int = spec["max_log_bytes"]
         self._ended_segments: deque[tuple[Replica, int]] = deque()
         self._ended_bytes = 0
+        # A quarter of all that is kept is what is being written to; what has ended can be dropped.
+        share = self._max_log_bytes // (4 * max(1, len(spec["replicas"])))
+        self.segment_bytes = min(max(share, SMALLEST_SEGMENT), LARGEST_SEGMENT, owner.largest_file)
         self.replicas = [Replica(owner, self, number, each) for number, each in enumerate(spec["replicas"])]
-        share = self.max_log_bytes // (4 * max(1, len(self.replicas)))
-        self.segment_bytes = min(max(share, SMALLEST_SEGMENT), LARGEST_SEGMENT)
 
     @property
     def is_over(self) -> bool:
@@ -65,44 +88,129 @@ class App:
         """Whether its end has been asked for."""
         return bool(self.ended_by)
 
+    @property
     def has_grace(self) -> bool:
-        """Tell whether its processes are still given time to end by themselves."""
-        return self._deadline is not None and time.monotonic() < self._deadline
-
-    def start_ending(self, why: str) -> None:
-        """Note who ends it, and until when its processes may take their time."""
-        self.ended_by = why
-        self._deadline = time.monotonic() + self.grace_period
-        self.changed()
-
-    def out_of_grace(self) -> None:
-        """Give its processes no more time."""
-        self._deadline = None
+        """Whether its processes are still given time to end by themselves."""
+        return time.monotonic() < self._deadline
 
     def changed(self) -> None:
         """Have the record saved and the watchers told."""
-        self._owner.app_changed(self)
+        if self.started_ns is not None:
+            self._owner.app_changed(self)
 
-    def replica_over(self, replica: Replica) -> None:
-        """Take note that a replica is over, and of what that means for the others."""
-        failed = replica.exit_code != 0
-        if all(each.is_over for each in self.replicas):
-            ends = [each.finished_ns or 0 for each in self.replicas]
-            self.finished_ns = max(*ends, self.started_ns or 0, 0)
+    # Its beginning
+
+    def make_directory(self, apps_at: int) -> None:
+        """Make its directory, with a record by which others can tell that somebody is at it, and who.
+
+        Raises:
+            LaunchError: It is there already, or cannot be made.
+        """
+        name: str = self.spec["dir"]
+        if not self.replicas or "/" in name or name in ("", ".", ".."):
+            raise LaunchError("the app has no replicas, or no directory of its own")
+        try:
+            os.mkdir(name, 0o700, dir_fd=apps_at)
+        except FileExistsError:
+            raise LaunchError(f"there is an app {self.app_id} already", code="exists") from None
+        except OSError as error:
+            raise LaunchError(f"the app's directory cannot be made: {error.strerror}") from None
+        self.at = open_directory(name, at=apps_at)
+        if not self.save():
+            self.close()
+            remove_tree(name, at=apps_at)
+            raise LaunchError(NO_ROOM)
+
+    def mark_started(self) -> None:
+        """Write down that it runs: that has to be known before it does.
+
+        Raises:
+            LaunchError: There is no room for that.
+        """
+        self.started_ns = time.time_ns()
+        if not self.save():
+            self.started_ns = None
+            raise LaunchError(NO_ROOM)
+
+    def begin(self) -> None:
+        """Read the output of its replicas from now on."""
+        for replica in self.replicas:
+            replica.begin()
+
+    # Its end
+
+    def terminate(self, why: str, *, grace: bool = True) -> None:
+        """Ask every process of the app to end, and see to it that it does: at once if there is no `grace`.
+
+        One whose end has been asked for before keeps the time that it was given, unless there is none any more.
+        """
+        if self.is_over or self.started_ns is None:
+            return
+        if not self.is_ending:
+            self._start_ending(why)
+        if not grace:
+            self._kill(KILL_EVERY[0])
+
+    def _start_ending(self, why: str) -> None:
+        live = [each for each in self.replicas if not each.has_exited]
+        for each in live:
+            each.stopped = True
+        self.ended_by = why
+        self._deadline = time.monotonic() + self.grace_period
+        found = self._owner.family.of(self)
+        self._asked.update(pid for pids in found.values() for pid in pids)
+        ask_to_end([each.pid for each in live], self._asked)
+        self._owner.loop.call_later(self.grace_period, lambda: self._kill(KILL_EVERY[0]))
         self.changed()
-        if failed and self.spec["on_failure"] == "stop" and not self.is_ending and not self.is_over:
+        for each in self.replicas:
+            self._owner.look_again(each)
+
+    def ask(self, pids: Iterable[int]) -> None:
+        """Ask processes to end that were not there when the others were asked."""
+        new = set(pids) - self._asked
+        self._asked |= new
+        ask_to_end((), new)
+
+    def _kill(self, look_after: float) -> None:
+        """End every process, and look again until there is none that could be ended."""
+        self._deadline = 0.0
+        if self.is_over:
+            return
+        found = self._owner.family.of(self)
+        for replica in self.replicas:
+            if not replica.has_exited:
+                kill_group(replica.pid)
+            self._owner.look_again(replica)
+        if kill(pid for pids in found.values() for pid in pids):
+            self._owner.loop.call_later(look_after, lambda: self._kill(min(2 * look_after, KILL_EVERY[1])))
+
+    def replica_exited(self, replica: Replica) -> None:
+        """Take note that a replica's first process has ended, and of what that means for the others."""
+        self.changed()
+        failed = replica.exit_code != 0
+        if failed and self.spec["on_failure"] == "stop" and not self.is_ending and self.started_ns is not None:
             self.blames = f"{replica.role}/{replica.k}"
-            self._owner.terminate(self, "stop")
+            self.terminate("stop")
+
+    def replica_over(self) -> None:
+        """Take note that a replica is over."""
+        if all(each.is_over for each in self.replicas):
+            self.finished_ns = max(self.started_ns or 0, *(each.finished_ns or 0 for each in self.replicas))
+        self.changed()
+
+    # Its log
 
     def segment_ended(self, replica: Replica, size: int) -> None:
         """Count a segment that will not grow any more, and drop the oldest beyond the bound."""
         self._ended_segments.append((replica, size))
         self._ended_bytes += size
-        present = sum(each.log.size for each in self.replicas if each.log is not None)
-        while self._ended_segments and self._ended_bytes + present > self.max_log_bytes - self.segment_bytes:
+        growing = len(self.replicas) * self.segment_bytes
+        while self._ended_segments and self._ended_bytes + growing > self._max_log_bytes:
             oldest, size = self._ended_segments.popleft()
             self._ended_bytes -= size
             oldest.drop_oldest()
+
+    # Its record
 
     def save(self) -> bool:
         """Replace the record on the disk; tell whether there was room for it."""
@@ -124,7 +232,7 @@ class App:
             "digest": self.spec["digest"],
             "place": self._owner.place,
             "supervisor": self._owner.identity,
-            "detach": self.detach,
+            "detach": self.spec["detach"],
             "merge_streams": self.merge_streams,
             "created_ns": self.created_ns,
             "started_ns": self.started_ns,
@@ -137,10 +245,16 @@ class App:
             "replicas": [each.record() for each in self.replicas],
         }
 
+    def remove(self, apps_at: int) -> None:
+        """Remove what has been made for an app that has run no code."""
+        for replica in self.replicas:
+            replica.remove_log()
+        remove_tree(self.spec["dir"], at=apps_at)
+
     def close(self) -> None:
         """Let go of everything that is open for it."""
         for replica in self.replicas:
             replica.close()
-            if replica.log is not None:
-                replica.log.release()
-        os.close(self.at)
+        if self.at >= 0:
+            os.close(self.at)
+            self.at = -1

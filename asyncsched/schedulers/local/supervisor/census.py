@@ -1,13 +1,12 @@
-"""Which processes are below us, and whose they are."""
+"""Which processes are below us, and how they are told to end."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from .layout import MARK
 from .machine import stat_fields
 
 PR_SET_PDEATHSIG = 1
@@ -22,88 +21,104 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill us when our parent dies."""
+    """Have the kernel kill us when our parent dies; it stays so after exec, but for programs that change the user."""
     _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-def descendants(root: int, *, skip: Container[int] = ()) -> Iterator[tuple[int, int]]:
+def descendants(root: int, *, enter: Callable[[int], bool] = lambda _child: True) -> Iterator[tuple[int, int]]:
     """Give each process below `root` with the child of `root` through which it was reached.
 
     Walked before anybody is signalled: a child of a process that dies meanwhile is missed, and found by
-    the next walk under whoever adopted it. Children of `root` to `skip` are left out with all below them.
+    the next walk under whoever adopted it.
+
+    Args:
+        root: A process; the list of its own children is exact if it is us, who alone reap them.
+        enter: Tells whether a child of `root` is wanted, with all that is below it.
     """
-    tops = _children_of(root)
-    tree = _tree_by_parent() if tops is None else None
-    if tree is not None:
-        tops = tree.get(root)
-    todo = [(pid, pid) for pid in tops or () if pid not in skip]
+    below = _children_of if has_children_files() else _tree_by_parent()
+    todo = [(pid, pid) for pid in below(root) if enter(pid)]
     while todo:
         pid, top = todo.pop()
         yield pid, top
-        below = tree.get(pid) if tree is not None else _children_of(pid)
-        todo += [(each, top) for each in below or ()]
+        todo += [(each, top) for each in below(pid)]
 
 
-def _children_of(pid: int) -> list[int] | None:
+def has_children_files() -> bool:
+    """Tell whether the kernel has been built to list a process's children."""
+    return os.path.exists("/proc/thread-self/children")
+
+
+def _children_of(pid: int) -> list[int]:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
+        return []  # It is gone: what it had has moved up, and the next walk finds it.
+    return [child for thread in threads for child in _children_of_thread(pid, thread)]
+
+
+def _children_of_thread(pid: int, thread: str) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:
         return []
-    found: list[int] = []
-    for thread in threads:
-        try:
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                found += [int(child) for child in file.read().split()]
-        except OSError:
-            # Our own file is there whenever the kernel has been built with it; another's thread may be gone.
-            if pid == os.getpid():
-                return None
-    return found
 
 
-def _tree_by_parent() -> dict[int, list[int]]:
+def _tree_by_parent() -> Callable[[int], list[int]]:
+    """Look at every process of the machine, where there is no other way."""
     tree: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (fields := stat_fields(int(name))) is not None:
             tree.setdefault(int(fields[1]), []).append(int(name))
-    return tree
+    return lambda pid: tree.get(pid, [])
 
 
-def mark_of(pid: int) -> str:
-    """Return the mark in a process's environment, or ``""``: it has none, or hides it."""
-    wanted = MARK.encode() + b"="
+def is_childless() -> bool:
+    """Tell whether nobody is below us, not even one who has ended and has not been waited for."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            for entry in file.read().split(b"\0"):
-                if entry.startswith(wanted):
-                    return entry[len(wanted) :].decode("utf-8", "replace")
-    except OSError:
-        pass
-    return ""
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
 
 
-def send(pid: int, number: int) -> None:
-    """Signal a process; one that is gone is fine."""
+def send(pid: int, number: int) -> bool:
+    """Signal a process; tell whether it is there and ours to signal."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        pass
+        return False
+    return True
 
 
-def send_group(leader: int, number: int) -> None:
-    """Signal a process group; only while its leader has not been reaped, or the number may be another's."""
+def _send_group(leader: int, number: int) -> None:
     try:
         os.killpg(leader, number)
     except (ProcessLookupError, PermissionError):
         pass
 
 
+def kill_group(leader: int) -> None:
+    """Send KILL to a process group; only while its leader has not been reaped, or the number may be another's."""
+    _send_group(leader, signal.SIGKILL)
+
+
+def kill(pids: Iterable[int]) -> bool:
+    """Send KILL to each; tell whether any was there and ours to signal."""
+    return sum(send(pid, signal.SIGKILL) for pid in pids) > 0
+
+
 def ask_to_end(leaders: Iterable[int], others: Iterable[int]) -> None:
-    """Send TERM, and CONT so that a stopped process hears of it."""
+    """Send TERM, and CONT so that a stopped process hears of it.
+
+    Args:
+        leaders: The leaders of process groups, which have not been reaped.
+        others: Processes, of these groups or of others.
+    """
     groups = set(leaders)
     for leader in groups:
-        send_group(leader, signal.SIGTERM)
-        send_group(leader, signal.SIGCONT)
+        _send_group(leader, signal.SIGTERM)
+        _send_group(leader, signal.SIGCONT)
     for pid in others:
         try:
             if os.getpgid(pid) in groups:

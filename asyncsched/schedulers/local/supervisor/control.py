@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Message = dict[str, Any]
 LONGEST_MESSAGE = 256 << 20
 LONGEST_BACKLOG = 64 << 20
+ACCEPT_AGAIN = 0.25
 PEERCRED = struct.Struct("3i")
 
 
@@ -127,7 +128,7 @@ class Door:
         admit: Called with the socket of each that may come in.
     """
 
-    def __init__(self, loop: Loop, *, at: int, name: str, admit: Callable[[socket.socket], None]) -> None:
+    def __init__(self, loop: Loop, *, at: int, name: str, admit: Callable[[socket.socket], object]) -> None:
         self._loop = loop
         self._at = at
         self._name = name
@@ -141,12 +142,21 @@ class Door:
         finally:
             os.umask(mask)
         self._sock.listen(128)
-        loop.add(self._sock.fileno(), self._accept)
+        self._open()
+
+    def _open(self) -> None:
+        if self._sock.fileno() >= 0:
+            self._loop.add(self._sock.fileno(), self._accept)
 
     def _accept(self, _mask: int) -> int:
         try:
             sock, _ = self._sock.accept()
+        except BlockingIOError:
+            return 0
         except OSError:
+            # Out of descriptors, most likely: who waits is let in when there are some.
+            self._loop.remove(self._sock.fileno())
+            self._loop.call_later(ACCEPT_AGAIN, self._open)
             return 0
         _, user, _ = PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEERCRED.size))
         if user == os.geteuid():
@@ -161,8 +171,8 @@ class Door:
         self._sock.close()
         try:
             os.unlink(self._name, dir_fd=self._at)
-        except FileNotFoundError:
-            pass
+        except OSError:
+            pass  # The state directory may have been removed under us.
 
 
 def answer_hello(message: Message, **more: object) -> Message:

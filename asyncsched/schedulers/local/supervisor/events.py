@@ -14,21 +14,8 @@ NAP = 0.001
 LARGE = 16 * 1024
 
 
-class Timer:
-    """A call that is to be made later, unless it is cancelled."""
-
-    __slots__ = ("callback",)
-
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        """Forget the call."""
-        self.callback = None
-
-
 class Loop:
-    """Call handlers when their descriptors are ready and timers when they are due, until `stop`.
+    """Call handlers when their descriptors are ready and others when their time has come, until `stop`.
 
     A handler returns how many bytes it has read: rounds that only bring small reads are slowed down, so
     that a writer of single lines costs a seventh of the CPU, and a large read never waits.
@@ -37,7 +24,7 @@ class Loop:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], int]] = {}
-        self._timers: list[tuple[float, int, Timer]] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._stopped = False
         self._rounds = 0
@@ -58,11 +45,9 @@ class Loop:
         if self._handlers.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
         """Call back in `delay` seconds of the clock that never jumps."""
-        timer = Timer(callback)
-        heapq.heappush(self._timers, (time.monotonic() + delay, next(self._order), timer))
-        return timer
+        heapq.heappush(self._timers, (time.monotonic() + delay, next(self._order), callback))
 
     def stop(self) -> None:
         """Leave `run` after this round."""
@@ -81,16 +66,12 @@ class Loop:
             self._maybe_nap(largest)
 
     def _timeout(self) -> float:
-        while self._timers and self._timers[0][2].callback is None:
-            heapq.heappop(self._timers)
         return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else -1
 
     def _run_timers(self) -> None:
         now = time.monotonic() if self._timers else 0
         while self._timers and self._timers[0][0] <= now:
-            callback = heapq.heappop(self._timers)[2].callback
-            if callback is not None:
-                callback()
+            heapq.heappop(self._timers)[2]()
 
     def _maybe_nap(self, largest: int) -> None:
         self._rounds += 1

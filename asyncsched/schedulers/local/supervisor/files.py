@@ -87,8 +87,32 @@ def write_atomic(name: str, data: bytes, *, at: int) -> None:
             os.close(fd)
         os.rename(draft, name, src_dir_fd=at, dst_dir_fd=at)
     except OSError:
-        os.unlink(draft, dir_fd=at)
+        remove_file(draft, at=at)
         raise
+
+
+def remove_file(name: str, *, at: int) -> None:
+    """Remove a file; one that is not there is fine."""
+    try:
+        os.unlink(name, dir_fd=at)
+    except FileNotFoundError:
+        pass
+
+
+def make_directories(path: str) -> list[str]:
+    """Make a directory that the user has named, and return what had to be made for it, the highest first."""
+    missing: list[str] = []
+    while not os.path.isdir(path) and path not in ("", "/"):
+        missing.insert(0, path)
+        path = os.path.dirname(path)
+    made: list[str] = []
+    for each in missing:
+        try:
+            os.mkdir(each)
+        except FileExistsError:
+            continue  # Somebody else was faster, or there is a file: opening it tells.
+        made.append(each)
+    return made
 
 
 def write_all(fd: int, data: bytes) -> None:

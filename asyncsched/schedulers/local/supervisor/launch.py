@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from .census import send_group
-from .child import Setup, become
+from .census import kill_group
+from .child import Setup, become, describe
 from .layout import MARK
 from .machine import start_time
 
 if TYPE_CHECKING:
     from .app import App
     from .events import Loop
+    from .family import Family
+    from .limits import Limits
     from .replica import Replica
 
 FORKS_PER_ROUND = 8
@@ -22,7 +23,15 @@ FORKS_PER_ROUND = 8
 
 
 class LaunchError(Exception):
-    """An app cannot start; the message says which replica is to blame and why. `done` may raise it too."""
+    """An app cannot start; the message says which replica is to blame and why.
+
+    Attributes:
+        code: What it is called on the wire.
+    """
+
+    def __init__(self, why: str, *, code: str = "refused") -> None:
+        super().__init__(why)
+        self.code = code
 
 
 class Launch:
@@ -30,117 +39,143 @@ class Launch:
 
     Args:
         loop: The worker's loop.
-        app: What is to start.
-        done: Called once, with nothing before the gate opens, or with the reason why no replica has run.
-        by_pid: Where the processes are entered as they are forked, so that their ends are seen.
-        nofile: The limits that the replicas get back.
+        app: What is to start; its directory has been made.
+        family: Where the processes are entered as they are forked.
+        null: What they read from.
+        limits: The limits that they get back.
+        done: Called once, with nothing after the gate has opened, or with the reason why no replica has run.
     """
 
     def __init__(
         self,
         loop: Loop,
         app: App,
-        done: Callable[[LaunchError | None], None],
         *,
-        by_pid: dict[int, Replica],
+        family: Family,
         null: int,
-        nofile: tuple[int, int],
+        limits: Limits,
+        done: Callable[[LaunchError | None], None],
     ) -> None:
         self._loop = loop
         self._app = app
+        self._family = family
         self._done = done
-        self._setup = Setup(null, nofile)
+        self._setup = Setup(null, limits)
         self._buffer = b""
         self._ready = 0
-        self._opened = False
-        self._failed: LaunchError | None = None
-        self._by_pid = by_pid
+        self._is_open = False
+        self._has_failed = False
         self._forks = self._fork_all()
+        self._forked: set[Replica] = set()
 
-    def step(self) -> None:
+    def start(self) -> None:
+        """Begin; `done` is called from the loop, or from here if not even a beginning can be made."""
+        self._step()
+
+    def _step(self) -> None:
         """Fork some, and come back for the others after a round of the loop."""
+        if self._has_failed:
+            return
         try:
             for _ in range(FORKS_PER_ROUND):
                 if next(self._forks, None) is None:
                     self._all_forked()
                     return
-        except OSError as error:
-            self._close_ends()
-            os.close(self._setup.reports_read)
-            self._fail(LaunchError(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
+        except Exception as error:  # noqa: BLE001 - whatever stands in the way is told to who has asked
+            self.abort(describe(error))
             return
-        self._loop.call_later(0, self.step)
+        self._loop.call_later(0, self._step)
 
-    def _fork_all(self) -> Iterator[int]:
-        base: dict[str, str] = self._app.spec["env"]
+    def _fork_all(self) -> Iterator[Replica]:
         for number, replica in enumerate(self._app.replicas):
+            env = {**self._app.env, **replica.env, MARK: self._family.mark(replica)}
             outputs = replica.open_log(self._app.at)
-            env = {**base, **replica.spec["env"], MARK: replica.mark}
-            pid = os.fork()
-            if pid == 0:
-                become(self._setup, number, replica.spec, env, outputs)
-            for fd in outputs:
-                os.close(fd)
-            replica.pid = pid
-            self._by_pid[pid] = replica
-            yield pid
+            try:
+                replica.pid = os.fork()
+                if replica.pid == 0:
+                    become(self._setup, number, replica.spec, env, outputs)
+            finally:
+                for fd in outputs:
+                    os.close(fd)
+            self._family.enter(replica)
+            self._forked.add(replica)
+            _make_group(replica.pid)
+            yield replica
 
     def _all_forked(self) -> None:
-        self._close_ends()
+        self._setup.close_childrens_ends()
         self._loop.add(self._setup.reports_read, self._on_report)
 
     def _on_report(self, _mask: int) -> int:
-        data = os.read(self._setup.reports_read, 65536)
+        self._read_reports()
+        if self._ready == len(self._app.replicas) and not self._is_open and not self._has_failed:
+            self._open()
+        return 0
+
+    def _read_reports(self) -> None:
+        try:
+            data = os.read(self._setup.reports_read, 65536)
+        except BlockingIOError:
+            return
         if not data:
-            self._loop.remove(self._setup.reports_read)
-            os.close(self._setup.reports_read)
-            if not self._opened:
-                self._fail(LaunchError("a replica ended before it was set up"))
-            return 0
+            self._end_reports()
+            return
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             self._reported(line.decode("utf-8", "replace"))
-        if self._ready == len(self._app.replicas) and not self._opened:
-            self._open()
-        return 0
+
+    def _end_reports(self) -> None:
+        """Every child has executed its program or ended."""
+        self._loop.remove(self._setup.reports_read)
+        self._setup.close()
 
     def _reported(self, line: str) -> None:
         number, _, problem = line.partition(" ")
         replica = self._app.replicas[int(number)]
         if not problem:
             self._ready += 1
-        elif self._opened:
+        elif self._is_open:
             # Found good and yet refused by the kernel: this one has failed, the others run.
-            replica.reason = f"could not be executed: {problem}"
+            replica.problem = f"could not be executed: {problem}"
             self._app.changed()
-        elif self._failed is None:
-            self._fail(LaunchError(f"replica {replica.role}/{replica.k} cannot start: {problem}"))
+        else:
+            self.abort(f"replica {replica.role}/{replica.k} cannot start: {problem}")
+
+    def ended(self, replica: Replica) -> None:
+        """Take note that a child is gone, and has been reaped, before the gate has opened."""
+        self._forked.discard(replica)
+        self._read_reports()  # It has most likely said why.
+        self.abort(f"replica {replica.role}/{replica.k} cannot start: it was ended while it was set up")
 
     def _open(self) -> None:
-        self._opened = True
         for replica in self._app.replicas:
             replica.start = start_time(replica.pid)
         try:
-            self._done(None)
+            self._app.mark_started()
         except LaunchError as error:
-            self._opened = False
-            self._fail(error)
+            self.abort(str(error))
             return
-        os.write(self._setup.gate_write, b"." * len(self._app.replicas))
-        os.close(self._setup.gate_write)
+        self._is_open = True
+        self._app.begin()
+        self._setup.open_gate(len(self._app.replicas))
+        self._done(None)
 
-    def _fail(self, why: LaunchError) -> None:
-        if self._failed is not None:
+    def abort(self, why: str) -> None:
+        """Let no replica run; without effect when that is settled one way or the other."""
+        if self._has_failed or self._is_open:
             return
-        self._failed = why
-        self._opened = True
+        self._has_failed = True
         # Behind the gate there is no code of the user: nobody needs time to end.
-        for replica in self._app.replicas:
-            if replica.pid:
-                send_group(replica.pid, signal.SIGKILL)
-        os.close(self._setup.gate_write)
-        self._done(why)
+        for replica in self._forked:
+            kill_group(replica.pid)
+        self._loop.remove(self._setup.reports_read)
+        self._setup.close()
+        self._done(LaunchError(why))
 
-    def _close_ends(self) -> None:
-        os.close(self._setup.reports)
-        os.close(self._setup.gate)
+
+def _make_group(pid: int) -> None:
+    """Do what the child does too: whoever is first, the group is there for both."""
+    try:
+        os.setpgid(pid, pid)
+    except OSError:
+        pass  # It has ended already.

@@ -42,3 +42,8 @@ def index_name(segment: int) -> str:
 def log_name(kind: int, segment: int) -> str:
     """Return the name of the file that holds a stream's output in a segment."""
     return f"{STEMS[kind]}.{segment}.log" if segment else f"{STEMS[kind]}.log"
+
+
+def socket_name(pid: int, start: int) -> str:
+    """Return the name of a supervisor's socket."""
+    return f"{pid}-{start}.sock"

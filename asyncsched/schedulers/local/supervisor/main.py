@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import socket
 import time
-import traceback
 from collections.abc import Sequence
 
-from .census import adopt_orphans, descendants, send
+from .census import adopt_orphans, descendants, kill, send
 from .files import write_atomic
+from .layout import SUPERVISORS, socket_name
+from .limits import raise_limits
 from .machine import start_time
 from .worker import Worker
+
+IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -30,27 +32,38 @@ def main(arguments: Sequence[str]) -> None:
     if os.fork():
         # The owner waits for this process, and has no child that it would not know.
         os._exit(0)
-    os.chdir("/")
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)
+    _be_nobodys()
     adopt_orphans()
     watcher = (os.getpid(), start_time(os.getpid()) or 0)
     life, alive = os.pipe2(os.O_CLOEXEC)
     worker = os.fork()
     if worker:
         os.close(life)
+        name = socket_name(worker, start_time(worker) or 0)
         watch(worker)
+        _remove_socket(name, root)
         os._exit(0)
     os.close(alive)
     try:
+        # Whoever kills the group of one of the two does not kill the other.
+        os.setpgid(0, 0)
         adopt_orphans()
-        control = Worker(root, watcher, life, raise_limit())
+        control = Worker(root, watcher, life, raise_limits())
         control.serve(socket.socket(fileno=sock), pidfd, (owner, owner_start), detached=bool(detached))
-    except BaseException:  # Nobody else would hear of it.
-        write_atomic(f"crash.{os.getpid()}.txt", traceback.format_exc().encode(), at=root)
+    except BaseException:
+        _leave_note(root)  # Nobody else would hear of it.
         raise
     finally:
         os._exit(0)
+
+
+def _be_nobodys() -> None:
+    """Let go of the session, the directory and the signals of whoever has started us."""
+    os.setsid()
+    os.chdir("/")
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN if number in IGNORED else signal.SIG_DFL)
 
 
 def watch(worker: int) -> None:
@@ -63,12 +76,10 @@ def watch(worker: int) -> None:
         send(worker, number)
 
     signal.signal(signal.SIGTERM, pass_on)
-    while os.waitpid(-1, 0)[0] != worker:
-        pass
+    os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     pause = 0.002
-    while left := [pid for pid, _ in descendants(os.getpid())]:
-        for pid in left:
-            send(pid, signal.SIGKILL)
+    while kill([pid for pid, _ in descendants(os.getpid()) if pid != worker]):
         time.sleep(pause)
         pause = min(2 * pause, 0.1)
         _reap()
@@ -82,8 +93,14 @@ def _reap() -> None:
         pass
 
 
-def raise_limit() -> tuple[int, int]:
-    """Allow ourselves as many descriptors as we may have, and return what the replicas get back."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
-    return limits
+def _remove_socket(name: str, root: int) -> None:
+    try:
+        os.unlink(f"{SUPERVISORS}/{name}", dir_fd=root)
+    except OSError:
+        pass  # The worker has done so before it left.
+
+
+def _leave_note(root: int) -> None:
+    import traceback
+
+    write_atomic(f"crash.{os.getpid()}.txt", traceback.format_exc().encode(), at=root)

@@ -1,198 +1,269 @@
-"""Files that wait while the disk is full, and the segments of a replica's log."""
+"""A replica's log: its files, the order in which they are written, and the segments that it goes on in."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 
-from .files import DISK_FULL, create_file
+from .files import DIRECTORY, DISK_FULL, create_file, make_directories, open_path, remove_file
 from .layout import COMBINED, END, LINE_START, RECORD, ROTATED, STDERR, STDOUT, index_name, log_name
 
 LONGEST_LINE = 1 << 20
+INDEX = 0
+"""The index among the files of a segment, which go by the kinds of their records."""
+
+
+class Places:
+    """Where a replica's log lies: its index in the app's directory, its streams there or where the user wants them.
+
+    The directories are opened for a moment each time: five hundred replicas have no descriptors to spare.
+
+    Args:
+        app_at: The app's directory.
+        inside: The replica's directory in it.
+        named: A directory that the user has named for the streams, or ``""``.
+    """
+
+    def __init__(self, app_at: int, inside: str, named: str) -> None:
+        self._app_at = app_at
+        self._inside = inside
+        self._named = named
+        self._made: list[str] = []
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user has named where the streams go."""
+        return bool(self._named)
+
+    def make(self) -> None:
+        """Make the directories that are not there."""
+        os.close(open_path(self._inside, at=self._app_at, create=True))
+        if self._named:
+            self._made = make_directories(self._named)
+
+    @contextmanager
+    def open(self) -> Generator[tuple[int, int]]:
+        """Open the directory of the index and that of the streams."""
+        index_at = open_path(self._inside, at=self._app_at)
+        try:
+            logs_at = os.open(self._named, DIRECTORY) if self._named else os.dup(index_at)
+            try:
+                yield index_at, logs_at
+            finally:
+                os.close(logs_at)
+        finally:
+            os.close(index_at)
+
+    def remove_made(self) -> None:
+        """Remove what `make` has made outside of the app's directory, as far as nobody else uses it."""
+        for path in reversed(self._made):
+            try:
+                os.rmdir(path)
+            except OSError:
+                return
 
 
 class Sink:
-    """A file that is appended to; what the disk has no room for waits here, and nothing after it is written."""
+    """A file that is appended to.
 
-    __slots__ = ("_fd", "_waiting", "size")
+    Attributes:
+        size: Where the next bytes will lie once everything that waits has been written.
+    """
+
+    __slots__ = ("_fd", "size")
 
     def __init__(self, name: str, *, at: int) -> None:
         self._fd = create_file(name, at=at)
-        self._waiting = b""
-        self.size = 0
+        self.size = os.lseek(self._fd, 0, os.SEEK_END)
 
-    def write(self, data: bytes) -> bool:
-        """Append, and tell whether everything is in the file by now."""
-        if self._waiting:
-            self._waiting += data
-        else:
-            self._put(data)
-        return not self._waiting
-
-    def retry(self) -> bool:
-        """Try again what waits, and tell whether nothing waits any more."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, b""
-            self._put(waiting)
-        return not self._waiting
-
-    def _put(self, data: bytes) -> None:
-        written = 0
+    def write(self, data: bytes) -> bytes:
+        """Append, and return what the disk has no room for."""
         try:
-            while written < len(data):
-                written += os.write(self._fd, data[written:] if written else data)
+            while data:
+                data = data[os.write(self._fd, data) :]
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise
-            self._waiting = data[written:]
-        self.size += written
+        return data
 
     def close(self) -> None:
-        """Close the file; what waits is lost."""
+        """Close the file."""
         os.close(self._fd)
 
 
-class CombinedFile:
-    """One readable file of both streams: whole lines, in the order in which they were read."""
+class LineMerger:
+    """Makes one readable stream of two: whole lines, in the order in which they were read."""
 
-    def __init__(self, *, at: int) -> None:
-        self._at = at
-        self._open = {STDOUT: b"", STDERR: b""}
-        self.sink = Sink(log_name(COMBINED, 0), at=at)
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._open = {STDOUT: bytearray(), STDERR: bytearray()}
 
-    def add(self, kind: int, data: bytes) -> None:
-        """Write the lines that end in this chunk; keep the rest until its end comes, or it gets too long."""
+    def add(self, kind: int, data: bytes) -> bytes:
+        """Return the lines that end in this chunk; the rest is kept until its end comes, or it gets too long."""
+        rest = self._open[kind]
         cut = data.rfind(b"\n") + 1
-        if not cut and len(self._open[kind]) < LONGEST_LINE:
-            self._open[kind] += data
-            return
+        if not cut and len(rest) + len(data) <= self._longest:
+            rest += data
+            return b""
         cut = cut or len(data)
-        self.sink.write(self._open[kind] + data[:cut])
-        self._open[kind] = data[cut:]
+        whole = bytes(rest) + data[:cut]
+        rest[:] = data[cut:]
+        return whole
 
-    def end(self, kind: int) -> None:
-        """Write what a stream has left, whether or not it ends with a newline."""
-        if self._open.get(kind):
-            self.sink.write(self._open[kind])
-            self._open[kind] = b""
-
-    def rotate(self, segment: int) -> None:
-        """Go on in another file."""
-        self.sink.close()
-        self.sink = Sink(log_name(COMBINED, segment), at=self._at)
+    def end(self, kind: int) -> bytes:
+        """Return what a stream has left, whether or not it ends with a newline."""
+        return bytes(self._open.pop(kind, b""))
 
 
 class Segments:
     """A replica's log: the files of its streams and the index that says when which chunk was read.
 
+    Everything is written in one order, and what the disk has no room for holds up all that comes after it:
+    a record never stands in the index before its bytes are in their file.
+
     Args:
-        index_at: The directory of the index.
-        logs_at: The directory of the streams' files.
+        places: Where the files go; their directories have been made.
         kinds: The streams: stdout and stderr, or both as one.
-        combined: Whether to write a third, readable file of both.
+        limit: How many bytes a segment may have.
+        on_rotated: Called with the size of each segment that has ended.
     """
 
-    def __init__(self, *, index_at: int, logs_at: int, kinds: Iterable[int], combined: bool) -> None:
-        self._index_at = index_at
-        self._logs_at = logs_at
+    def __init__(
+        self, places: Places, *, kinds: Iterable[int], limit: int, on_rotated: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self._places = places
         self._kinds = tuple(kinds)
-        self.segment = 0
-        self.first = 0
-        self._open_files()
+        self._limit = limit
+        self._on_rotated = on_rotated
+        self._segment = 0
+        self._oldest = 0
+        self._waiting: deque[tuple[Sink, bytes]] = deque()
         self._at_line_start = dict.fromkeys(self._kinds, True)
-        self._is_open = True
-        self._owed: list[bytes] = []
-        self._combined = CombinedFile(at=logs_at) if combined else None
+        # A third, readable file of both where the user has asked for a tree of logs.
+        writes_third = places.is_named and COMBINED not in self._kinds
+        self._merger = LineMerger(min(LONGEST_LINE, limit // 4)) if writes_third else None
+        self._sinks = self._open_sinks(0)
+        self._ended: dict[int, Sink] = {}
+        self._size = 0
 
-    def _open_files(self) -> None:
-        self._index = Sink(index_name(self.segment), at=self._index_at)
-        self._streams = {kind: Sink(log_name(kind, self.segment), at=self._logs_at) for kind in self._kinds}
-
-    @property
-    def size(self) -> int:
-        """Bytes in the present segment."""
-        combined = self._combined.sink.size if self._combined is not None else 0
-        return self._index.size + sum(sink.size for sink in self._streams.values()) + combined
+    def _open_sinks(self, segment: int) -> dict[int, Sink]:
+        """Open the files of a segment."""
+        sinks: dict[int, Sink] = {}
+        kinds = (*self._kinds, COMBINED) if self._merger is not None else self._kinds
+        try:
+            with self._places.open() as (index_at, logs_at):
+                for kind in kinds:
+                    sinks[kind] = Sink(log_name(kind, segment), at=logs_at)
+                sinks[INDEX] = Sink(index_name(segment), at=index_at)
+        except BaseException:
+            _close_all(sinks)
+            raise
+        return sinks
 
     def add(self, kind: int, data: bytes) -> bool:
         """Write a chunk and its record; tell whether all of it is on the disk.
 
-        When it is not, call `retry` before the next chunk.
+        When it is not, call `flush` until it is before the next chunk.
+
+        Raises:
+            OSError: The files cannot be written, and not for want of room.
         """
-        sink = self._streams[kind]
+        if not self._has_room(len(data)):
+            self._rotate()
         flags = LINE_START if self._at_line_start[kind] else 0
-        record = RECORD.pack(time.time_ns(), sink.size, len(data), kind, flags, 0)
+        record = RECORD.pack(time.time_ns(), self._sinks[kind].size, len(data), kind, flags, 0)
         self._at_line_start[kind] = data.endswith(b"\n")
-        # The record comes after its chunk, so that a reader never looks for bytes that are not there.
-        if sink.write(data):
-            written = self._index.write(record)
-        else:
-            self._owed.append(record)
-            written = False
-        if self._combined is not None:
-            self._combined.add(kind, data)
-            written = self._combined.sink.retry() and written
-        return written
+        self._put(kind, data)
+        self._put(INDEX, record)
+        if self._merger is not None:
+            self._put(COMBINED, self._merger.add(kind, data))
+        return not self._waiting
 
-    def retry(self) -> bool:
-        """Try again what the disk had no room for, and tell whether nothing waits any more."""
-        streams = [sink.retry() for sink in self._streams.values()]
-        combined = self._combined is None or self._combined.sink.retry()
-        if not all(streams):
-            return False
-        while self._owed and self._index.retry():
-            self._index.write(self._owed.pop(0))
-        return self._index.retry() and combined
+    def _put(self, kind: int, data: bytes) -> None:
+        sink = self._sinks[kind]
+        sink.size += len(data)
+        self._size += len(data)
+        left = data if self._waiting else sink.write(data)
+        if left:
+            self._waiting.append((sink, left))
 
-    def rotate(self) -> int:
-        """Go on in a new segment, and return the size of the one that has ended."""
-        size = self.size
-        self._index.write(RECORD.pack(time.time_ns(), 0, 0, ROTATED, 0, 0))
-        self._close_files()
-        self.segment += 1
-        self._open_files()
-        if self._combined is not None:
-            self._combined.rotate(self.segment)
-        return size
+    def flush(self) -> bool:
+        """Try again what the disk had no room for, and tell whether nothing waits any more.
+
+        Raises:
+            OSError: As for `add`.
+        """
+        while self._waiting:
+            sink, data = self._waiting[0]
+            left = sink.write(data)
+            if left:
+                self._waiting[0] = (sink, left)
+                return False
+            self._waiting.popleft()
+        _close_all(self._ended)
+        return True
+
+    def _has_room(self, more: int) -> bool:
+        copies = 1 if self._merger is None else 2
+        # Each segment's end is a record too.
+        return self._size + copies * more + 2 * RECORD.size <= self._limit or self._size == 0
+
+    def _rotate(self) -> None:
+        """Go on in a new segment; without room for one on the disk the present one grows a little longer."""
+        try:
+            sinks = self._open_sinks(self._segment + 1)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            return
+        self._put(INDEX, RECORD.pack(time.time_ns(), 0, 0, ROTATED, 0, 0))
+        # Where the disk had no room for that, the old index stays open until it has.
+        self._ended, self._sinks = self._sinks, sinks
+        if not self._waiting:
+            _close_all(self._ended)
+        self._segment += 1
+        size, self._size = self._size, 0
+        self._on_rotated(size)
 
     def drop_oldest(self) -> None:
         """Remove the oldest segment that has ended; readers find it gone and say so."""
-        for kind in (*self._kinds, COMBINED):
-            _remove(log_name(kind, self.first), self._logs_at)
-        _remove(index_name(self.first), self._index_at)
-        self.first += 1
+        with self._places.open() as (index_at, logs_at):
+            self._remove_segment(self._oldest, index_at, logs_at)
+        self._oldest += 1
 
-    def end_stream(self, kind: int) -> None:
-        """Note that a stream has ended."""
-        if self._combined is not None:
-            self._combined.end(kind)
+    def _remove_segment(self, segment: int, index_at: int, logs_at: int) -> None:
+        for kind in (*self._kinds, COMBINED):
+            remove_file(log_name(kind, segment), at=logs_at)
+        remove_file(index_name(segment), at=index_at)
+
+    def remove(self) -> None:
+        """Remove a log that nobody has written to, and the directories that were made for it."""
+        with self._places.open() as (index_at, logs_at):
+            self._remove_segment(0, index_at, logs_at)
+        self._places.remove_made()
+
+    def end_stream(self, kind: int) -> bool:
+        """Note that a stream has ended; tell whether everything is on the disk."""
+        if self._merger is not None:
+            self._put(COMBINED, self._merger.end(kind))
+        return not self._waiting
 
     def finish(self) -> bool:
         """Write the log's last record, and tell whether it is on the disk."""
-        return self._index.write(RECORD.pack(time.time_ns(), 0, 0, END, 0, 0))
+        self._put(INDEX, RECORD.pack(time.time_ns(), 0, 0, END, 0, 0))
+        return not self._waiting
 
     def close(self) -> None:
-        """Close every file; the directories stay open for `drop_oldest` until `release`."""
-        if self._is_open:
-            self._is_open = False
-            self._close_files()
-            if self._combined is not None:
-                self._combined.sink.close()
-
-    def release(self) -> None:
-        """Let go of everything."""
-        self.close()
-        os.close(self._index_at)
-        os.close(self._logs_at)
-
-    def _close_files(self) -> None:
-        for sink in (self._index, *self._streams.values()):
-            sink.close()
+        """Close every file; what waits is lost."""
+        self._waiting.clear()
+        _close_all(self._ended)
+        _close_all(self._sinks)
 
 
-def _remove(name: str, at: int) -> None:
-    try:
-        os.unlink(name, dir_fd=at)
-    except FileNotFoundError:
-        pass
+def _close_all(sinks: dict[int, Sink]) -> None:
+    """Close the files and forget them."""
+    while sinks:
+        sinks.popitem()[1].close()

@@ -1,0 +1,103 @@
+"""Whose each process below us is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .census import descendants
+from .layout import MARK
+from .machine import start_time, stat_fields
+
+if TYPE_CHECKING:
+    from .app import App
+    from .replica import Replica
+
+
+class Family:
+    """The replicas, and the processes that are left when their first one has ended.
+
+    A process that loses its parent comes to us, its nearest living ancestor. Its replica is known by the mark
+    in its environment or, where it has cleared that, by its process group.
+    """
+
+    def __init__(self) -> None:
+        self._outer = os.environ.get(MARK, "")
+        self._us = f"{os.getpid()}-{start_time(os.getpid())}"
+        self._by_pid: dict[int, Replica] = {}
+        self._by_mark: dict[str, Replica] = {}
+        self._by_group: dict[int, Replica] = {}
+
+    def mark(self, replica: Replica) -> str:
+        """Return what a replica's environment says; one who is supervised himself adds to the mark that he bears."""
+        return f"{self._outer} {self._name(replica)}".strip()
+
+    def _name(self, replica: Replica) -> str:
+        return f"{self._us}/{replica.app.serial}/{replica.number}"
+
+    def enter(self, replica: Replica) -> None:
+        """Take note of a replica that has just been forked."""
+        self._by_pid[replica.pid] = replica
+        self._by_group[replica.pid] = replica
+        self._by_mark[self._name(replica)] = replica
+
+    def reaped(self, pid: int) -> Replica | None:
+        """Return whose first process this was, if it was one; its number means nothing any more."""
+        return self._by_pid.pop(pid, None)
+
+    def forget(self, replica: Replica) -> None:
+        """Forget a replica of which nothing is left."""
+        for table in (self._by_pid, self._by_group):
+            if table.get(replica.pid) is replica:
+                del table[replica.pid]
+        self._by_mark.pop(self._name(replica), None)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the first process of any replica is there."""
+        return bool(self._by_pid)
+
+    def of(self, app: App) -> dict[Replica, list[int]]:
+        """Return the processes of each replica of an app, the first one among them."""
+        found = self._walk(lambda top: (owner := self._whose(top)) is not None and owner.app is app)
+        return {owner: pids for owner, pids in found.items() if owner is not None}
+
+    def left_over(self) -> dict[Replica | None, list[int]]:
+        """Return what is left of replicas whose first process has ended; under None what nobody can be told to own.
+
+        It costs nothing for the replicas that run.
+        """
+        return self._walk(lambda top: top not in self._by_pid)
+
+    def _walk(self, wanted: Callable[[int], bool]) -> dict[Replica | None, list[int]]:
+        found: dict[Replica | None, list[int]] = {}
+        owners: dict[int, Replica | None] = {}
+        for pid, top in descendants(os.getpid(), enter=wanted):
+            if top not in owners:
+                owners[top] = self._whose(top)
+            found.setdefault(owners[top], []).append(pid)
+        return found
+
+    def _whose(self, top: int) -> Replica | None:
+        """Return the replica that a child of ours belongs to."""
+        if top in self._by_pid:
+            return self._by_pid[top]
+        for name in marks_of(top):
+            if name in self._by_mark:
+                return self._by_mark[name]
+        fields = stat_fields(top)
+        return self._by_group.get(int(fields[2])) if fields is not None else None
+
+
+def marks_of(pid: int) -> list[str]:
+    """Return the marks in a process's environment; it may have none, or hide them."""
+    wanted = MARK.encode() + b"="
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            for entry in file.read().split(b"\0"):
+                if entry.startswith(wanted):
+                    return entry[len(wanted) :].decode("utf-8", "replace").split()
+    except OSError:
+        pass
+    return []

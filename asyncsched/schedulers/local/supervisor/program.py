@@ -1,0 +1,97 @@
+"""Whether a program can be executed: what the kernel would refuse is found before any replica has run."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+
+from .limits import room_for_arguments
+
+LONGEST_WORD = 128 * 1024
+"""What Linux takes as one argument or variable, its closing NUL included."""
+
+POINTER = 8
+SPARE = 4096
+"""Left for the program's name and for what a script's first line adds."""
+
+BINFMT = "/proc/sys/fs/binfmt_misc"
+
+
+def check_arguments(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Find what cannot be passed to a program; an error names no value.
+
+    Raises:
+        ValueError: A word holds a NUL, or is no text of this machine; a variable's name is none.
+        OSError: There is too much of it.
+    """
+    total = SPARE
+    for number, word in enumerate(argv):
+        total += _size(word, "the command" if number == 0 else f"argument {number}")
+    for name, value in env.items():
+        if not name or "=" in name:
+            raise ValueError(f"not the name of a variable: {name!r}")
+        total += _size(f"{name}={value}", f"variable {name!r}")
+    if total > room_for_arguments():
+        raise OSError(errno.E2BIG, "the arguments and the environment are too long")
+
+
+def _size(word: str, what: str) -> int:
+    try:
+        size = len(os.fsencode(word)) + 1
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} is not a text that this machine can encode") from None
+    if "\0" in word:
+        raise ValueError(f"{what} holds a NUL byte")
+    if size > LONGEST_WORD:
+        raise OSError(errno.E2BIG, f"{what} is too long")
+    return size + POINTER
+
+
+def find_program(name: str, path: str) -> str:
+    """Return where a program lies, as the shell would find it.
+
+    Raises:
+        FileNotFoundError: There is none, or the interpreter that its first line names is not there.
+        PermissionError: There is one that may not be executed.
+        OSError: The kernel would not know how to execute it.
+    """
+    if not name:
+        raise FileNotFoundError(errno.ENOENT, "the command is empty")
+    candidates = [name] if "/" in name else [os.path.join(each or ".", name) for each in path.split(os.pathsep)]
+    refused = ""
+    for candidate in candidates:
+        if os.path.isfile(candidate):
+            if os.access(candidate, os.X_OK):
+                _check_header(candidate)
+                return candidate
+            refused = refused or candidate
+    if refused:
+        raise PermissionError(errno.EACCES, "is not executable", refused)
+    if "/" in name and os.path.isdir(name):
+        raise PermissionError(errno.EACCES, "is a directory", name)
+    raise FileNotFoundError(errno.ENOENT, "No such file or directory" if "/" in name else "not found in PATH", name)
+
+
+def _check_header(program: str) -> None:
+    try:
+        with open(program, "rb") as file:
+            header = file.read(256)
+    except PermissionError:
+        return  # A program that may be executed but not read is the kernel's to judge.
+    if header.startswith(b"#!"):
+        words = header[2:].split(b"\n", 1)[0].split()
+        interpreter = os.fsdecode(words[0]) if words else ""
+        if not os.path.exists(interpreter):
+            raise FileNotFoundError(errno.ENOENT, f"its interpreter {interpreter!r} does not exist", program)
+        if not os.access(interpreter, os.X_OK):
+            raise PermissionError(errno.EACCES, f"its interpreter {interpreter!r} is not executable", program)
+    elif not header.startswith(b"\x7fELF") and not _has_other_formats():
+        raise OSError(errno.ENOEXEC, "is neither a program nor a script that begins with #!", program)
+
+
+def _has_other_formats() -> bool:
+    try:
+        return bool(set(os.listdir(BINFMT)) - {"register", "status"})
+    except OSError:
+        return False
