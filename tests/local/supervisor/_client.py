@@ -46,6 +46,13 @@ class Talk:
         self._number = 0
         self.events: list[Message] = []
 
+    @classmethod
+    def to(cls, path: Path) -> Talk:
+        """Come in by a socket in the state directory, as any process of the same user may."""
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(str(path))
+        return Talk(sock)
+
     def ask(self, op: str, **more: object) -> Message:
         """Send a request and return its answer, which may be an error."""
         self._number += 1
@@ -150,9 +157,7 @@ class Supervisor(Talk):
 
     def visitor(self) -> Talk:
         """Come in by the socket in the state directory, as any process of the same user may."""
-        sock = socket.socket(socket.AF_UNIX)
-        sock.connect(str(self.home / layout.SUPERVISORS / self.identity["socket"]))
-        return Talk(sock)
+        return Talk.to(self.home / layout.SUPERVISORS / self.identity["socket"])
 
     def saved(self, app_id: str = "app") -> Message:
         """Return the record on the disk."""
@@ -220,6 +225,11 @@ class Log:
         """Return when a text is in the standard output."""
         eventually_blocking(lambda: text in self.stdout)
 
+    def wait_for_tree(self) -> None:
+        """Return when every process of a `tree` is there."""
+        kinds = {b"plain", b"session", b"daemon", b"deaf", b"stopped", b"bare", b"first"}
+        eventually_blocking(lambda: set(self.stdout.split()) == kinds)
+
     def segments(self) -> list[int]:
         """Return which segments there are, the oldest first."""
         numbers = (each.name.partition(".")[2] or "0" for each in self.directory.glob("index*"))
@@ -269,6 +279,11 @@ def replica(*argv: str, role: str = "role", k: int = 0, **more: object) -> Messa
 def python(code: str, *arguments: str, **more: Any) -> Message:
     """Return the description of a replica that runs a piece of Python."""
     return replica(sys.executable, "-S", "-c", code, *arguments, **more)
+
+
+def tree(token: str, *more: str, k: int = 0) -> Message:
+    """Return the description of a replica with processes of each kind that is hard to end."""
+    return replica(sys.executable, "-S", str(Path(__file__).with_name("_tree.py")), token, *more, k=k)
 
 
 def shell(code: str, **more: Any) -> Message:

@@ -1,0 +1,222 @@
+"""No orphans, ever: whoever of owner, watcher and worker dies, and how."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncsched.schedulers.local.supervisor import layout
+from asyncsched.schedulers.local.supervisor.machine import is_alive
+from tests._support import WITHIN, eventually_blocking
+from tests.local.supervisor._client import Supervisor, Talk, marked, shell, tree
+
+REPLICAS, KINDS = 3, 7
+
+pytestmark = pytest.mark.usefixtures("leaves_nothing")
+
+
+class Owner:
+    """A process that owns a supervisor with three trees."""
+
+    def __init__(self, home: Path, token: str, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        self.home = home
+        self.token = token
+        self.process = process
+        self.identity: dict[str, Any] = json.loads(process.stdout.readline())
+
+    def saved(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads((self.home / layout.APPS / "app" / layout.STATE).read_bytes())
+        return record
+
+    def supervisor_lives(self) -> bool:
+        identity = self.identity
+        return is_alive(identity["pid"], identity["start"]) or is_alive(
+            identity["watcher_pid"], identity["watcher_start"]
+        )
+
+
+@contextmanager
+def owner(home: Path, how: str) -> Iterator[Owner]:
+    token = f"token-{os.getpid()}-{time.monotonic_ns()}"
+    command = [sys.executable, "-m", "tests.local.supervisor._owner", str(home), token, how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield Owner(home, token, process)
+        finally:
+            process.kill()
+            process.wait(WITHIN)
+            left = marked(token)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_the_processes_of_a_tree_are_all_there(home: Path) -> None:
+    with owner(home, "wait") as it:
+        # The daemon's first parent and the like are over; the owner itself has the word in its command line.
+        assert REPLICAS * KINDS + 1 == len(marked(it.token))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", ["wait", "no pidfd"])
+def test_nothing_is_left_when_the_owner_is_killed(home: Path, how: str, number: int) -> None:
+    with owner(home, how) as it:
+        it.process.send_signal(number)
+        it.process.wait(WITHIN)
+
+        eventually_blocking(lambda: not marked(it.token))
+        eventually_blocking(lambda: not it.supervisor_lives())
+        assert "owner" == it.saved()["ended_by"]
+        assert it.saved()["finished_ns"] is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_is_left_when_a_child_of_the_killed_owner_lives_on(home: Path, number: int) -> None:
+    with owner(home, "child") as it:
+        it.process.send_signal(number)
+        it.process.wait(WITHIN)
+
+        eventually_blocking(lambda: marked(it.token) == it.identity["children"])
+        eventually_blocking(lambda: not it.supervisor_lives())
+        assert "owner" == it.saved()["ended_by"]
+
+
+@pytest.mark.parametrize("how", ["return", "error"])
+def test_nothing_is_left_when_the_owner_ends(home: Path, how: str) -> None:
+    with owner(home, how) as it:
+        it.process.wait(WITHIN)
+
+        eventually_blocking(lambda: not marked(it.token))
+        eventually_blocking(lambda: not it.supervisor_lives())
+        assert "owner" == it.saved()["ended_by"]
+
+
+def test_who_obeys_is_gone_within_a_second(home: Path) -> None:
+    with owner(home, "obey") as it:
+        it.process.kill()
+        began = time.monotonic()
+        it.process.wait(WITHIN)
+        eventually_blocking(lambda: not marked(it.token))
+
+        assert time.monotonic() - began < 1.0
+
+
+@pytest.mark.parametrize("victim", ["pid", "watcher_pid"])
+def test_nothing_is_left_when_half_of_the_supervisor_is_killed(home: Path, victim: str) -> None:
+    with owner(home, "wait") as it:
+        os.kill(it.identity[victim], signal.SIGKILL)
+
+        eventually_blocking(lambda: marked(it.token) == [it.process.pid])
+        eventually_blocking(lambda: not it.supervisor_lives())
+        record = it.saved()
+        if victim == "pid":
+            # Nobody is left to write: that it never ended, and that its supervisor is gone, says it all.
+            assert record["finished_ns"] is None
+            assert not is_alive(record["supervisor"]["pid"], record["supervisor"]["start"])
+        else:
+            assert "supervisor" == record["ended_by"]
+            assert record["finished_ns"] is not None
+        assert [] == list((home / layout.SUPERVISORS).iterdir())
+
+
+def test_one_kill_of_a_group_does_not_take_both(home: Path) -> None:
+    with owner(home, "wait") as it:
+        assert os.getpgid(it.identity["pid"]) != os.getpgid(it.identity["watcher_pid"])
+
+
+def test_first_processes_die_with_both_halves_of_the_supervisor(home: Path) -> None:
+    with owner(home, "wait") as it:
+        first = [each["pid"] for each in it.saved()["replicas"]]
+        os.kill(it.identity["watcher_pid"], signal.SIGSTOP)  # so that it cannot sweep before it is killed
+        os.kill(it.identity["pid"], signal.SIGKILL)
+        os.kill(it.identity["watcher_pid"], signal.SIGKILL)
+
+        eventually_blocking(lambda: not set(first) & set(marked(it.token)))
+
+
+def test_a_detached_app_outlives_its_submitter(home: Path) -> None:
+    with owner(home, "detached") as it:
+        it.process.kill()
+        it.process.wait(WITHIN)
+        visitor = _visit(it)
+
+        (record,) = visitor.ask("describe", app_ids=["app"])["apps"]
+        assert ("", None) == (record["ended_by"], record["finished_ns"])
+        assert REPLICAS * KINDS == len(marked(it.token))
+
+        assert visitor.ask("cancel", app_id="app")["known"]
+        visitor.wait_for_eof()
+        visitor.close()
+        assert [] == marked(it.token)
+        assert "cancel" == it.saved()["ended_by"]
+        eventually_blocking(lambda: not it.supervisor_lives())
+
+
+def _visit(it: Owner) -> Talk:
+    return Talk.to(it.home / layout.SUPERVISORS / it.identity["socket"])
+
+
+def test_a_detached_supervisor_leaves_with_its_app(home: Path) -> None:
+    with Supervisor(home, detached=True) as supervisor:
+        supervisor.run(shell("exit 0"))
+        supervisor.close()
+
+        eventually_blocking(lambda: not supervisor.is_alive())
+        assert [] == list((home / layout.SUPERVISORS).iterdir())
+
+
+def test_a_detached_supervisor_that_got_no_app_leaves_with_its_owner(home: Path) -> None:
+    with Supervisor(home, detached=True) as supervisor:
+        supervisor.close()
+
+        eventually_blocking(lambda: not supervisor.is_alive())
+
+
+def test_a_tree_that_ignores_term_is_gone_after_one_grace_period(home: Path) -> None:
+    token = f"token-{os.getpid()}-{time.monotonic_ns()}"
+    with Supervisor(home) as supervisor:
+        supervisor.submit(tree(token), grace_period=0.5)
+        supervisor.log().wait_for_tree()
+        began = time.monotonic()
+        supervisor.ask("cancel", app_id="app")
+        record = supervisor.until()
+
+        assert 0.5 <= time.monotonic() - began < 0.5 + 1.0
+        assert [] == marked(token)
+        assert [-9] == [each["exit_code"] for each in record["replicas"]]
+
+
+def test_kill_does_not_wait_for_the_grace_period(home: Path) -> None:
+    token = f"token-{os.getpid()}-{time.monotonic_ns()}"
+    with Supervisor(home) as supervisor:
+        supervisor.submit(tree(token), grace_period=600.0)
+        supervisor.log().wait_for_tree()
+        supervisor.ask("cancel", app_id="app")
+        assert supervisor.ask("kill", app_id="app")["known"]
+        record = supervisor.until()
+
+        assert [] == marked(token)
+        assert "cancel" == record["ended_by"]
+
+
+def test_what_a_replica_leaves_behind_ends_with_it(home: Path) -> None:
+    token = f"token-{os.getpid()}-{time.monotonic_ns()}"
+    with Supervisor(home) as supervisor:
+        supervisor.submit(tree(token), shell("read line", k=1))
+        supervisor.log().wait_for_tree()
+        os.kill(supervisor.describe()["replicas"][0]["pid"], signal.SIGKILL)
+        record = supervisor.until()
+
+        assert [] == marked(token)
+        assert [-9, 1] == [each["exit_code"] for each in record["replicas"]]
+        assert not record["ended_by"]
