@@ -1,0 +1,150 @@
+"""The files of a replica's log: its segments, each an index and the output that the index tells of."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from asyncsched.logs.follow import list_names, open_file, read_at
+from asyncsched.schedulers.local.supervisor.layout import RECORD, index_name, log_name
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from asyncsched.logs.follow import OpenFiles, Watch
+
+__all__ = ["LogFiles", "OpenDirectory", "Position"]
+
+OpenDirectory = Callable[[], int]
+"""Opens a directory and returns its descriptor, which is then the caller's; FileNotFoundError if it is not there.
+
+It is called in the loop: see `asyncsched.logs.follow.open_directory`.
+"""
+
+TIME = 8  # bytes of a record that hold its time
+
+
+class Position(NamedTuple):
+    """A place in an index: between two records of a segment."""
+
+    segment: int
+    offset: int
+
+
+class LogFiles:
+    """Reads one segment of a log at a time.
+
+    Descriptors are held only as long as there are few of them: what is needed again is opened again.
+
+    Args:
+        open_index: Opens the directory of the index.
+        open_logs: Opens the directory of the output.
+        pool: Decides who holds descriptors.
+    """
+
+    def __init__(self, open_index: OpenDirectory, open_logs: OpenDirectory, pool: OpenFiles) -> None:
+        self._open_index = open_index
+        self._open_logs = open_logs
+        self._pool = pool
+        self._descriptors: dict[int, int] = {}  # by kind of output; 0 is the index
+        self.segment = 0
+
+    def segments(self) -> list[int]:
+        """Return the numbers of the segments there are, in order; none if the log has not begun."""
+        try:
+            with _closing(self._open_index()) as at:
+                names = list_names(at)
+        except FileNotFoundError:
+            return []
+        numbers = (name.removeprefix("index").removeprefix(".") or "0" for name in names if name.startswith("index"))
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
+    def go_to(self, segment: int) -> None:
+        """Read this segment from now on."""
+        if segment != self.segment:
+            self.release()
+            self.segment = segment
+
+    def release(self) -> None:
+        """Close every descriptor for now."""
+        descriptors, self._descriptors = self._descriptors, {}
+        for fd in descriptors.values():
+            os.close(fd)
+        self._pool.forget(self)
+
+    def watch(self, watch: Callable[[int], Watch]) -> Watch:
+        """Watch the index of this segment; raises FileNotFoundError if it is not there."""
+        return watch(self._descriptor(0))
+
+    def watch_directory(self, watch: Callable[[int], Watch]) -> Watch:
+        """Watch what appears beside the index; raises FileNotFoundError if even the directory is not there."""
+        with _closing(self._open_index()) as at:
+            return watch(at)
+
+    def size(self) -> int:
+        """Return the bytes of the whole records in this segment's index."""
+        return _whole(os.fstat(self._descriptor(0)).st_size)
+
+    def records(self, offset: int, count: int) -> bytes:
+        """Return whole records of the index, at most `count`."""
+        data = read_at(self._descriptor(0), count * RECORD.size, offset)
+        return data[: _whole(len(data))]
+
+    def output(self, kind: int, size: int, offset: int) -> bytes:
+        """Return what a stream's file of this segment holds."""
+        return read_at(self._descriptor(kind), size, offset)
+
+    def time(self, record: int) -> int | None:
+        """Return the time of a record of this segment's index, None if it is not there."""
+        data = read_at(self._descriptor(0), TIME, record * RECORD.size)
+        return int.from_bytes(data, "little") if len(data) == TIME else None
+
+    def end(self) -> Position | None:
+        """Return the place behind the last record that has been written, None if the log is not there."""
+        segments = self.segments()
+        if not segments:
+            return None
+        if segments[-1] == self.segment:
+            return Position(self.segment, self.size())
+        with _closing(self._open_index()) as at, _closing(open_file(index_name(segments[-1]), at=at)) as fd:
+            return Position(segments[-1], _whole(os.fstat(fd).st_size))
+
+    def find(self, ns: int) -> Position:
+        """Return the place of the first record that is not older than `ns`, if the times are in order.
+
+        If all are older it is that of the last one, which may say that the log goes on elsewhere, or has ended.
+        """
+        segments = self.segments()
+        place = Position(segments[0], 0)
+        for segment in reversed(segments):
+            self.go_to(segment)
+            first = self.time(0)
+            if first is not None and first < ns:
+                count = self.size() // RECORD.size
+                record = bisect_left(range(count), ns, key=lambda number: self.time(number) or 0)
+                return Position(segment, min(record, count - 1) * RECORD.size)
+        return place
+
+    def _descriptor(self, kind: int) -> int:
+        fd = self._descriptors.get(kind)
+        if fd is None:
+            with _closing(self._open_logs() if kind else self._open_index()) as at:
+                fd = open_file(log_name(kind, self.segment) if kind else index_name(self.segment), at=at)
+            self._descriptors[kind] = fd
+        self._pool.used(self)
+        return fd
+
+
+def _whole(size: int) -> int:
+    return size - size % RECORD.size
+
+
+@contextmanager
+def _closing(fd: int) -> Generator[int]:
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -1,0 +1,157 @@
+"""Where a replica's lines come from: the files that its supervisor writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from asyncsched.clock import Clock, TimerHandle
+from asyncsched.errors import LogStreamError
+from asyncsched.logs.line import LogLine, LogOrigin
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.local.log_files import LogFiles, OpenDirectory
+from asyncsched.schedulers.local.log_reader import LogReader
+from asyncsched.schedulers.local.log_text import StreamText
+from asyncsched.schedulers.local.supervisor.layout import COMBINED, STDERR, STDOUT
+from asyncsched.specs.stream import Stream
+
+if TYPE_CHECKING:
+    from asyncsched.logs.follow import Follower
+    from asyncsched.logs.select import LogQuery
+    from asyncsched.specs.state import ReplicaStatus
+
+__all__ = ["ReplicaLog"]
+
+STREAMS = {STDOUT: Stream.STDOUT, STDERR: Stream.STDERR, COMBINED: Stream.COMBINED}
+
+MOST = 128 * 1024
+"""Bytes after which a `read` ends, so that it takes a millisecond or two, however little of it is wanted."""
+
+PROGRESS_AFTER = 0.1
+
+
+class ReplicaLog(LogSource):
+    """Reads one replica's log: both of its streams in the order in which the supervisor has read them.
+
+    It ends with the log's last record; or where `finish` finds it, for a supervisor that was killed writes none.
+    It holds no descriptor while it is quiet and others are not.
+
+    Args:
+        origin: Whose log; each line's own has its stream.
+        open_index: Opens the directory of the index, and gives its descriptor away; FileNotFoundError before the
+            replica has started. It is called in the loop: see `asyncsched.logs.follow.open_directory`.
+        open_logs: Opens the directory of the output likewise.
+        query: What is asked for; the engine selects exactly.
+        follower: Tells of what is written.
+        clock: Tells the time of pauses.
+    """
+
+    def __init__(
+        self,
+        origin: LogOrigin,
+        *,
+        open_index: OpenDirectory,
+        open_logs: OpenDirectory,
+        query: LogQuery,
+        follower: Follower,
+        clock: Clock | None = None,
+    ) -> None:
+        self.role = origin.role
+        self.replica = origin.replica
+        self._clock = clock if clock is not None else Clock()
+        self._wake: Callable[[], None] = lambda: None
+        self._timer: TimerHandle | None = None
+        self._reader = LogReader(
+            origin,
+            LogFiles(open_index, open_logs, follower.open_files),
+            {
+                kind: StreamText(replace(origin, stream=stream))
+                for kind, stream in STREAMS.items()
+                if query.streams in (stream, Stream.COMBINED)
+            },
+            watch=lambda fd: follower.watch(fd, self._changed),
+            since_ns=query.since_ns,
+            until_ns=query.until_ns,
+            tail=query.tail,
+        )
+
+    @override
+    def start(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
+    @override
+    def read(self, limit: int) -> Sequence[LogLine]:
+        try:
+            return self._read(limit)
+        except OSError as error:
+            raise LogStreamError(f"the log of {self.role}/{self.replica} cannot be read", why=str(error)) from error
+
+    def _read(self, limit: int) -> Sequence[LogLine]:
+        reader, ready = self._reader, self._reader.ready
+        lines: list[LogLine] = []
+        cost = 0
+        while True:
+            while ready:
+                lines += ready[0].take(limit - len(lines))
+                if not ready[0].empty:
+                    return lines
+                ready.popleft()
+            if len(lines) >= limit:
+                return lines
+            past = reader.in_past
+            step = reader.advance()
+            cost += step
+            if (past and not reader.in_past) or cost > MOST:
+                self._wake()  # the lines of the past come apart from what follows; and there may be more
+                return lines
+            if not step:
+                break
+        if cost:
+            self._watch_progress()
+        return lines
+
+    @property
+    @override
+    def ended(self) -> bool:
+        return self._reader.over and not self._reader.ready
+
+    @property
+    @override
+    def backlog(self) -> bool:
+        return self._reader.in_past
+
+    @override
+    def observe(self, status: ReplicaStatus) -> None:
+        if not self._reader.begun:
+            self._wake()
+
+    @override
+    def finish(self) -> None:
+        self._reader.finish()
+        self._wake()
+
+    @override
+    async def aclose(self) -> None:
+        self._reader.close()
+        self._reader.ready.clear()
+        self._wake = lambda: None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _changed(self) -> None:
+        self._wake()
+
+    def _watch_progress(self) -> None:
+        # From the first byte on and not from the last: a bar that moves ten times a second is to be seen, too.
+        if self._timer is None and self._reader.holds:
+            self._timer = self._clock.call_later(PROGRESS_AFTER, self._hand_on_progress)
+
+    def _hand_on_progress(self) -> None:
+        self._timer = None
+        self._reader.progress()
+        if self._reader.ready:
+            self._wake()

@@ -1,0 +1,152 @@
+"""A replica's log as the supervisor writes it, and readers of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from asyncsched.clock import Clock
+from asyncsched.logs import LogLine, LogOrigin, LogQuery
+from asyncsched.logs.follow import Follower, OpenFiles, open_directory
+from asyncsched.schedulers.local.log_files import LogFiles, OpenDirectory
+from asyncsched.schedulers.local.log_reader import LogReader
+from asyncsched.schedulers.local.log_text import StreamText
+from asyncsched.schedulers.local.logs import STREAMS, ReplicaLog
+from asyncsched.schedulers.local.supervisor.layout import COMBINED, RECORD, STDERR, STDOUT, index_name, log_name
+from asyncsched.schedulers.local.supervisor.output import Segments
+
+ORIGIN = LogOrigin(app_id="app", role="worker", replica=0)
+
+
+def elsewhere(write: Callable[[], object]) -> None:
+    """Write as another process would: what it waits for does not count as ours."""
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+
+
+class Log:
+    """A log in a directory.
+
+    Args:
+        place: Where; it is made if need be.
+        merged: Whether both streams go into one.
+    """
+
+    def __init__(self, place: Path, *, merged: bool = False) -> None:
+        self.place = place
+        place.mkdir(parents=True, exist_ok=True)
+        kinds = (COMBINED,) if merged else (STDOUT, STDERR)
+        elsewhere(lambda: self._open(kinds))
+
+    def _open(self, kinds: Sequence[int]) -> None:
+        at = os.open(self.place, os.O_RDONLY)
+        self.segments = Segments(index_at=at, logs_at=os.dup(at), kinds=kinds, combined=False)
+
+    def write(self, *chunks: tuple[int, bytes]) -> None:
+        elsewhere(lambda: [self.segments.add(kind, data) for kind, data in chunks])
+
+    def out(self, *chunks: bytes) -> None:
+        self.write(*((STDOUT, data) for data in chunks))
+
+    def err(self, *chunks: bytes) -> None:
+        self.write(*((STDERR, data) for data in chunks))
+
+    def both(self, *chunks: bytes) -> None:
+        self.write(*((COMBINED, data) for data in chunks))
+
+    def end(self) -> None:
+        elsewhere(self.segments.finish)
+
+    def rotate(self) -> None:
+        elsewhere(self.segments.rotate)
+
+    def drop_oldest(self) -> None:
+        elsewhere(self.segments.drop_oldest)
+
+    def close(self) -> None:
+        self.segments.release()
+
+    def restamp(self, times: Sequence[int], segment: int = 0) -> None:
+        """Give the records of a segment these times."""
+        path = self.place / index_name(segment)
+        records = [list(record) for record in RECORD.iter_unpack(path.read_bytes())]
+        for record, ns in zip(records, times, strict=True):
+            record[0] = ns
+        with path.open("r+b") as file:
+            file.write(b"".join(RECORD.pack(*record) for record in records))
+
+    def output(self, kind: int, segment: int = 0) -> Path:
+        return self.place / log_name(kind, segment)
+
+
+def opening(place: Path) -> OpenDirectory:
+    return partial(open_directory, str(place.parent), place.name)
+
+
+def replica_log(
+    place: Path, follower: Follower, *, origin: LogOrigin = ORIGIN, clock: Clock | None = None, **query: object
+) -> ReplicaLog:
+    asked = LogQuery(app_id=origin.app_id, **query)  # type: ignore[arg-type]  # what a test asks for
+    return ReplicaLog(
+        origin,
+        open_index=opening(place),
+        open_logs=opening(place),
+        query=asked,
+        follower=follower,
+        clock=clock,
+    )
+
+
+class Unwatched:
+    """A watch that tells nothing: the reader's caller looks by itself."""
+
+    def close(self) -> None: ...
+
+
+class Reader:
+    """Reads a log step by step, without a loop."""
+
+    def __init__(
+        self, place: Path, *, kinds: Sequence[int] = (STDOUT, STDERR, COMBINED), most: int = 8, **options: object
+    ) -> None:
+        self.lines: list[LogLine] = []
+        selection = {"since_ns": None, "until_ns": None, "tail": False} | options
+        self.reader = LogReader(
+            ORIGIN,
+            LogFiles(
+                opening(place),
+                opening(place),
+                OpenFiles(most),
+            ),
+            {kind: StreamText(LogOrigin(app_id="app", role="worker", stream=STREAMS[kind])) for kind in kinds},
+            watch=lambda _: Unwatched(),
+            **selection,  # type: ignore[arg-type]  # as above
+        )
+
+    def read(self) -> list[LogLine]:
+        """Read all there is by now, and return what is new."""
+        new: list[LogLine] = []
+        while True:
+            for ready in self.reader.ready:
+                while not ready.empty:
+                    new += ready.take(7)
+            self.reader.ready.clear()
+            past = self.reader.in_past
+            if not self.reader.advance() and past == self.reader.in_past and not self.reader.ready:
+                break
+        self.lines += new
+        return new
+
+    def close(self) -> list[LogLine]:
+        self.reader.close()
+        return self.lines
+
+
+def read_all(place: Path, **options: object) -> list[LogLine]:
+    reader = Reader(place, **options)  # type: ignore[arg-type]  # as above
+    reader.read()
+    return reader.close()
