@@ -16,7 +16,7 @@ from asyncsched.schedulers.local.log_reader import LogReader
 from asyncsched.schedulers.local.log_text import StreamText
 from asyncsched.schedulers.local.logs import STREAMS, ReplicaLog
 from asyncsched.schedulers.local.supervisor.layout import COMBINED, RECORD, STDERR, STDOUT, index_name, log_name
-from asyncsched.schedulers.local.supervisor.output import Segments
+from asyncsched.schedulers.local.supervisor.output import Places, Segments
 
 ORIGIN = LogOrigin(app_id="app", role="worker", replica=0)
 
@@ -38,13 +38,14 @@ class Log:
 
     def __init__(self, place: Path, *, merged: bool = False) -> None:
         self.place = place
-        place.mkdir(parents=True, exist_ok=True)
-        kinds = (COMBINED,) if merged else (STDOUT, STDERR)
-        elsewhere(lambda: self._open(kinds))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        self._above = os.open(place.parent, os.O_RDONLY)
+        elsewhere(lambda: self._open((COMBINED,) if merged else (STDOUT, STDERR)))
 
     def _open(self, kinds: Sequence[int]) -> None:
-        at = os.open(self.place, os.O_RDONLY)
-        self.segments = Segments(index_at=at, logs_at=os.dup(at), kinds=kinds, combined=False)
+        places = Places(self._above, self.place.name, "")
+        places.make()
+        self.segments = Segments(places, kinds=kinds, limit=1 << 40)
 
     def write(self, *chunks: tuple[int, bytes]) -> None:
         elsewhere(lambda: [self.segments.add(kind, data) for kind, data in chunks])
@@ -62,13 +63,14 @@ class Log:
         elsewhere(self.segments.finish)
 
     def rotate(self) -> None:
-        elsewhere(self.segments.rotate)
+        elsewhere(self.segments._rotate)
 
     def drop_oldest(self) -> None:
         elsewhere(self.segments.drop_oldest)
 
     def close(self) -> None:
-        self.segments.release()
+        self.segments.close()
+        os.close(self._above)
 
     def restamp(self, times: Sequence[int], segment: int = 0) -> None:
         """Give the records of a segment these times."""
