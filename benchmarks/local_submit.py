@@ -81,9 +81,7 @@ async def _submit(command: list[str]) -> tuple[float, float]:
 
 def _serial(command: list[str]) -> float:
     began = time.perf_counter()
-    started = [
-        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(REPLICAS)
-    ]
+    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(REPLICAS)]
     taken = time.perf_counter() - began
     for process in started:
         process.kill()

@@ -27,9 +27,9 @@ from asyncsched.schedulers.feed import Answers, StatePort
 from asyncsched.schedulers.local.apps import Apps, Finding, Found
 from asyncsched.schedulers.local.home import Home, find_home
 from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
+from asyncsched.schedulers.local.logs import ReplicaLog
 from asyncsched.schedulers.local.options import LocalOptions
 from asyncsched.schedulers.local.prune import prune
-from asyncsched.schedulers.local.logs import ReplicaLog
 from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord
 from asyncsched.schedulers.local.request import PopenRequest, count_devices, make_request, wire_form
 from asyncsched.schedulers.local.states import StateReader
@@ -43,6 +43,7 @@ from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.stream import Stream
 
 __all__ = ["LocalScheduler", "create_scheduler"]
 
