@@ -89,7 +89,7 @@ class StateReader:
     def _lost(self, name: str) -> None:
         """Look at the apps of a supervisor that is gone until they are seen to have ended."""
         watched = set(self._port.app_ids)
-        self._look_again(watched if name == self._supervisors.own_socket else self._heard.pop(name, set()) & watched)
+        self._look_again(watched if self._supervisors.is_own(name) else self._heard.pop(name, set()) & watched)
 
     def _look_again(self, app_ids: Iterable[str]) -> None:
         self._unheard.update(app_ids)

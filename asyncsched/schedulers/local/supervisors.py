@@ -71,6 +71,10 @@ class Supervisors:
         """The name of our own supervisor's socket; empty while there is none."""
         return self._own_socket if self._own is not None and self._own.is_open else ""
 
+    def is_own(self, name: str) -> bool:
+        """Tell whether a socket is that of our own supervisor, or of the last one that we had."""
+        return bool(name) and name == self._own_socket
+
     async def own(self) -> Connection:
         """Return the connection to our own supervisor, starting it if there is none (any more)."""
         async with self._starting:
