@@ -1,0 +1,215 @@
+"""Nothing outlives the process that has submitted an app, however that or the supervisor ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from asyncsched.schedulers import DescribeAppResponse
+from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.specs import AppState
+from tests._support import eventually, eventually_blocking
+from tests.local._local import FAMILY_SIZE, Other, app, ended, first, marked, python, read_state
+
+OWNER = """
+    token, ending, child = sys.argv[1:]
+
+    async def main():
+        scheduler = LocalScheduler("session")
+        role = python(FAMILY, *filter(None, [ending]), num_replicas=3, env={"TOKEN": token})
+        app_id = await scheduler.submit(app(role), {"grace_period": 60.0 if ending else 0.5})
+        await first(scheduler, app_id, 3)
+        if child:
+            import multiprocessing
+            process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,))
+            process.start()
+            say(process.pid)
+        say(app_id)
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+"""
+"""Submits three families, tells the app's id and waits.
+
+Its arguments are the mark of its app's processes, ``obedient`` if none of them ignores TERM (they have a minute
+then, and else half a second), and ``child`` if it is to have a living multiprocessing child.
+"""
+
+
+def _owner(token: str, *, obedient: bool = False, child: bool = False) -> Other:
+    return Other(OWNER, token, "obedient" if obedient else "", "child" if child else "")
+
+
+async def _described(app_id: str) -> DescribeAppResponse:
+    async with LocalScheduler("another") as another:
+        return await ended(another, app_id)
+
+
+@pytest.fixture
+def token() -> str:
+    """What marks the processes of a test's app."""
+    return f"mark-{uuid4().hex}"
+
+
+async def test_nothing_is_left_when_the_owner_is_killed(home: Path, token: str) -> None:
+    with _owner(token) as owner:
+        app_id = await owner.heard()
+        assert 3 * FAMILY_SIZE == len([pid for pid in marked(token) if pid != owner.pid])
+        owner.send(signal.SIGKILL)
+
+        found = await _described(app_id)
+
+        assert {owner.pid} >= {*marked(token)}
+    assert AppState.CANCELLED is found.state
+    assert "the process that had submitted it ended" in found.msg
+    assert {AppState.CANCELLED} == {replica.state for replica in found.replicas}
+
+
+async def test_nothing_is_left_when_a_child_of_the_killed_owner_lives_on(home: Path, token: str) -> None:
+    with _owner(token, child=True) as owner:
+        child = int(await owner.heard())
+        app_id = await owner.heard()
+        owner.send(signal.SIGKILL)
+        try:
+            found = await _described(app_id)
+
+            assert AppState.CANCELLED is found.state
+            assert {owner.pid, child} >= {*marked(token)}
+            os.kill(child, 0)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+async def test_those_that_obey_have_no_need_to_be_killed(home: Path, token: str) -> None:
+    with _owner(token, obedient=True) as owner:
+        app_id = await owner.heard()
+        owner.send(signal.SIGKILL)
+
+        # The grace period is a minute: within it only TERM is sent.
+        await eventually(lambda: {owner.pid} >= {*marked(token)}, within=10)
+
+    found = await _described(app_id)
+    assert {signal.SIGTERM} == {replica.signal for replica in found.replicas}
+
+
+@pytest.mark.parametrize(
+    ("victim", "state", "why"),
+    [
+        ("pid", AppState.FAILED, "its supervisor was killed, so that nobody saw how it ended"),
+        ("watcher_pid", AppState.CANCELLED, "stopped because its supervisor was killed"),
+    ],
+)
+async def test_nothing_is_left_when_the_supervisor_is_killed(
+    home: Path, token: str, victim: str, state: AppState, why: str
+) -> None:
+    with _owner(token) as owner:
+        app_id = await owner.heard()
+        os.kill(read_state(home, app_id)["supervisor"][victim], signal.SIGKILL)
+
+        found = await _described(app_id)
+
+        assert await eventually(lambda: {owner.pid} >= {*marked(token)})
+        assert owner.process.poll() is None
+    assert state is found.state
+    assert [True] * 3 == [why in replica.reason for replica in found.replicas]
+
+
+async def test_the_owner_itself_sees_that_its_supervisor_was_killed(scheduler: LocalScheduler, home: Path) -> None:
+    app_id = await scheduler.submit(app(python("import signal; print(1, flush=True); signal.pause()")))
+    await first(scheduler, app_id)
+    lines = scheduler.log_iter(app_id, should_tail=True)
+    assert "1\n" == await anext(lines)
+    os.kill(read_state(home, app_id)["supervisor"]["pid"], signal.SIGKILL)
+
+    assert AppState.FAILED is (await ended(scheduler, app_id)).state
+    assert [] == [line async for line in lines]
+
+    # The next submit gets another supervisor.
+    again = await scheduler.submit(app(python("print(2)")))
+    assert AppState.SUCCEEDED is (await ended(scheduler, again)).state
+
+
+ENDS: dict[str, tuple[str, Callable[[Other], Any]]] = {
+    "return": ("return", lambda owner: None),
+    "exception": ("raise SystemError('on purpose')", lambda owner: None),
+    "exit": ("os._exit(3)", lambda owner: None),
+    "SIGINT": ("await asyncio.Event().wait()", lambda owner: owner.send(signal.SIGINT)),
+    "SIGTERM": ("await asyncio.Event().wait()", lambda owner: owner.send(signal.SIGTERM)),
+    "SIGHUP": ("await asyncio.Event().wait()", lambda owner: owner.send(signal.SIGHUP)),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_nothing_is_left_however_the_owner_ends(home: Path, token: str, how: str) -> None:
+    step, act = ENDS[how]
+    code = f"""
+        sys.stderr = open(os.devnull, "w")
+        async def main():
+            scheduler = LocalScheduler("session")
+            role = python(FAMILY, "obedient", env={{"TOKEN": sys.argv[1]}})
+            app_id = await scheduler.submit(app(role), {{"grace_period": 60.0}})
+            await first(scheduler, app_id)
+            say("ready")
+            {step}
+        asyncio.run(main())
+    """
+    with Other(code, token) as owner:
+        owner.hear()
+        act(owner)
+        owner.wait()
+
+        eventually_blocking(lambda: not marked(token))
+
+
+def test_nothing_is_left_when_a_thread_of_the_owner_submits(home: Path, token: str) -> None:
+    code = """
+        async def main():
+            async with LocalScheduler("session") as scheduler:
+                app_id = await scheduler.submit(app(python(FAMILY, "obedient", env={"TOKEN": sys.argv[1]})))
+                await first(scheduler, app_id)
+                say(sorted(str(signal.getsignal(number)) for number in signal.valid_signals()) == before)
+                await asyncio.Event().wait()
+
+        before = sorted(str(signal.getsignal(number)) for number in signal.valid_signals())
+        thread = threading.Thread(target=lambda: asyncio.run(main()))
+        thread.start()
+        thread.join()
+    """
+    with Other(code, token) as owner:
+        assert "True" == owner.hear()
+        owner.send(signal.SIGKILL)
+        owner.wait()
+
+        eventually_blocking(lambda: not marked(token))
+
+
+def test_the_applications_own_signal_handler_runs_and_its_apps_end(home: Path, token: str) -> None:
+    code = """
+        async def main():
+            asked = asyncio.Event()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+            async with LocalScheduler("session") as scheduler:
+                app_id = await scheduler.submit(app(python(FAMILY, "obedient", env={"TOKEN": sys.argv[1]})))
+                await first(scheduler, app_id)
+                say("ready")
+                await asked.wait()
+                say("asked to end")
+                say((await scheduler.describe(app_id)).state.name)
+            say("closed")
+        asyncio.run(main())
+    """
+    with Other(code, token) as owner:
+        assert "ready" == owner.hear()
+        owner.send(signal.SIGTERM)
+
+        assert "asked to end" == owner.hear()
+        assert "RUNNING" == owner.hear()
+        assert "closed" == owner.hear()
+        assert {owner.pid} >= {*marked(token)}
+        assert 0 == owner.wait()
