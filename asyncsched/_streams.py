@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Self
 
 from typing_extensions import TypeVar
 
-__all__ = ["AsyncStream"]
+__all__ = ["AsyncStream", "for_one"]
 
 ItemT_co = TypeVar("ItemT_co", covariant=True)
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+
+
+def for_one(error: ErrorT) -> ErrorT:
+    """Return a copy of an error that several streams end with, for one of them.
+
+    Whoever raises an exception adds to its traceback, and may add notes: raised by a thousand streams, one and the
+    same object would hold the frames of them all.
+    """
+    try:
+        own = copy.copy(error)
+    except Exception:  # noqa: BLE001 - not every vendor's exception can be copied: to share it is the lesser evil
+        return error
+    own.__cause__ = error.__cause__
+    return own
 
 
 class AsyncStream(AsyncGenerator[ItemT_co, None]):

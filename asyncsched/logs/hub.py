@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from asyncsched._streams import for_one
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
@@ -230,7 +231,7 @@ class LogHub(abc.ABC):
                 await self._round()
         except Exception as error:  # noqa: BLE001 - the readers must learn of it, not wait for ever
             for source in list(self._sources):
-                source.fail(error)
+                source.fail(for_one(error))
 
     async def _round(self) -> None:
         served = dict(self._sources)

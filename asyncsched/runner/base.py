@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, WrongLoopError
@@ -115,7 +116,7 @@ class _RunnerBase:
         closed = ClosedError(f"the runner {self._name!r} was closed")
         streams: list[LogStream | AppEventStream] = [*self._log_streams, *self._watches]
         try:
-            await close_all([stream.fail(closed) for stream in streams if not stream.closed], CLOSE_TIMEOUT)
+            await close_all([stream.fail(for_one(closed)) for stream in streams if not stream.closed], CLOSE_TIMEOUT)
         finally:  # a close that is cancelled closes everything all the same
             await self._backends.close()
 

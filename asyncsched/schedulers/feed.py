@@ -14,6 +14,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from asyncsched._streams import for_one
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
@@ -147,7 +148,7 @@ class StateFeed:
         """Take note of a stream's first step."""
         self._watchers.add(subscription)
         if self._closed is not None:
-            subscription.fail(self._closed)
+            subscription.fail(for_one(self._closed))
         elif self._task is None:
             self._start()
 
@@ -238,7 +239,7 @@ class StateFeed:
             return
         if isinstance(answer, AsyncSchedError):
             for subscription in list(app.subscriptions):
-                subscription.fail(answer)
+                subscription.fail(for_one(answer))
             return
         new_print = () if answer is None else fingerprint(answer)
         if app.known and new_print == app.print:
@@ -363,11 +364,11 @@ class StateFeed:
 
     def _fail_all(self, error: AsyncSchedError) -> None:
         for subscription in {s: None for app in self._apps.values() for s in app.subscriptions}:
-            subscription.fail(error)
+            subscription.fail(for_one(error))
 
     def _end_all(self, error: AsyncSchedError) -> None:
         for subscription in list(self._watchers):  # those too that watch no app at the moment
-            subscription.fail(error)
+            subscription.fail(for_one(error))
 
     def _interval(self) -> float:
         return max(self._shortest, self._last_cost * self._gap) * self._stretch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import traceback
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -79,24 +80,27 @@ async def drain(watch: StateStream) -> list[StateEvent]:
 
 
 async def test_a_thousand_waiters_on_a_thousand_apps_make_the_calls_of_one(
-    polled: FakeScheduler, service: FakeService
+    polled: FakeScheduler, service: FakeService, clock: VirtualClock
 ) -> None:
-    app_ids = await launch(service, 1000)
-    one = asyncio.create_task(drain(polled.watch(app_ids)))
-    await eventually(lambda: service.calls["describe"] > 10)  # the first sweep is over
-    before, sweeps = service.calls["describe"], polled.watch_statistics()
-    assert sweeps is not None
-    waiters = [asyncio.create_task(end_of(polled, app_id)) for app_id in app_ids]
-    await eventually(lambda: service.calls["describe"] - before >= 40)
-    statistics = polled.watch_statistics()
+    async def calls_in_ten_seconds() -> int:
+        before = service.calls["describe"]
+        await clock.sleep(10)
+        return service.calls["describe"] - before
 
-    assert statistics is not None
-    assert (1000, 1001) == (statistics.apps, statistics.watchers)
-    assert sweeps.interval == statistics.interval == pytest.approx(1.0)
-    for app_id in app_ids:
-        service.exit(app_id)
-    assert {AppState.SUCCEEDED} == set(await asyncio.gather(*waiters))
-    assert 1000 == sum(event.over for event in await one)
+    app_ids = await launch(service, 1000)
+    async with asyncio.TaskGroup() as watching:
+        one = watching.create_task(drain(polled.watch(app_ids)))
+        await eventually(lambda: (s := polled.watch_statistics()) is not None and s.changes == 1000)
+        alone = await calls_in_ten_seconds()
+        waiters = [watching.create_task(end_of(polled, app_id)) for app_id in app_ids]
+        await eventually(lambda: (s := polled.watch_statistics()) is not None and s.watchers == 1001)
+        together = await calls_in_ten_seconds()
+        for app_id in app_ids:
+            service.exit(app_id)
+
+    assert together == pytest.approx(100, abs=11) == alone
+    assert {AppState.SUCCEEDED} == {waiter.result() for waiter in waiters}
+    assert 1000 == sum(event.over for event in one.result())
 
 
 @pytest.mark.parametrize(
@@ -201,6 +205,16 @@ async def test_what_will_not_pass_reaches_every_waiter(scheduler: FakeScheduler,
 
     assert ["the token has expired"] * 3 == [str(result) for result in results]
     assert AppState.RUNNING == (await anext(scheduler.watch([app_ids[0]]))).state
+
+
+async def test_each_of_many_waiters_raises_an_error_of_its_own(scheduler: FakeScheduler, service: FakeService) -> None:
+    app_ids = await launch(service, 200)
+    service.fail("describe", AuthError("the token has expired"))
+    waiters = [asyncio.create_task(end_of(scheduler, app_id)) for app_id in app_ids]
+    errors = await asyncio.gather(*waiters, return_exceptions=True)
+
+    assert ["the token has expired"] * 200 == [str(error) for error in errors]
+    assert 10 > max(len(traceback.extract_tb(error.__traceback__)) for error in errors if isinstance(error, AuthError))
 
 
 async def test_a_backends_mistake_does_not_let_its_watchers_wait_for_ever(
