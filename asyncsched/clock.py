@@ -41,6 +41,14 @@ class Clock:
 
         return asyncio.get_running_loop().call_later(delay, callback)
 
+    def call_at_latest(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        """Do what `call_later` does, for a deadline: the call is to be cancelled by what it puts an end to.
+
+        To a clock that runs by itself it makes a difference. It moves to whatever somebody waits for, but must not
+        move to where something runs out of time that only needs a moment.
+        """
+        return self.call_later(delay, callback)
+
     async def sleep(self, delay: float) -> None:
         """Wait for `delay` seconds; cancelling it leaves nothing behind."""
         import asyncio
@@ -56,15 +64,19 @@ class Clock:
             timer.cancel()
 
     def timeout(self, seconds: float | None) -> Timeout:
-        """Return an async context manager that raises TimeoutError when its body takes longer."""
-        return Timeout(self, seconds)
+        """Return an async context manager that raises TimeoutError when its body takes longer: a limit to waiting."""
+        return Timeout(self.call_later, seconds)
+
+    def deadline(self, seconds: float | None) -> Timeout:
+        """Do what `timeout` does, around work that is on its way, such as a request; see `call_at_latest`."""
+        return Timeout(self.call_at_latest, seconds)
 
 
 class Timeout:
     """`asyncio.timeout`, told the time by a `Clock`."""
 
-    def __init__(self, clock: Clock, seconds: float | None) -> None:
-        self._clock = clock
+    def __init__(self, call_later: Callable[[float, Callable[[], None]], TimerHandle], seconds: float | None) -> None:
+        self._call_later = call_later
         self._seconds = seconds
         self.expired = False
         self._timer: TimerHandle | None = None
@@ -79,7 +91,7 @@ class Timeout:
             raise RuntimeError("a timeout works inside a task only")
         self._cancelling = self._task.cancelling()
         if self._seconds is not None:
-            self._timer = self._clock.call_later(self._seconds, self._expire)
+            self._timer = self._call_later(self._seconds, self._expire)
         return self
 
     def _expire(self) -> None:

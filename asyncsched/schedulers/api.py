@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 from typing_extensions import TypeVar
 
+from asyncsched._streams import for_one
 from asyncsched._tasks import close_all, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import (
@@ -277,7 +278,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
             return
         self._closed = True
         closed = ClosedError(f"{self.backend} was closed while its logs were read")
-        closing: list[Awaitable[object]] = [stream.fail(closed) for stream in list(self._log_streams)]
+        closing: list[Awaitable[object]] = [stream.fail(for_one(closed)) for stream in list(self._log_streams)]
         if self._feed is not None:
             closing.append(self._feed.close())
         try:
@@ -427,7 +428,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
 
     async def _within(self, operation: str, work: Awaitable[ResultT]) -> ResultT:
         """Bound an operation by `retry_for` seconds."""
-        timeout = self.clock.timeout(self.retry_for)
+        timeout = self.clock.deadline(self.retry_for)
         try:
             async with timeout:
                 return await work

@@ -17,16 +17,23 @@ from asyncsched.clock import Clock
 __all__ = ["VirtualClock"]
 
 SETTLE = 40
-"""Iterations of the loop after which everything that could go on is taken to have done so."""
+"""Iterations of the loop without a word to the clock after which whatever could go on is taken to have done so."""
+
+MOST = 25 * SETTLE
+"""Iterations after which time goes on in any case, however busy the loop is with the clock."""
 
 
 class VirtualClock(Clock):
     """Time that passes only when it is told to, or when nothing else is left to do.
 
     By hand: ``await clock.advance(30)`` makes every call that falls due in those seconds, in its order, and lets
-    the loop settle after each. By itself: inside ``async with clock:`` it jumps to the next due call whenever the
-    loop has nothing to do. That is right for what happens in this process alone: it does not see that an answer
-    from a socket or a child is on its way.
+    the loop settle after each.
+
+    By itself: inside ``async with clock:`` it moves to the next due call whenever the loop has nothing to do. Only
+    those who wait for time to pass (`sleep`, `call_later`, `timeout`) move it. A `deadline` holds it back instead:
+    what it bounds may wait for a thread, a socket or a child, whose work takes real time, and is given all the time
+    that it takes; unless its own task sleeps by this clock, so that nothing but time can help it. To see a deadline
+    expire, use `advance`.
     """
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
@@ -34,7 +41,9 @@ class VirtualClock(Clock):
         self._now = 0.0
         self._timers: list[_Timer] = []
         self._order = itertools.count()
-        self._added = asyncio.Event()
+        self._asleep: set[asyncio.Task[object] | None] = set()
+        self._changes = 0  # timers that were made, have ended or were cancelled
+        self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @override
@@ -47,26 +56,61 @@ class VirtualClock(Clock):
 
     @override
     def call_later(self, delay: float, callback: Callable[[], None]) -> _Timer:
-        timer = _Timer(self._now + max(delay, 0.0), next(self._order), callback)
+        return self._add(delay, callback, bounds=None)
+
+    @override
+    def call_at_latest(self, delay: float, callback: Callable[[], None]) -> _Timer:
+        return self._add(delay, callback, bounds=asyncio.current_task())
+
+    def _add(self, delay: float, callback: Callable[[], None], bounds: asyncio.Task[object] | None) -> _Timer:
+        timer = _Timer(self._now + max(delay, 0.0), next(self._order), callback, self._note, bounds)
         if delay != math.inf:
             heapq.heappush(self._timers, timer)
-            self._added.set()
+            self._note()
         return timer
 
+    def _note(self) -> None:
+        self._changes += 1
+        self._changed.set()
+
+    @override
+    async def sleep(self, delay: float) -> None:
+        task = asyncio.current_task()
+        self._asleep.add(task)
+        self._note()
+        try:
+            await super().sleep(delay)
+        finally:
+            self._asleep.discard(task)
+
     async def advance(self, seconds: float) -> None:
-        """Let `seconds` pass, making the calls that fall due."""
+        """Let `seconds` pass, making the calls that fall due, deadlines among them."""
         end = self._now + seconds
-        await settle()
-        while self._timers and self._timers[0].due <= end:
+        await self._settle()
+        while (timer := self._next()) is not None and timer.due <= end:
             self._fire()
-            await settle()
+            await self._settle()
         self._now = max(self._now, end)
+
+    def _next(self) -> _Timer | None:
+        while self._timers and self._timers[0].cancelled:
+            heapq.heappop(self._timers)
+        return self._timers[0] if self._timers else None
 
     def _fire(self) -> None:
         timer = heapq.heappop(self._timers)
-        if not timer.cancelled:
-            self._now = max(self._now, timer.due)
-            timer.callback()
+        self._now = max(self._now, timer.due)
+        timer.callback()
+        self._note()
+
+    async def _settle(self) -> None:
+        """Let the loop run until everything that is ready has had its turn."""
+        seen, quiet = self._changes, 0
+        for _ in range(MOST):
+            await asyncio.sleep(0)
+            seen, quiet = self._changes, quiet + 1 if seen == self._changes else 0
+            if quiet == SETTLE:
+                return
 
     async def __aenter__(self) -> VirtualClock:
         self._task = asyncio.create_task(self._run(), name="virtual clock")
@@ -82,35 +126,39 @@ class VirtualClock(Clock):
 
     async def _run(self) -> None:
         while True:
-            await settle()
-            while self._timers and self._timers[0].cancelled:
-                heapq.heappop(self._timers)
-            if self._timers:
+            self._changed.clear()
+            await self._settle()
+            timer = self._next()
+            if timer is not None and (timer.bounds is None or timer.bounds in self._asleep):
                 self._fire()
             else:
-                self._added.clear()
-                await self._added.wait()
+                await self._changed.wait()
 
 
 class _Timer:
-    """A call that falls due."""
+    """A call that falls due; `bounds` is the task that runs out of time then."""
 
-    __slots__ = ("callback", "cancelled", "due", "order")
+    __slots__ = ("_note", "bounds", "callback", "cancelled", "due", "order")
 
-    def __init__(self, due: float, order: int, callback: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        due: float,
+        order: int,
+        callback: Callable[[], None],
+        note: Callable[[], None],
+        bounds: asyncio.Task[object] | None,
+    ) -> None:
         self.due = due
         self.order = order
         self.callback = callback
+        self.bounds = bounds
         self.cancelled = False
+        self._note = note
 
     def cancel(self) -> None:
-        self.cancelled = True
+        if not self.cancelled:
+            self.cancelled = True
+            self._note()
 
     def __lt__(self, other: _Timer) -> bool:
         return (self.due, self.order) < (other.due, other.order)
-
-
-async def settle() -> None:
-    """Let the loop run until everything that is ready has had its turn."""
-    for _ in range(SETTLE):
-        await asyncio.sleep(0)

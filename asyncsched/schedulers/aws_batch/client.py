@@ -147,7 +147,7 @@ class Connection:
         client = await self._client(service)
         await pacer.turn()
         try:
-            async with self._owner.clock.timeout(self._owner.request_timeout):
+            async with self._owner.clock.deadline(self._owner.request_timeout):
                 answer: dict[str, Any] = await getattr(client, _snake(operation))(**request)
         except Exception as error:
             if not _is_vendors(error):

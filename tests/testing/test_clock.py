@@ -1,0 +1,97 @@
+"""The clock that does not wait: what moves it, and what holds it back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
+
+
+@pytest.fixture
+async def clock() -> AsyncGenerator[VirtualClock]:
+    async with VirtualClock() as clock:
+        yield clock
+
+
+async def worked(milliseconds: int) -> str:
+    """Do work that the loop knows nothing of until it is done."""
+    return await asyncio.to_thread(lambda: time.sleep(milliseconds / 1000) or "done")
+
+
+async def for_ever(clock: VirtualClock) -> None:
+    while True:
+        await clock.sleep(0.5)
+
+
+async def test_sleeps_pass_in_their_order(clock: VirtualClock) -> None:
+    woken: list[int] = []
+
+    async def sleeper(seconds: int) -> None:
+        await clock.sleep(seconds)
+        woken.append(seconds)
+
+    began = clock.monotonic()
+    await asyncio.gather(*(sleeper(seconds) for seconds in (3000, 10, 200)))
+
+    assert [10, 200, 3000] == woken
+    assert 3000.0 == clock.monotonic() - began
+
+
+async def test_a_limit_to_waiting_passes(clock: VirtualClock) -> None:
+    with pytest.raises(TimeoutError, match="no answer within 5 s"):
+        async with clock.timeout(5):
+            await asyncio.Event().wait()
+
+    assert 5.0 == clock.monotonic()
+
+
+async def test_work_under_a_deadline_is_given_the_time_that_it_takes(clock: VirtualClock) -> None:
+    async with clock.deadline(60):
+        assert "done" == await worked(200)
+
+    assert 0.0 == clock.monotonic()
+
+
+async def test_whoever_sleeps_beside_it_does_not_outrun_it(clock: VirtualClock) -> None:
+    polling = asyncio.create_task(for_ever(clock))
+    async with clock.deadline(60):
+        assert "done" == await worked(300)
+
+    assert clock.monotonic() <= 60.0
+    polling.cancel()
+    await asyncio.wait([polling])
+
+
+async def test_a_deadline_expires_when_nothing_but_time_can_help(clock: VirtualClock) -> None:
+    with pytest.raises(TimeoutError):
+        async with clock.deadline(60):
+            await clock.sleep(100)
+
+    assert 60.0 == clock.monotonic()
+
+
+async def test_a_deadline_can_be_made_to_expire(clock: VirtualClock) -> None:
+    async def hang() -> None:
+        async with clock.deadline(60):
+            await asyncio.Event().wait()
+
+    hanging = asyncio.create_task(hang())
+    await clock.advance(61)
+
+    assert isinstance(hanging.exception(), TimeoutError)
+
+
+@pytest.mark.parametrize("iterations", range(0, 120, 7))
+async def test_an_operation_is_not_outrun_whenever_it_begins(clock: VirtualClock, iterations: int) -> None:
+    scheduler = FakeScheduler("mine", FakeService(clock))
+    for _ in range(iterations):
+        await asyncio.sleep(0)
+    for _ in range(5):
+        await scheduler.cancel("job-x1")
+    await scheduler.close()
+
+    assert 0.0 == clock.monotonic()
