@@ -247,8 +247,8 @@ class App:
 
     def remove(self, apps_at: int) -> None:
         """Remove what has been made for an app that has run no code."""
-        for replica in self.replicas:
-            replica.remove_log()
+        for replica in reversed(self.replicas):
+            replica.remove_log()  # The first has made the directories that the others use too.
         remove_tree(self.spec["dir"], at=apps_at)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .events import Loop
 
 Message = dict[str, Any]
-LONGEST_MESSAGE = 256 << 20
+LONGEST_MESSAGE = 64 << 20
 LONGEST_BACKLOG = 64 << 20
 ACCEPT_AGAIN = 0.25
 PEERCRED = struct.Struct("3i")

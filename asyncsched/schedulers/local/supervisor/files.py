@@ -99,20 +99,13 @@ def remove_file(name: str, *, at: int) -> None:
         pass
 
 
-def make_directories(path: str) -> list[str]:
-    """Make a directory that the user has named, and return what had to be made for it, the highest first."""
+def missing_directories(path: str) -> list[str]:
+    """Return what has to be made for a directory that the user has named to be there, the highest first."""
     missing: list[str] = []
-    while not os.path.isdir(path) and path not in ("", "/"):
+    while not os.path.isdir(path):
         missing.insert(0, path)
-        path = os.path.dirname(path)
-    made: list[str] = []
-    for each in missing:
-        try:
-            os.mkdir(each)
-        except FileExistsError:
-            continue  # Somebody else was faster, or there is a file: opening it tells.
-        made.append(each)
-    return made
+        path = os.path.dirname(path) or "/"
+    return missing
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
-from .files import DIRECTORY, DISK_FULL, create_file, make_directories, open_path, remove_file
+from .files import DIRECTORY, DISK_FULL, create_file, missing_directories, open_path, remove_file
 from .layout import COMBINED, END, LINE_START, RECORD, ROTATED, STDERR, STDOUT, index_name, log_name
 
 LONGEST_LINE = 1 << 20
@@ -41,8 +41,12 @@ class Places:
     def make(self) -> None:
         """Make the directories that are not there."""
         os.close(open_path(self._inside, at=self._app_at, create=True))
-        if self._named:
-            self._made = make_directories(self._named)
+        for path in missing_directories(self._named) if self._named else ():
+            try:
+                os.mkdir(path)
+            except FileExistsError:
+                continue  # Somebody else was faster, or there is a file: opening it tells.
+            self._made.append(path)
 
     @contextmanager
     def open(self) -> Generator[tuple[int, int]]:
@@ -57,13 +61,21 @@ class Places:
         finally:
             os.close(index_at)
 
-    def remove_made(self) -> None:
-        """Remove what `make` has made outside of the app's directory, as far as nobody else uses it."""
-        for path in reversed(self._made):
-            try:
+    def remove_segment(self, segment: int) -> None:
+        """Remove the files of a segment."""
+        with self.open() as (index_at, logs_at):
+            for kind in (STDOUT, STDERR, COMBINED):
+                remove_file(log_name(kind, segment), at=logs_at)
+            remove_file(index_name(segment), at=index_at)
+
+    def unmake(self) -> None:
+        """Remove a log that nobody has written to, and what `make` has made for it outside of the app's directory."""
+        try:
+            self.remove_segment(0)
+            for path in reversed(self._made):
                 os.rmdir(path)
-            except OSError:
-                return
+        except (OSError, ValueError):
+            pass  # They were never made, or others use them too, or have removed them.
 
 
 class Sink:
@@ -230,20 +242,8 @@ class Segments:
 
     def drop_oldest(self) -> None:
         """Remove the oldest segment that has ended; readers find it gone and say so."""
-        with self._places.open() as (index_at, logs_at):
-            self._remove_segment(self._oldest, index_at, logs_at)
+        self._places.remove_segment(self._oldest)
         self._oldest += 1
-
-    def _remove_segment(self, segment: int, index_at: int, logs_at: int) -> None:
-        for kind in (*self._kinds, COMBINED):
-            remove_file(log_name(kind, segment), at=logs_at)
-        remove_file(index_name(segment), at=index_at)
-
-    def remove(self) -> None:
-        """Remove a log that nobody has written to, and the directories that were made for it."""
-        with self._places.open() as (index_at, logs_at):
-            self._remove_segment(0, index_at, logs_at)
-        self._places.remove_made()
 
     def end_stream(self, kind: int) -> bool:
         """Note that a stream has ended; tell whether everything is on the disk."""

@@ -80,8 +80,9 @@ def _check_header(program: str) -> None:
     except PermissionError:
         return  # A program that may be executed but not read is the kernel's to judge.
     if header.startswith(b"#!"):
-        words = header[2:].split(b"\n", 1)[0].split()
-        interpreter = os.fsdecode(words[0]) if words else ""
+        # As the kernel reads it: a carriage return belongs to the name.
+        words = header[2:].split(b"\n", 1)[0].replace(b"\t", b" ").strip(b" ").split(b" ")
+        interpreter = os.fsdecode(words[0])
         if not os.path.exists(interpreter):
             raise FileNotFoundError(errno.ENOENT, f"its interpreter {interpreter!r} does not exist", program)
         if not os.access(interpreter, os.X_OK):

@@ -198,8 +198,3 @@ class Pump:
         self._pipes.clear()
         if self._log is not None:
             self._log.close()
-
-    def remove_log(self) -> None:
-        """Remove a log that nobody has written to."""
-        if self._log is not None:
-            self._log.remove()

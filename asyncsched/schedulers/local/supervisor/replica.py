@@ -51,6 +51,7 @@ class Replica:
         self._exited_at: float | None = None
         self._silent = False
         self._look_after = KILL_EVERY[0]
+        self._places: Places | None = None
         self._pump = Pump(
             owner.loop,
             merge_streams=app.merge_streams,
@@ -62,7 +63,8 @@ class Replica:
 
     def open_log(self, app_at: int) -> list[int]:
         """Make the log's files and its pipes; return the ends that the process writes to, stdout first."""
-        return self._pump.open(Places(app_at, self.spec["dir"], self.spec["logs"]))
+        self._places = Places(app_at, self.spec["dir"], self.spec["logs"])
+        return self._pump.open(self._places)
 
     def begin(self) -> None:
         """Read its output from now on."""
@@ -145,7 +147,8 @@ class Replica:
 
     def remove_log(self) -> None:
         """Remove the log of a replica that has run no code."""
-        self._pump.remove_log()
+        if self._places is not None:
+            self._places.unmake()
 
     def close(self) -> None:
         """Let go of the log and the pipes."""
