@@ -10,12 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict
 
 from asyncsched.schedulers.local.supervisor import layout
-from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.schedulers.local.supervisor.machine import start_time, stat_fields
 from tests._support import WITHIN, eventually_blocking
 
 Message = dict[str, Any]
@@ -188,6 +189,16 @@ class Supervisor(Talk):
         crashes = [each.read_text() for each in self.home.glob("crash.*")] if self.home.exists() else []
         if crashes and error is None:
             raise AssertionError("the supervisor has crashed:\n" + "\n".join(crashes))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the worker for a moment, so that what is seen is of one moment."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            eventually_blocking(lambda: (stat_fields(self.pid) or "T")[0] == "T")
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def is_alive(self) -> bool:
         """Tell whether the worker or its watcher is still there."""

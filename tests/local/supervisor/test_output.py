@@ -134,7 +134,8 @@ def test_the_oldest_output_goes_beyond_the_bound(supervisor: Supervisor) -> None
     sizes: list[int] = []
 
     def is_over() -> bool:
-        sizes.append(supervisor.log(0).size() + supervisor.log(1).size())
+        with supervisor.paused():
+            sizes.append(supervisor.log(0).size() + supervisor.log(1).size())
         return supervisor.describe()["finished_ns"] is not None
 
     eventually_blocking(is_over, within=40)
