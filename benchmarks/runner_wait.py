@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from asyncsched import AppDef, Role, Runner
 from asyncsched.clock import Clock
-from asyncsched.schedulers import get_scheduler_factories
+from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.testing import FakeScheduler, FakeService
 from benchmarks._harness import Claim, at_most
 
@@ -42,9 +42,7 @@ async def claims() -> AsyncIterator[Claim]:
 
 
 def _runner() -> Runner:
-    factories = get_scheduler_factories()
-    local = factories.get("local_cwd", lambda session_name, **kwargs: FakeScheduler(session_name))
-    return Runner("benchmark", {"local_cwd": local})
+    return Runner("benchmark", {"local_cwd": LocalScheduler("benchmark")})
 
 
 async def _wait_for_a_job(runner: Runner) -> float:

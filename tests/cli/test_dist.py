@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.schedulers import get_scheduler_factories
 from tests.cli._cli import PLUGINS, Cli
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 
@@ -58,7 +57,6 @@ def test_two_containers_meet(
     assert {"meeting/0", "meeting/1"} == {line.split()[0] for line in done.lines[1:]}
 
 
-@pytest.mark.skipif("local_cwd" not in get_scheduler_factories(), reason="this release has no local_cwd yet")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("program", [["--script", "meeting.py"], ["-m", "meeting"]])
 def test_two_processes_meet(cli: Cli, job: Path, program: list[str]) -> None:

@@ -11,14 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.schedulers import get_scheduler_factories
 from tests._support import eventually_blocking
 from tests.cli._cli import Cli
 from tests.cli._terminal import Terminal
-
-pytestmark = pytest.mark.skipif(
-    "local_cwd" not in get_scheduler_factories(), reason="this release has no local_cwd yet"
-)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
-from asyncsched.schedulers import get_scheduler_factories
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -58,13 +57,9 @@ def test_an_exported_notebook_holds_handle_and_state_as_text(tmp_path: Path, mon
 
 def test_the_quickstart_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("ASYNCSCHED_HOME", str(tmp_path / "home"))
     notebook = nbformat.read(ROOT / "docs" / "quickstart.ipynb", as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells), "it is stored without output"
-    if "local_cwd" not in get_scheduler_factories():
-        fake = '{"local_cwd": FakeScheduler("me")}'
-        in_memory = f'from asyncsched.testing import FakeScheduler\nrunner = Runner("me", {fake})'
-        notebook.cells[1].source = notebook.cells[1].source.replace('runner = Runner("notebook")', in_memory)
     execute(notebook, tmp_path)
     text = words(notebook)
 

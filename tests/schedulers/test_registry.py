@@ -9,7 +9,12 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
-from asyncsched.schedulers import get_scheduler, get_scheduler_factories, registry
+from asyncsched.schedulers import (
+    get_default_scheduler_name,
+    get_scheduler,
+    get_scheduler_factories,
+    registry,
+)
 from asyncsched.schedulers.registry import _BuiltIn, _LazyFactory, find_factory
 
 
@@ -22,6 +27,10 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     entries: list[EntryPoint] = []
     monkeypatch.setattr(registry, "entry_points_of", lambda group: EntryPoints(entries))
     return entries
+
+
+def test_processes_of_this_machine_are_the_default() -> None:
+    assert "local_cwd" == get_default_scheduler_name() == next(iter(get_scheduler_factories()))
 
 
 def test_plugins_stand_beside_the_built_in(plugins: list[EntryPoint]) -> None:
