@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -93,8 +93,8 @@ class Supervisor(Talk):
         home: The state directory.
         pidfd: Whether it gets to know us by a pidfd, or has to look.
         detached: Whether it is the supervisor of one detached app.
-        prefix: A command that runs it, such as one that changes the user.
-        env: Its environment.
+        prefix: A command that runs it, such as one that changes a limit.
+        boot: The program, where it is not ours but a copy.
     """
 
     def __init__(
@@ -104,26 +104,11 @@ class Supervisor(Talk):
         pidfd: bool = True,
         detached: bool = False,
         prefix: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
+        boot: Sequence[str] = (sys.executable, "-I", "-S", str(BOOT)),
     ) -> None:
         self.home = home
         self.home.mkdir(mode=0o700, exist_ok=True)
-        ours, theirs = socket.socketpair()
-        owner = os.pidfd_open(os.getpid()) if pidfd else -1
-        root = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
-        passed = [theirs.fileno(), owner, root]
-        arguments = [*passed, os.getpid(), start_time(os.getpid()), int(detached)]
-        subprocess.run(
-            [*prefix, sys.executable, "-I", "-S", str(BOOT), *map(str, arguments)],
-            pass_fds=[fd for fd in passed if fd >= 0],
-            stdin=subprocess.DEVNULL,
-            env=env,
-            check=True,
-        )
-        theirs.close()
-        for fd in passed[1:]:
-            if fd >= 0:
-                os.close(fd)
+        ours = _start(home, prefix=[*prefix, *boot], pidfd=pidfd, detached=detached)
         super().__init__(ours)
         hello = self.ask("hello", protocol=layout.PROTOCOL)
         self.identity: Message = hello["supervisor"]
@@ -203,6 +188,31 @@ class Supervisor(Talk):
     def is_alive(self) -> bool:
         """Tell whether the worker or its watcher is still there."""
         return start_time(self.pid) is not None or start_time(self.watcher) is not None
+
+
+def _start(home: Path, *, prefix: Sequence[str], pidfd: bool, detached: bool) -> socket.socket:
+    """Start a supervisor and return our end of its socket."""
+    ours, theirs = socket.socketpair()
+    owner = os.pidfd_open(os.getpid()) if pidfd else -1
+    root = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+    passed = [theirs.fileno(), owner, root]
+    arguments = [*passed, os.getpid(), start_time(os.getpid()), int(detached)]
+    try:
+        subprocess.run(
+            [*prefix, *map(str, arguments)],
+            pass_fds=[fd for fd in passed if fd >= 0],
+            stdin=subprocess.DEVNULL,
+            check=True,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+        for fd in passed[1:]:
+            if fd >= 0:
+                os.close(fd)
+    return ours
 
 
 class Log:

@@ -25,7 +25,12 @@ def die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-def descendants(root: int, *, enter: Callable[[int], bool] = lambda _child: True) -> Iterator[tuple[int, int]]:
+Children = Callable[[int], list[int]]
+
+
+def descendants(
+    root: int, *, enter: Callable[[int], bool] = lambda _child: True, children: Children | None = None
+) -> Iterator[tuple[int, int]]:
     """Give each process below `root` with the child of `root` through which it was reached.
 
     Walked before anybody is signalled: a child of a process that dies meanwhile is missed, and found by
@@ -34,21 +39,24 @@ def descendants(root: int, *, enter: Callable[[int], bool] = lambda _child: True
     Args:
         root: A process; the list of its own children is exact if it is us, who alone reap them.
         enter: Tells whether a child of `root` is wanted, with all that is below it.
+        children: Returns the children of a process; None for the quickest way that this kernel has.
     """
-    below = _children_of if has_children_files() else _tree_by_parent()
-    todo = [(pid, pid) for pid in below(root) if enter(pid)]
+    if children is None:
+        children = children_by_lists if has_lists() else children_by_parents()
+    todo = [(pid, pid) for pid in children(root) if enter(pid)]
     while todo:
         pid, top = todo.pop()
         yield pid, top
-        todo += [(each, top) for each in below(pid)]
+        todo += [(each, top) for each in children(pid)]
 
 
-def has_children_files() -> bool:
+def has_lists() -> bool:
     """Tell whether the kernel has been built to list a process's children."""
     return os.path.exists("/proc/thread-self/children")
 
 
-def _children_of(pid: int) -> list[int]:
+def children_by_lists(pid: int) -> list[int]:
+    """Ask the kernel for the children of a process."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -64,8 +72,8 @@ def _children_of_thread(pid: int, thread: str) -> list[int]:
         return []
 
 
-def _tree_by_parent() -> Callable[[int], list[int]]:
-    """Look at every process of the machine, where there is no other way."""
+def children_by_parents() -> Children:
+    """Look once at every process of the machine and its parent, where there is no other way."""
     tree: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (fields := stat_fields(int(name))) is not None:
