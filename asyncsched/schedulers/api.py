@@ -56,6 +56,7 @@ from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
@@ -93,6 +94,9 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         backend: The name under which the scheduler is registered.
         session_name: The session that submitted apps are marked with.
 
+    Raises:
+        MalformedHandleError: The session's name cannot stand in a handle.
+
     Attributes:
         request_timeout: Seconds that one request to the service may take.
         retry_for: Seconds that an operation may take in all, its retries included.
@@ -103,6 +107,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
     contract_version: ClassVar[int] = 1
 
     def __init__(self, backend: str, session_name: str) -> None:
+        make_app_handle(backend, session_name, "app")  # else the apps would run, and nobody could name them
         self.backend = backend
         self.session_name = session_name
         self.request_timeout = 30.0
