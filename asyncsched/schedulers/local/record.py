@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.local.supervisor.layout import FORMAT
+from asyncsched.specs.handle import make_app_handle
 
 __all__ = ["BACKEND", "AppRecord", "ReplicaRecord", "SupervisorRecord", "parse_record", "read_record"]
 
@@ -137,6 +138,9 @@ def parse_record(app_id: str, found: object) -> AppRecord:
     data = cast("dict[str, Any]", found)
     _check_format(app_id, str(data.get("format", "")))
     try:
+        make_app_handle(BACKEND, str(data["session"]), app_id)
+        if data["app_id"] != app_id:
+            raise ValueError(f"it is that of {data['app_id']!r}")
         return _app(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(app_id, f"{type(error).__name__}: {error}") from error
