@@ -1,0 +1,340 @@
+"""What the state directory holds is read warily: records that are cut, foreign, older, newer or of another machine."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncsched.errors import ConflictError, PermissionDeniedError, SchedulerError
+from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.supervisor.layout import RECORD, STATE
+from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.specs import AppState
+from tests.local._local import IS_ROOT, NOBODY, app, app_directory, ended, read, read_state, shell, texts, write_state
+
+
+@pytest.fixture
+async def app_id(scheduler: LocalScheduler) -> str:
+    """An app of two lines that has ended."""
+    app_id = await scheduler.submit(app(shell("echo one; sleep 0.01; echo two")))
+    await ended(scheduler, app_id)
+    return app_id
+
+
+class Stranger:
+    """A process that has nothing to do with any app."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(["sleep", "1000"])
+        self.pid = self.process.pid
+        self.start = start_time(self.pid) or 0
+
+    @property
+    def lives(self) -> bool:
+        return self.process.poll() is None
+
+
+@pytest.fixture
+def stranger() -> Iterator[Stranger]:
+    """A process that has nothing to do with any app."""
+    stranger = Stranger()
+    yield stranger
+    stranger.process.kill()
+    stranger.process.wait()
+
+
+async def test_a_record_cut_at_any_byte_is_damaged_and_no_more(
+    scheduler: LocalScheduler, home: Path, app_id: str
+) -> None:
+    other = await scheduler.submit(app(shell("true")))
+    await ended(scheduler, other)
+    file = app_directory(home, app_id) / STATE
+    whole = file.read_bytes()
+
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        with pytest.raises(SchedulerError, match=f"record of {app_id} is damaged"):
+            await scheduler.describe(app_id)
+
+    states = {row.app_id: row.state for row in await scheduler.list()}
+    assert {app_id: AppState.UNKNOWN, other: AppState.SUCCEEDED} == states
+    await scheduler.delete(app_id)
+    assert await scheduler.describe(app_id) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[]", b"null", b"{}", b"[" * 100_000, b'{"format": "1.0"}', b'{"format": 1}', b'{"format": "x"}', b"\xff\xfe"],
+)
+async def test_a_record_of_anything_else_is_damaged(
+    scheduler: LocalScheduler, home: Path, app_id: str, content: bytes
+) -> None:
+    (app_directory(home, app_id) / STATE).write_bytes(content)
+
+    with pytest.raises(SchedulerError, match="damaged"):
+        await scheduler.describe(app_id)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("app_id", "another"), ("session", "a/b"), ("replicas", [{}]), ("place", None), ("created_ns", "soon")],
+)
+async def test_a_record_with_a_wrong_field_is_damaged(
+    scheduler: LocalScheduler, home: Path, app_id: str, field: str, value: object
+) -> None:
+    write_state(home, app_id, {**read_state(home, app_id), field: value})
+
+    with pytest.raises(SchedulerError, match="damaged"):
+        await scheduler.describe(app_id)
+    assert [(app_id, AppState.UNKNOWN)] == [(row.app_id, row.state) for row in await scheduler.list()]
+
+
+async def test_an_index_cut_at_any_byte_gives_whole_lines(scheduler: LocalScheduler, home: Path, app_id: str) -> None:
+    index = app_directory(home, app_id) / "main" / "0" / "index"
+    whole = index.read_bytes()
+    seen: list[list[str]] = []
+
+    for length in range(len(whole) + 1):
+        index.write_bytes(whole[:length])
+        lines = await texts(scheduler, app_id)
+        if not seen or lines != seen[-1]:
+            seen.append(lines)
+
+    assert [[], ["one"], ["one", "two"]] == seen
+
+
+async def test_output_that_is_missing_is_told_as_a_gap(scheduler: LocalScheduler, home: Path, app_id: str) -> None:
+    (app_directory(home, app_id) / "main" / "0" / "stdout.log").write_bytes(b"one\n")
+
+    line, gap = await read(scheduler, app_id)
+
+    assert "one\n" == line
+    assert gap.gap is not None
+
+
+async def test_a_clock_that_was_set_back_loses_no_line(scheduler: LocalScheduler, home: Path) -> None:
+    app_id = await scheduler.submit(app(shell("for n in 0 1 2 3 4 5; do echo $n; sleep 0.01; done")))
+    found = await ended(scheduler, app_id)
+    index = app_directory(home, app_id) / "main" / "0" / "index"
+    records = [*RECORD.iter_unpack(index.read_bytes())]
+    hour = 3600 * 10**9
+    moved = [(ns - (hour if number >= 3 else 0), *rest) for number, (ns, *rest) in enumerate(records)]
+    index.write_bytes(b"".join(RECORD.pack(*record) for record in moved))
+
+    lines = await read(scheduler, app_id)
+
+    assert [*"012345"] == [line.text for line in lines]
+    assert lines[2].timestamp is not None
+    assert lines[3].timestamp is not None
+    assert lines[3].timestamp < lines[2].timestamp
+    assert found.started_at is not None
+    assert [*"012345"] == await texts(scheduler, app_id, since=found.started_at - timedelta(hours=2))
+
+
+async def test_an_end_before_the_start_is_still_an_end(scheduler: LocalScheduler, home: Path, app_id: str) -> None:
+    record = read_state(home, app_id)
+    for part in (record, *record["replicas"]):
+        part["finished_ns"] = 1
+    write_state(home, app_id, record)
+
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert AppState.SUCCEEDED is found.state
+    assert ["one", "two"] == await texts(scheduler, app_id)
+    assert [app_id] == [*await scheduler.prune()]
+
+
+# Other releases
+
+
+async def test_a_newer_minor_format_is_read(scheduler: LocalScheduler, home: Path, app_id: str) -> None:
+    record = read_state(home, app_id)
+    record["replicas"][0]["moon"] = "full"
+    write_state(home, app_id, {**record, "format": "1.7", "weather": {"wind": 3}})
+
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert AppState.SUCCEEDED is found.state
+    assert ["one", "two"] == await texts(scheduler, app_id)
+
+
+async def test_a_newer_major_format_is_an_error_that_names_it(
+    scheduler: LocalScheduler, home: Path, app_id: str
+) -> None:
+    write_state(home, app_id, {"format": "2.3"})
+
+    with pytest.raises(SchedulerError, match=r"format 2\.3.*reads 1\.x"):
+        await scheduler.describe(app_id)
+    assert [AppState.UNKNOWN] == [row.state for row in await scheduler.list()]
+    assert [] == [*await scheduler.prune()]
+
+
+# Other times and places
+
+
+def _lost(record: dict[str, Any], pid: int, start: int) -> dict[str, Any]:
+    """Return the record of an app whose supervisor was killed while it ran."""
+    lost = copy.deepcopy(record)
+    lost["finished_ns"] = None
+    lost["supervisor"] = {**lost["supervisor"], "pid": 2**22 + 1, "watcher_pid": 2**22 + 2}
+    lost["replicas"][0] |= {"over": False, "exit_code": None, "finished_ns": None, "pid": pid, "start": start}
+    return lost
+
+
+async def test_a_number_that_was_given_to_another_process_is_not_trusted(
+    scheduler: LocalScheduler, home: Path, app_id: str, stranger: Stranger
+) -> None:
+    write_state(home, app_id, _lost(read_state(home, app_id), stranger.pid, stranger.start - 1))
+
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert AppState.FAILED is found.state
+    assert "nobody saw how it ended" in found.replicas[0].reason
+    await scheduler.cancel(app_id)
+    await scheduler.kill(app_id)
+    await scheduler.delete(app_id)
+    assert stranger.lives
+
+
+async def test_a_process_that_its_supervisor_has_left_behind_runs(
+    scheduler: LocalScheduler, home: Path, app_id: str, stranger: Stranger
+) -> None:
+    write_state(home, app_id, _lost(read_state(home, app_id), stranger.pid, stranger.start))
+
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert AppState.RUNNING is found.state
+    with pytest.raises(ConflictError):
+        await scheduler.delete(app_id)
+    assert stranger.lives
+
+
+async def test_a_process_of_another_run_of_the_machine_is_gone(
+    scheduler: LocalScheduler, home: Path, app_id: str, stranger: Stranger
+) -> None:
+    record = _lost(read_state(home, app_id), stranger.pid, stranger.start)
+    record["place"]["boot_id"] = "another"
+    write_state(home, app_id, record)
+
+    found = await ended(scheduler, app_id)
+
+    assert AppState.FAILED is found.state
+    assert stranger.lives
+
+
+@pytest.mark.parametrize("which", ["host", "pid_namespace"])
+async def test_an_app_of_another_machine_is_unknown_here(
+    scheduler: LocalScheduler, home: Path, app_id: str, stranger: Stranger, which: str
+) -> None:
+    record = _lost(read_state(home, app_id), stranger.pid, stranger.start)
+    record["place"][which] = "another"
+    write_state(home, app_id, record)
+
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert AppState.UNKNOWN is found.state
+    assert f"runs on {record['place']['host']}" == found.msg == found.replicas[0].reason
+    for end in (scheduler.cancel, scheduler.kill):
+        with pytest.raises(SchedulerError, match="do it there"):
+            await end(app_id)
+    with pytest.raises(ConflictError):
+        await scheduler.delete(app_id)
+    assert [] == [*await scheduler.prune()]
+    assert ["one", "two"] == await texts(scheduler, app_id, should_tail=False)
+
+
+# Directories that are not ours
+
+
+async def _refuses(why: str) -> None:
+    async with LocalScheduler("another") as another:
+        with pytest.raises(PermissionDeniedError, match=why):
+            await another.submit(app(shell("true")))
+        with pytest.raises(PermissionDeniedError, match=why):
+            await another.list()
+        with pytest.raises(PermissionDeniedError, match=why):
+            await another.describe("some-app")
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
+async def test_a_directory_that_others_may_write_to_is_refused(home: Path, mode: int) -> None:
+    home.mkdir()
+    home.chmod(mode)
+
+    await _refuses("can be written by others")
+    assert [] == [*home.iterdir()]
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give a directory to somebody else")
+async def test_a_directory_of_somebody_else_is_refused(home: Path) -> None:
+    home.mkdir(0o700)
+    os.chown(home, NOBODY, NOBODY)
+
+    await _refuses(f"belongs to user {NOBODY}")
+    assert [] == [*home.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["apps", "supervisors"])
+@pytest.mark.parametrize("what", ["link", "writable"])
+async def test_a_directory_in_it_that_is_not_ours_is_refused(home: Path, tmp_path: Path, name: str, what: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    home.mkdir(0o700)
+    if what == "link":
+        (home / name).symlink_to(elsewhere)
+    else:
+        (home / name).mkdir()
+        (home / name).chmod(0o777)
+
+    async with LocalScheduler("session") as scheduler:
+        with pytest.raises(SchedulerError):
+            await scheduler.submit(app(shell("true")))
+
+    assert [] == [*elsewhere.iterdir()]
+
+
+async def test_an_app_that_is_a_link_is_not_followed(scheduler: LocalScheduler, home: Path, app_id: str) -> None:
+    directory = app_directory(home, app_id)
+    away = directory.rename(home / "away")
+    directory.symlink_to(away)
+
+    with pytest.raises(SchedulerError):
+        await scheduler.describe(app_id)
+    await scheduler.delete(app_id)
+
+    assert not directory.is_symlink()
+    assert (away / STATE).exists()
+
+
+async def test_only_we_can_read_what_is_there(scheduler: LocalScheduler, home: Path, app_id: str) -> None:
+    modes = {each.relative_to(home): each.stat().st_mode & 0o777 for each in home.rglob("*")}
+
+    assert 0o700 == home.stat().st_mode & 0o777
+    assert {0o700, 0o600} == {*modes.values()}
+    assert {0o700} == {modes[name] for name in modes if (home / name).is_dir()}
+
+
+def test_nothing_is_imported_from_the_working_directory(home: Path, tmp_path: Path) -> None:
+    for name in ("json", "socket", "select", "supervisor", "resource"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')")
+    code = (
+        "import asyncio; from asyncsched.schedulers.local import *; from asyncsched.specs import *\n"
+        "async def main():\n"
+        "    async with LocalScheduler('x') as s: await s.submit(AppDef('a', [Role('r', '', entrypoint='true')]))\n"
+        "asyncio.run(main())"
+    )
+
+    subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, check=True, timeout=30)
