@@ -16,12 +16,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
+
 from asyncsched.logs import LogLine
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.supervisor.layout import APPS, STATE
 from asyncsched.specs import AppDef, Role
 from tests._support import WITHIN
+
+ONE_LOOP = pytest.mark.asyncio(loop_factories=["asyncio"])
+"""For tests of what no loop has a part in."""
 
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534

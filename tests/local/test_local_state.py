@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +17,21 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.supervisor.layout import RECORD, STATE
 from asyncsched.schedulers.local.supervisor.machine import start_time
 from asyncsched.specs import AppState
-from tests.local._local import IS_ROOT, NOBODY, app, app_directory, ended, read, read_state, shell, texts, write_state
+from tests.local._local import (
+    IS_ROOT,
+    NOBODY,
+    ONE_LOOP,
+    app,
+    app_directory,
+    ended,
+    read,
+    read_state,
+    shell,
+    texts,
+    write_state,
+)
+
+pytestmark = ONE_LOOP
 
 
 @pytest.fixture
@@ -325,16 +338,3 @@ async def test_only_we_can_read_what_is_there(scheduler: LocalScheduler, home: P
     assert 0o700 == home.stat().st_mode & 0o777
     assert {0o700, 0o600} == {*modes.values()}
     assert {0o700} == {modes[name] for name in modes if (home / name).is_dir()}
-
-
-def test_nothing_is_imported_from_the_working_directory(home: Path, tmp_path: Path) -> None:
-    for name in ("json", "socket", "select", "supervisor", "resource"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')")
-    code = (
-        "import asyncio; from asyncsched.schedulers.local import *; from asyncsched.specs import *\n"
-        "async def main():\n"
-        "    async with LocalScheduler('x') as s: await s.submit(AppDef('a', [Role('r', '', entrypoint='true')]))\n"
-        "asyncio.run(main())"
-    )
-
-    subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, check=True, timeout=30)
