@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from asyncsched.schedulers.local.supervisor.layout import END
+from tests._support import eventually_blocking
 from tests.local.supervisor._client import Supervisor, python, shell
 
 
@@ -50,3 +53,100 @@ def test_cancel_gives_time_to_end(supervisor: Supervisor) -> None:
     record = supervisor.until()
 
     assert ("cancel", 7) == (record["ended_by"], record["replicas"][0]["exit_code"])
+
+
+def test_without_more_a_failure_ends_nobody_else(supervisor: Supervisor) -> None:
+    record = supervisor.run(shell("exit 3"), shell("sleep 0.3", k=1))
+
+    assert [3, 0] == [each["exit_code"] for each in record["replicas"]]
+    assert ("", "") == (record["ended_by"], record["blames"])
+
+
+def test_on_failure_stop_ends_the_others_and_blames_the_first(supervisor: Supervisor, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    record = supervisor.run(
+        shell(f"trap 'exit 4' TERM; echo > {ready}; while :; do sleep 0.01; done"),
+        # What it leaves behind holds its output open: the others are told before that is over.
+        shell(f"until [ -e {ready} ]; do sleep 0.01; done; sleep 60 & exit 3", k=1),
+        on_failure="stop",
+    )
+
+    assert [4, 3] == [each["exit_code"] for each in record["replicas"]]
+    assert ("stop", "role/1") == (record["ended_by"], record["blames"])
+    assert [True, False] == [each["stopped"] for each in record["replicas"]]
+
+
+def test_success_stops_nobody(supervisor: Supervisor) -> None:
+    record = supervisor.run(shell("exit 0"), shell("sleep 0.3", k=1), on_failure="stop")
+
+    assert [0, 0] == [each["exit_code"] for each in record["replicas"]]
+    assert "" == record["ended_by"]
+
+
+def test_who_is_left_when_the_first_process_obeys_is_asked_too(supervisor: Supervisor) -> None:
+    # The handler starts somebody who was not there when the others were asked to end.
+    code = """
+import os, signal, sys, time
+def end(*_):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(15, lambda *_: (os.write(1, b"asked\\n"), os._exit(0)))
+        os.write(write, b"there")
+        time.sleep(60)
+    os.read(read, 5)
+    os._exit(0)
+signal.signal(15, end)
+os.write(1, b"ready\\n")
+time.sleep(60)
+"""
+    supervisor.submit(python(code), grace_period=20.0)
+    supervisor.log().wait_for(b"ready\n")
+    began = time.monotonic()
+    supervisor.ask("cancel", app_id="app")
+    supervisor.until()
+
+    assert time.monotonic() - began < 10.0
+    assert b"ready\nasked\n" == supervisor.log().stdout
+
+
+def test_stop_ends_everything(supervisor: Supervisor) -> None:
+    supervisor.submit(shell("trap 'exit 6' TERM; echo ready; while :; do sleep 0.01; done"))
+    supervisor.log().wait_for(b"ready\n")
+    supervisor.ask("stop")
+    supervisor.wait_for_eof()
+
+    # Both halves hold the socket: its end says that both are gone, or about to be.
+    eventually_blocking(lambda: not supervisor.is_alive())
+    assert ("close", [6]) == (
+        supervisor.saved()["ended_by"],
+        [each["exit_code"] for each in supervisor.saved()["replicas"]],
+    )
+
+
+@pytest.mark.parametrize("half", ["pid", "watcher_pid"])
+def test_term_to_the_supervisor_ends_its_apps_with_grace(supervisor: Supervisor, half: str) -> None:
+    supervisor.submit(shell("trap 'exit 6' TERM; echo ready; while :; do sleep 0.01; done"))
+    supervisor.log().wait_for(b"ready\n")
+    os.kill(supervisor.identity[half], signal.SIGTERM)
+    supervisor.wait_for_eof()
+
+    assert ("terminated", [6]) == (
+        supervisor.saved()["ended_by"],
+        [each["exit_code"] for each in supervisor.saved()["replicas"]],
+    )
+
+
+def test_ends_that_come_together_are_told_as_few_changes(supervisor: Supervisor) -> None:
+    record = supervisor.run(*[shell("exit 0", k=k) for k in range(50)])
+
+    assert all(each["over"] for each in record["replicas"])
+    assert len(supervisor.events) < 50
+
+
+def test_a_record_on_the_disk_is_whole_at_any_moment(supervisor: Supervisor) -> None:
+    supervisor.submit(*[shell(f"sleep 0.{k:02}", k=k) for k in range(50)])
+    while (record := supervisor.saved())["finished_ns"] is None:
+        assert 50 == len(record["replicas"])
+
+    assert {0} == {each["exit_code"] for each in record["replicas"]}
