@@ -11,7 +11,6 @@ import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
-
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 CELLS = [

@@ -28,6 +28,8 @@ class Family:
         self._by_pid: dict[int, Replica] = {}
         self._by_mark: dict[str, Replica] = {}
         self._by_group: dict[int, Replica] = {}
+        # Children that have come to us: a number is not given out again before we have reaped it.
+        self._adopted: dict[int, Replica] = {}
 
     def mark(self, replica: Replica) -> str:
         """Return what a replica's environment says; one who is supervised himself adds to the mark that he bears."""
@@ -44,6 +46,7 @@ class Family:
 
     def reaped(self, pid: int) -> Replica | None:
         """Return whose first process this was, if it was one; its number means nothing any more."""
+        self._adopted.pop(pid, None)
         return self._by_pid.pop(pid, None)
 
     def forget(self, replica: Replica) -> None:
@@ -52,6 +55,7 @@ class Family:
             if table.get(replica.pid) is replica:
                 del table[replica.pid]
         self._by_mark.pop(self._name(replica), None)
+        self._adopted = {pid: owner for pid, owner in self._adopted.items() if owner is not replica}
 
     @property
     def is_running(self) -> bool:
@@ -81,8 +85,12 @@ class Family:
 
     def _whose(self, top: int) -> Replica | None:
         """Return the replica that a child of ours belongs to."""
-        if top in self._by_pid:
-            return self._by_pid[top]
+        owner = self._by_pid.get(top) or self._adopted.get(top) or self._look_up(top)
+        if owner is not None and top not in self._by_pid:
+            self._adopted[top] = owner
+        return owner
+
+    def _look_up(self, top: int) -> Replica | None:
         for name in marks_of(top):
             if name in self._by_mark:
                 return self._by_mark[name]
