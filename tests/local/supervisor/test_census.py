@@ -18,9 +18,9 @@ from asyncsched.schedulers.local.supervisor.census import (
     has_lists,
     is_childless,
 )
-from asyncsched.schedulers.local.supervisor.family import marks_of
 from asyncsched.schedulers.local.supervisor.layout import MARK
 from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time, stat_fields
+from asyncsched.schedulers.local.supervisor.marks import marks_of
 from tests._support import WITHIN, eventually_blocking
 
 NESTED = """

@@ -1,7 +1,7 @@
 """The process that owns an app's replicas, and the files that it leaves for its readers.
 
 Everything in this folder is standard library only and uses relative imports: it runs as
-``python -I -S boot.py`` without the package around it, and `layout`, `files` and `machine` are also read
+``python -I -S boot.py`` without the package around it, and `layout`, `files`, `machine` and `marks` are also read
 by the library, so that both sides share one description of what is on disk and on the wire.
 
 ::
@@ -21,6 +21,7 @@ by the library, so that both sides share one description of what is on disk and 
     output.py    the log's files, and segments that are dropped when there are too many
     census.py    which processes are below us, and how they are told to end
     family.py    whose they are
+    marks.py     how they are known when they have lost their parents
     limits.py    descriptors and the like: as many as there may be
     events.py    epoll, timers and a nap
 """

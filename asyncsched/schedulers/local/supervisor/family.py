@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .census import descendants
 from .layout import MARK
 from .machine import start_time, stat_fields
+from .marks import mark_name, marks_of
 
 if TYPE_CHECKING:
     from .app import App
@@ -24,7 +25,7 @@ class Family:
 
     def __init__(self) -> None:
         self._outer = os.environ.get(MARK, "")
-        self._us = f"{os.getpid()}-{start_time(os.getpid())}"
+        self._us = mark_name(os.getpid(), start_time(os.getpid()) or 0)
         self._by_pid: dict[int, Replica] = {}
         self._by_mark: dict[str, Replica] = {}
         self._by_group: dict[int, Replica] = {}
@@ -36,7 +37,7 @@ class Family:
         return f"{self._outer} {self._name(replica)}".strip()
 
     def _name(self, replica: Replica) -> str:
-        return f"{self._us}/{replica.app.serial}/{replica.number}"
+        return f"{self._us}{replica.app.serial}/{replica.number}"
 
     def enter(self, replica: Replica) -> None:
         """Take note of a replica that has just been forked."""
@@ -96,16 +97,3 @@ class Family:
                 return self._by_mark[name]
         fields = stat_fields(top)
         return self._by_group.get(int(fields[2])) if fields is not None else None
-
-
-def marks_of(pid: int) -> list[str]:
-    """Return the marks in a process's environment; it may have none, or hide them."""
-    wanted = MARK.encode() + b"="
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            for entry in file.read().split(b"\0"):
-                if entry.startswith(wanted):
-                    return entry[len(wanted) :].decode("utf-8", "replace").split()
-    except OSError:
-        pass
-    return []
