@@ -120,6 +120,20 @@ async def test_nothing_is_left_when_the_supervisor_is_killed(
     assert [True] * 3 == [why in replica.reason for replica in found.replicas]
 
 
+async def test_the_owner_ends_what_is_left_when_both_halves_of_the_supervisor_are_killed(
+    home: Path, token: str
+) -> None:
+    with _owner(token) as owner:
+        app_id = await owner.heard()
+        supervisor = read_state(home, app_id)["supervisor"]
+        os.kill(supervisor["watcher_pid"], signal.SIGSTOP)  # so that it cannot sweep before it is killed
+        os.kill(supervisor["pid"], signal.SIGKILL)
+        os.kill(supervisor["watcher_pid"], signal.SIGKILL)
+
+        assert await eventually(lambda: {owner.pid} >= {*marked(token)})
+        assert AppState.FAILED is (await _described(app_id)).state
+
+
 async def test_the_owner_itself_sees_that_its_supervisor_was_killed(scheduler: LocalScheduler, home: Path) -> None:
     app_id = await scheduler.submit(app(python("import signal; print(1, flush=True); signal.pause()")))
     await first(scheduler, app_id)

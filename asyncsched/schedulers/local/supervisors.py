@@ -16,6 +16,7 @@ from asyncsched.errors import PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.local.home import Home
 from asyncsched.schedulers.local.processes import start_supervisor, until_ended
 from asyncsched.schedulers.local.record import BACKEND, SupervisorRecord
+from asyncsched.schedulers.local.supervisor.marks import end_marked
 from asyncsched.schedulers.local.wire import Connection, connect
 
 __all__ = ["Supervisors"]
@@ -36,7 +37,9 @@ class Supervisors:
         self._clock = clock
         self._own: Connection | None = None
         self._own_socket = ""
-        self._own_watcher = (0, 0)
+        self._own_worker = self._own_watcher = (0, 0)
+        self._stopping = False
+        self._sweeps: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
         self._kept: dict[str, Connection] = {}
         self._listeners: set[Callable[[str], None]] = set()
@@ -95,7 +98,15 @@ class Supervisors:
         await asyncio.to_thread(self._home.make)
         sock = await start_supervisor(self._home.fd, detached=detached)
         name = ""
-        connection = await connect(sock, self._changed, lambda: self._lost(name))
+
+        def on_lost() -> None:
+            self._lost(name)
+            if not detached and name and not self._stopping:
+                sweep = asyncio.ensure_future(self._sweep(self._own_worker, self._own_watcher))
+                self._sweeps.add(sweep)
+                sweep.add_done_callback(self._sweeps.discard)
+
+        connection = await connect(sock, self._changed, on_lost)
         try:
             identity = (await connection.greet())["supervisor"]
         except UnavailableError as error:
@@ -111,8 +122,15 @@ class Supervisors:
         name = str(identity["socket"])
         if not detached:
             self._own_socket = name
+            self._own_worker = (int(identity["pid"]), int(identity["start"]))
             self._own_watcher = (int(identity["watcher_pid"]), int(identity["watcher_start"]))
         return connection
+
+    async def _sweep(self, worker: tuple[int, int], watcher: tuple[int, int]) -> None:
+        """End what our supervisor has left: both of its processes may have been killed at once."""
+        await until_ended(*watcher, self._clock)
+        await until_ended(*worker, self._clock)
+        await asyncio.to_thread(end_marked, *worker)
 
     async def stop(self) -> None:
         """End our own supervisor with all that runs under it, and return when they are gone."""
@@ -123,11 +141,13 @@ class Supervisors:
             if own.is_open:
                 try:
                     await own.call("stop")
+                    self._stopping = True
                 except UnavailableError:
                     pass
             await own.lost()
             own.close()
             await until_ended(*self._own_watcher, self._clock)
+            await asyncio.gather(*self._sweeps)
 
     # Those of others
 
