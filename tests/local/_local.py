@@ -28,6 +28,8 @@ from tests._support import WITHIN
 ONE_LOOP = pytest.mark.asyncio(loop_factories=["asyncio"])
 """For tests of what no loop has a part in."""
 
+LOOKS_AROUND = pytest.mark.guard(loop_step=False, reason="the test itself looks through all processes in a step")
+
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
@@ -138,11 +140,17 @@ def marked(token: str) -> list[int]:
 
 
 def _has(pid: int, token: bytes) -> bool:
-    place = Path(f"/proc/{pid}")
     try:
-        if (place / "stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-            return False  # Over, and only not waited for yet.
-        return token in (place / "environ").read_bytes() or token in (place / "cmdline").read_bytes()
+        place = Path(f"/proc/{pid}")
+        return lives(pid) and (token in (place / "environ").read_bytes() or token in (place / "cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+def lives(pid: int) -> bool:
+    """Tell whether a process is there, and not only still to be waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 

@@ -15,7 +15,9 @@ from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppState
 from tests._support import eventually, eventually_blocking
-from tests.local._local import FAMILY_SIZE, Other, app, ended, first, marked, python, read_state
+from tests.local._local import FAMILY_SIZE, LOOKS_AROUND, Other, app, ended, first, marked, python, read_state
+
+pytestmark = LOOKS_AROUND
 
 OWNER = """
     token, ending, child = sys.argv[1:]

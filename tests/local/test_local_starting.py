@@ -16,7 +16,7 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppDef, AppState, Role
 from tests._cancelling import How, cancelled_at_each_await
 from tests._support import eventually
-from tests.local._local import Other, app, app_directory, ended, first, marked, python, read, shell, texts
+from tests.local._local import LOOKS_AROUND, Other, app, app_directory, ended, first, marked, python, read, shell, texts
 
 
 def _ids(home: Path) -> list[str]:
@@ -228,11 +228,10 @@ async def test_a_dry_run_makes_nothing(scheduler: LocalScheduler, home: Path, tm
     assert [] == [*tmp_path.iterdir()]
 
 
-OURS = pytest.mark.guard(loop_step=False, reason="the test itself looks through all processes in a step")
 HOWS: tuple[How, ...] = ("once", "again and again")
 
 
-@OURS
+@LOOKS_AROUND
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("detach", [False, True])
 async def test_a_submit_that_is_cancelled_at_any_await_leaves_nothing(
