@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -34,18 +35,20 @@ class Log:
     Args:
         place: Where; it is made if need be.
         merged: Whether both streams go into one.
+        time_ns: The supervisor's clock.
     """
 
-    def __init__(self, place: Path, *, merged: bool = False) -> None:
+    def __init__(self, place: Path, *, merged: bool = False, time_ns: Callable[[], int] = time.time_ns) -> None:
         self.place = place
         place.parent.mkdir(parents=True, exist_ok=True)
+        self._time_ns = time_ns
         self._above = os.open(place.parent, os.O_RDONLY)
         elsewhere(lambda: self._open((COMBINED,) if merged else (STDOUT, STDERR)))
 
     def _open(self, kinds: Sequence[int]) -> None:
         places = Places(self._above, self.place.name, "")
         places.make()
-        self.segments = Segments(places, kinds=kinds, limit=1 << 40)
+        self.segments = Segments(places, kinds=kinds, limit=1 << 40, time_ns=self._time_ns)
 
     def write(self, *chunks: tuple[int, bytes]) -> None:
         elsewhere(lambda: [self.segments.add(kind, data) for kind, data in chunks])

@@ -156,6 +156,36 @@ def test_until_ends_behind_the_lines_that_began_in_time(log: Log, place: Path) -
     assert ["in time\n", "begun in ti" + "m" * 200_000 + "e\n", "also begun\n"] == reader.close()
 
 
+@given(st.lists(st.tuples(st.integers(-5, 3), chunks), max_size=20), st.integers(-60, 60), st.integers(-60, 60))
+def test_a_clock_that_jumps_misleads_nobody(written: list[tuple[int, bytes]], since: int, until: int) -> None:
+    now = begin = 1_700_000_000_000_000_000
+    second = 1_000_000_000
+    with tempfile.TemporaryDirectory() as name:
+        log = Log(Path(name) / "0", time_ns=lambda: now)
+        for jump, data in written:
+            now += jump * second
+            log.segments.add(STDOUT, data)
+        everything = read_all(log.place)
+        since_ns, until_ns = begin + since * second, begin + until * second
+        got = read_all(log.place, since_ns=since_ns, until_ns=until_ns)
+        log.close()
+
+    assert b"".join(data for _, data in written).decode(errors="replace") == "".join(everything)
+    selected = [(line, line.ns) for line in everything if line.ns is not None and since_ns <= line.ns < until_ns]
+    assert selected == [(line, line.ns) for line in got if line.ns is not None and since_ns <= line.ns < until_ns]
+
+
+def test_a_small_step_back_of_the_clock_is_not_seen(place: Path) -> None:
+    clock = [1000]
+    log = Log(place, time_ns=lambda: clock[-1])
+    for now in (1000, 500, 2000):
+        clock.append(now)
+        log.segments.add(STDOUT, b"line\n")
+    log.close()
+
+    assert [1000, 1000, 2000] == [line.ns for line in read_all(place)]
+
+
 def test_one_stream_alone(log: Log, place: Path) -> None:
     log.out(b"out 1\nout")
     log.err(b"err 1\n")

@@ -113,19 +113,23 @@ class LogFiles:
             return Position(segments[-1], _whole(os.fstat(fd).st_size))
 
     def find(self, ns: int) -> Position:
-        """Return the place of the first record that is not older than `ns`, if the times are in order.
+        """Return the place of the first record that is not older than `ns`.
 
-        If all are older it is that of the last one, which may say that the log goes on elsewhere, or has ended.
+        In a segment times are in order; from one to the next they may go back with the clock. If all are older it
+        is the place of the last one, which may say that the log has ended.
         """
-        segments = self.segments()
-        place = Position(segments[0], 0)
-        for segment in reversed(segments):
+        place = Position(0, 0)
+        for segment in self.segments():
             self.go_to(segment)
-            first = self.time(0)
-            if first is not None and first < ns:
+            try:
                 count = self.size() // RECORD.size
+                last = self.time(count - 1) if count else None
+            except FileNotFoundError:  # dropped meanwhile
+                continue
+            place = Position(segment, max(count - 1, 0) * RECORD.size)
+            if last is None or last >= ns:
                 record = bisect_left(range(count), ns, key=lambda number: self.time(number) or 0)
-                return Position(segment, min(record, count - 1) * RECORD.size)
+                return Position(segment, record * RECORD.size)
         return place
 
     def _descriptor(self, kind: int) -> int:

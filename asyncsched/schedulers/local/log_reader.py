@@ -286,7 +286,7 @@ class LogReader:
         return len(data) + STEP
 
     def _read_rest(self, kind: int, offset: int, length: int) -> int:
-        """Read only what completes lines that were begun before `until`, then end."""
+        """Read only what completes lines that were begun before `until`, then no more of this segment."""
         text = self._texts.get(kind)
         if text is not None and text.held and length > self._within:
             data = self._output(kind, min(length - self._within, SLICE), offset + self._within)
@@ -298,8 +298,18 @@ class LogReader:
         if text is None or not text.held or self._within >= length:
             self._pass(1)
         if not self.holds:
-            self.over = True
+            self._leave_early()
         return STEP
+
+    def _leave_early(self) -> None:
+        """Go on in the next segment, in which times may be earlier again, or end."""
+        later = [segment for segment in self._files.segments() if segment > self._segment]
+        if later:
+            for text in self._texts.values():
+                text.skip()
+            self._leave(Position(later[0], 0))
+        else:
+            self.over = True
 
     def _output(self, kind: int, size: int, offset: int) -> bytes:
         try:

@@ -16,6 +16,10 @@ INDEX = 0
 """The index among the files of a segment, which go by the kinds of their records."""
 
 
+STEP_BACK = 1_000_000_000
+"""Nanoseconds by which the clock may be set back without a new segment being begun."""
+
+
 class Places:
     """Where a replica's log lies: its index in the app's directory, its streams there or where the user wants them.
 
@@ -141,15 +145,23 @@ class Segments:
         kinds: The streams: stdout and stderr, or both as one.
         limit: How many bytes a segment may have.
         on_rotated: Called with the size of each segment that has ended.
+        time_ns: Tells the time.
     """
 
     def __init__(
-        self, places: Places, *, kinds: Iterable[int], limit: int, on_rotated: Callable[[int], None] = lambda _: None
+        self,
+        places: Places,
+        *,
+        kinds: Iterable[int],
+        limit: int,
+        on_rotated: Callable[[int], None] = lambda _: None,
+        time_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._places = places
         self._kinds = tuple(kinds)
         self._limit = limit
         self._on_rotated = on_rotated
+        self._time_ns = time_ns
         self._segment = 0
         self._oldest = 0
         self._waiting: deque[tuple[Sink, bytes]] = deque()
@@ -160,6 +172,7 @@ class Segments:
         self._sinks = self._open_sinks(0)
         self._ended: dict[int, Sink] = {}
         self._size = 0
+        self._newest = 0  # of this segment's records
 
     def _open_sinks(self, segment: int) -> dict[int, Sink]:
         """Open the files of a segment."""
@@ -183,10 +196,10 @@ class Segments:
         Raises:
             OSError: The files cannot be written, and not for want of room.
         """
-        if not self._has_room(len(data)):
+        if not self._has_room(len(data)) or self._clock_was_set_back():
             self._rotate()
         flags = LINE_START if self._at_line_start[kind] else 0
-        record = RECORD.pack(time.time_ns(), self._sinks[kind].size, len(data), kind, flags, 0)
+        record = RECORD.pack(self._now(), self._sinks[kind].size, len(data), kind, flags, 0)
         self._at_line_start[kind] = data.endswith(b"\n")
         self._put(kind, data)
         self._put(INDEX, record)
@@ -223,6 +236,14 @@ class Segments:
         # Each segment's end is a record too.
         return self._size + copies * more + 2 * RECORD.size <= self._limit or self._size == 0
 
+    def _clock_was_set_back(self) -> bool:
+        return self._size > 0 and self._time_ns() < self._newest - STEP_BACK
+
+    def _now(self) -> int:
+        """Return the time for a record: in a segment they are in order, so that readers can search."""
+        self._newest = max(self._newest, self._time_ns())
+        return self._newest
+
     def _rotate(self) -> None:
         """Go on in a new segment; without room for one on the disk the present one grows a little longer."""
         try:
@@ -231,13 +252,14 @@ class Segments:
             if error.errno not in DISK_FULL:
                 raise
             return
-        self._put(INDEX, RECORD.pack(time.time_ns(), 0, 0, ROTATED, 0, 0))
+        self._put(INDEX, RECORD.pack(self._now(), 0, 0, ROTATED, 0, 0))
         # Where the disk had no room for that, the old index stays open until it has.
         self._ended, self._sinks = self._sinks, sinks
         if not self._waiting:
             _close_all(self._ended)
         self._segment += 1
         size, self._size = self._size, 0
+        self._newest = 0
         self._on_rotated(size)
 
     def drop_oldest(self) -> None:
@@ -253,7 +275,7 @@ class Segments:
 
     def finish(self) -> bool:
         """Write the log's last record, and tell whether it is on the disk."""
-        self._put(INDEX, RECORD.pack(time.time_ns(), 0, 0, END, 0, 0))
+        self._put(INDEX, RECORD.pack(self._now(), 0, 0, END, 0, 0))
         return not self._waiting
 
     def close(self) -> None:
