@@ -19,7 +19,7 @@ from asyncsched.schedulers.local.supervisor import layout
 from asyncsched.schedulers.local.supervisor.machine import is_alive
 from asyncsched.schedulers.local.supervisor.marks import end_marked
 from tests._support import WITHIN, eventually_blocking
-from tests.local.supervisor._client import Supervisor, Talk, marked, shell, tree
+from tests.local.supervisor._client import Supervisor, Talk, marked, replica, shell, tree
 
 REPLICAS, KINDS = 3, 7
 
@@ -211,6 +211,21 @@ def test_kill_does_not_wait_for_the_grace_period(home: Path) -> None:
 
         assert [] == marked(token)
         assert "cancel" == record["ended_by"]
+
+
+def test_a_supervisor_below_a_supervisor_ends_with_its_replica(home: Path, tmp_path: Path) -> None:
+    token = f"token-{os.getpid()}-{time.monotonic_ns()}"
+    inner = tmp_path / "inner"
+    command = [sys.executable, "-m", "tests.local.supervisor._owner", str(inner), token, "wait"]
+    with Supervisor(home) as supervisor:
+        supervisor.submit(replica(*command, cwd=str(Path.cwd())), shell("read line < /dev/zero", k=1))
+        supervisor.log().wait_for(b"}\n")
+        assert len(marked(token)) == 1 + REPLICAS * KINDS
+        os.kill(supervisor.describe()["replicas"][0]["pid"], signal.SIGKILL)
+
+        eventually_blocking(lambda: supervisor.describe()["replicas"][0]["over"])
+        assert [] == marked(token)
+        supervisor.ask("kill", app_id="app")
 
 
 def test_what_a_replica_leaves_behind_ends_with_it(home: Path) -> None:

@@ -177,17 +177,25 @@ def test_the_log_keeps_to_a_limit_on_the_size_of_files(home: Path, leaves_nothin
 # What stands in the way
 
 
-def test_a_removed_directory_does_not_end_the_app(supervisor: Supervisor) -> None:
-    supervisor.submit(
-        python(
-            "import sys; sys.stdin = open(sys.argv[1]); print(sys.stdin.read(1)); print('x' * 100000 * 100)",
-            "/dev/zero",
-        ),
-        max_log_bytes=1 << 20,
-    )
-    shutil.rmtree(supervisor.home / APPS / "app", ignore_errors=True)
+def test_a_removed_directory_does_not_end_the_app(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    code = f"""
+        echo ready; until [ -e {go} ]; do sleep 0.01; done
+        head -c 1000000 /dev/zero; echo done > {go}; read line < {go}.2
+    """
+    os.mkfifo(f"{go}.2")
+    supervisor.submit(shell(code), max_log_bytes=1 << 20)
+    supervisor.log().wait_for(b"ready\n")
+    shutil.rmtree(supervisor.home / APPS)
+    go.touch()
+    eventually_blocking(lambda: go.read_text() == "done\n")
 
+    (record,) = supervisor.ask("describe", app_ids=["app"])["apps"]
+    assert "its output could not be kept: No such file or directory" == record["replicas"][0]["reason"]
+    Path(f"{go}.2").write_text("end\n")
     eventually_blocking(lambda: supervisor.ask("describe", app_ids=["app"])["apps"] == [])
+    with pytest.raises(RefusedError, match="the app's directory cannot be made: No such file or directory"):
+        supervisor.submit(shell("exit 0"))
 
 
 @pytest.fixture
