@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests._guard", "tests._services", "tests.services.fixtures"]
@@ -10,3 +14,15 @@ pytest_plugins = ["tests._guard", "tests._services", "tests.services.fixtures"]
 settings.register_profile("patient", deadline=None)
 settings.register_profile("quick", settings.get_profile("patient"), max_examples=20)  # of `tests/run --fast`
 settings.load_profile("patient")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what tests run on this machine out of the user's own state directory."""
+    before = os.environ.get("ASYNCSCHED_HOME")
+    os.environ["ASYNCSCHED_HOME"] = str(tmp_path_factory.mktemp("state") / "home")
+    yield
+    if before is None:
+        del os.environ["ASYNCSCHED_HOME"]
+    else:
+        os.environ["ASYNCSCHED_HOME"] = before

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.supervisor.machine import is_alive
+from tests._support import eventually_blocking
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state directory of the test's own, not there yet."""
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory of the test's own, not there yet; at the end, no supervisor of it is left."""
     path = tmp_path / "home"
     monkeypatch.setenv("ASYNCSCHED_HOME", str(path))
-    return path
+    yield path
+    eventually_blocking(lambda: not _supervisors(path))
+
+
+def _supervisors(home: Path) -> list[int]:
+    """Return the supervisors of a state directory that are there."""
+    names = [each.stem.partition("-") for each in (home / "supervisors").glob("*.sock")]
+    return [int(pid) for pid, _, start in names if is_alive(int(pid), int(start))]
 
 
 @pytest.fixture
