@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
-__all__ = ["close_all", "gather_bounded", "outlast"]
+__all__ = ["close_all", "gather_bounded", "made_in_thread", "outlast"]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -91,3 +91,16 @@ async def gather_bounded(
             task.cancel()
         await outlast(tasks, 10.0)
     return cast("list[ResultT]", results)
+
+
+async def made_in_thread(make: Callable[[], ResultT], undo: Callable[[ResultT], object]) -> ResultT:
+    """Return what `make` returns, called in a thread; if this is cancelled, `undo` is called with it once it is there.
+
+    A thread cannot be stopped: without this, whatever it opens for someone who has left stays open.
+    """
+    making = asyncio.ensure_future(asyncio.to_thread(make))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(lambda _: making.cancelled() or making.exception() or undo(making.result()))
+        raise

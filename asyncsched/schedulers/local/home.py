@@ -66,6 +66,7 @@ class Home:
         self._candidates = candidates
         self.path = candidates[0] if candidates else Path()
         self.fd = -1
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def choose(self) -> None:
@@ -79,6 +80,8 @@ class Home:
             return self._open()
 
     def _open(self) -> bool:
+        if self._is_closed:  # by someone who did not wait for the thread that this is
+            raise FileNotFoundError(str(self.path))
         return self.fd >= 0 or any(self._try(path) for path in self._candidates)
 
     def make(self) -> None:
@@ -121,10 +124,12 @@ class Home:
         return True
 
     def close(self) -> None:
-        """Let go of it."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        """Let go of it for good."""
+        with self._lock:
+            self._is_closed = True
+            if self.fd >= 0:
+                os.close(self.fd)
+                self.fd = -1
 
     def app_path(self, app_id: str) -> Path:
         """Return an app's directory, to be shown."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
 from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time
 
@@ -24,17 +25,7 @@ async def start_supervisor(home_fd: int, *, detached: bool) -> socket.socket:
     It is no child of ours: the process that is started here only forks, so that nobody finds a child that it does
     not know, and nothing is left to be reaped. Cancelled, the supervisor finds its socket closed and ends.
     """
-    starting = asyncio.ensure_future(asyncio.to_thread(_start, home_fd, detached))
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        starting.add_done_callback(_hang_up)
-        raise
-
-
-def _hang_up(started: asyncio.Future[socket.socket]) -> None:
-    if not started.cancelled() and started.exception() is None:
-        started.result().close()
+    return await made_in_thread(lambda: _start(home_fd, detached), socket.socket.close)
 
 
 def _start(home_fd: int, detached: bool) -> socket.socket:
@@ -71,7 +62,7 @@ def _open_pidfd(pid: int) -> int:
 
 async def until_ended(pid: int, start: int, clock: Clock) -> None:
     """Wait until a process is gone."""
-    pidfd = await asyncio.to_thread(_open_if_alive, pid, start)
+    pidfd = await made_in_thread(lambda: _open_if_alive(pid, start), _close_pidfd)
     if pidfd is None:
         return
     if pidfd < 0:
@@ -101,3 +92,8 @@ def _open_if_alive(pid: int, start: int) -> int | None:
     if pidfd >= 0:
         os.close(pidfd)
     return None
+
+
+def _close_pidfd(pidfd: int | None) -> None:
+    if pidfd is not None and pidfd >= 0:
+        os.close(pidfd)

@@ -300,7 +300,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
             self._pruning.cancel()
             await outlast([self._pruning], self.cleanup_timeout)
         await self._supervisors.close(self.cleanup_timeout)
-        self._home.close()
+        await asyncio.to_thread(self._home.close)
 
 
 async def _described(found: Found) -> DescribeAppResponse:

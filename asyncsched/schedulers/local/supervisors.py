@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from asyncsched._tasks import outlast
+from asyncsched._tasks import made_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.local.home import Home
@@ -181,7 +181,7 @@ class Supervisors:
         sock.setblocking(False)
         at = -1
         try:
-            at = await asyncio.to_thread(self._home.open_sockets)
+            at = await made_in_thread(self._home.open_sockets, os.close)
             # A socket's address has room for 107 bytes; this way it is short wherever the state lies.
             await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{at}/{Path(name).name}")
             _, user, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
