@@ -193,7 +193,7 @@ class Other:
     ) -> None:
         ours = {name: value for name, value in os.environ.items() if name not in without}
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-c", PRELUDE + textwrap.dedent(code), *args],
+            [*prefix, sys.executable, "-P", "-c", PRELUDE + textwrap.dedent(code), *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**ours, "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
