@@ -34,9 +34,8 @@ Each says *what* happened, *why*, and what to do next (*fix*); a vendor's except
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from asyncsched.specs.state import AppStatus
@@ -249,22 +248,21 @@ class ConflictError(SchedulerError):
     """Something of that name exists already and is not the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaFailure:
+class ReplicaFailure(NamedTuple):
     """Why the log of one replica could not be delivered to its end.
 
     Attributes:
         role: The replica's role.
         replica: Its number in the role.
-        last_timestamp: When the last line that was delivered had been written, where that is known.
         cause: What went wrong.
+        last_timestamp: When the last line that was delivered had been written, where that is known.
         app_id: The replica's app.
     """
 
     role: str
     replica: int
-    last_timestamp: datetime | None = None
     cause: BaseException
+    last_timestamp: datetime | None = None
     app_id: str = ""
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from asyncsched.logs.connection import ConnectionSource, NotStarted
-from asyncsched.logs.hub import HubEvent, HubStatistics, LogHub
+from typing import TYPE_CHECKING
+
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
-from asyncsched.logs.resume import Hole, Resume
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource, QueueSource
-from asyncsched.logs.split import LineSplitter
-from asyncsched.logs.stamps import StampReader
 from asyncsched.logs.stream import LogSink, LogStatistics, LogStream
-from asyncsched.logs.subscriber import HubSource
+
+if TYPE_CHECKING:
+    from asyncsched.logs.connection import ConnectionSource, NotStarted
+    from asyncsched.logs.hub import HubEvent, HubStatistics, LogHub
+    from asyncsched.logs.resume import Hole, Resume
+    from asyncsched.logs.split import LineSplitter
+    from asyncsched.logs.stamps import StampReader
+    from asyncsched.logs.subscriber import HubSource
 
 __all__ = [
     "ConnectionSource",
@@ -36,3 +40,27 @@ __all__ = [
     "gap_line",
     "label",
 ]
+
+# What backends are made of is imported by the backends that are used, not by everybody who reads a log.
+_HOME = {
+    "ConnectionSource": "connection",
+    "Hole": "resume",
+    "HubEvent": "hub",
+    "HubSource": "subscriber",
+    "HubStatistics": "hub",
+    "LineSplitter": "split",
+    "LogHub": "hub",
+    "NotStarted": "connection",
+    "Resume": "resume",
+    "StampReader": "stamps",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value  # the next look-up does not come here
+    return value

@@ -8,7 +8,7 @@ import contextvars
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import outlast
@@ -26,8 +26,7 @@ _log = logging.getLogger("asyncsched.logs")
 SECOND = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class HubEvent:
+class HubEvent(NamedTuple):
     """A line of a service that keeps lines as events.
 
     Attributes:
@@ -41,8 +40,7 @@ class HubEvent:
     line: LogLine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubStatistics:
+class HubStatistics(NamedTuple):
     """What a hub is doing.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -15,8 +15,7 @@ __all__ = ["LogGap", "LogLine", "LogOrigin", "gap_line", "label"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOrigin:
+class LogOrigin(NamedTuple):
     """Who wrote a line; one object is shared by all lines of a replica's stream and attempt.
 
     Attributes:
@@ -36,8 +35,7 @@ class LogOrigin:
     container: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogGap:
+class LogGap(NamedTuple):
     """A hole in a log: lines were written here that can no longer be read.
 
     Attributes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from asyncsched.specs.stream import Stream
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["LogQuery", "in_range", "make_query", "matching"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogQuery:
+class LogQuery(NamedTuple):
     """What one call of `log_iter` asks for, checked.
 
     Attributes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from asyncsched._streams import AsyncStream
 from asyncsched.logs.core import LogSink, OpenLogs, StreamCore, open_nothing
@@ -16,8 +16,7 @@ from asyncsched.logs.select import LogQuery
 __all__ = ["LogSink", "LogStatistics", "LogStream", "OpenLogs"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogStatistics:
+class LogStatistics(NamedTuple):
     """What a log stream has done so far.
 
     Attributes:
@@ -63,7 +62,7 @@ class LogStream(AsyncStream[LogLine]):
         if len(streams) == 1:
             return streams[0]
         first = streams[0]._core.query if streams else LogQuery(app_id="")
-        whole = cls(replace(first, app_id=f"{len(streams)} apps"), open_nothing, cleanup_timeout=0.0)
+        whole = cls(first._replace(app_id=f"{len(streams)} apps"), open_nothing, cleanup_timeout=0.0)
         openings = [stream._join(whole._core) for stream in streams]
         whole._core.open_logs = partial(open_all, openings)
         return whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent
 from asyncsched.specs.app import AppDef
@@ -14,8 +14,7 @@ __all__ = ["AppEvent", "app_def_of", "app_event", "status_of"]
 GONE = "the scheduler does not know it any more"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppEvent:
+class AppEvent(NamedTuple):
     """A change of an app, or its present state when a watch begins.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asyncsched.schedulers.feed import FeedStatistics
 from asyncsched.schedulers.responses import ListAppResponse
@@ -35,8 +35,7 @@ class AppList(RichDisplay, list[ListAppResponse]):
         return table([AppRow(row.app_handle, AppStatus(row.state), row.created_at) for row in self], notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerStatistics:
+class SchedulerStatistics(NamedTuple):
     """What a runner did with one scheduler.
 
     Attributes:
@@ -48,8 +47,7 @@ class SchedulerStatistics:
     feed: FeedStatistics | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerStatistics:
+class RunnerStatistics(NamedTuple):
     """What a runner is doing.
 
     Attributes:

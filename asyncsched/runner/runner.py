@@ -17,7 +17,6 @@ from asyncsched.runner.answers import AppEvent, app_def_of, status_of
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.launch import _LaunchingRunner
 from asyncsched.runner.monitor import AppEventStream, CompletionStream
-from asyncsched.runner.notebook import show_events
 from asyncsched.runner.report import AppList
 from asyncsched.runner.waiting import Ends, apps_of
 from asyncsched.schedulers.responses import ListAppResponse
@@ -133,6 +132,8 @@ class Runner(_LaunchingRunner):
         """
         self._enter()
         apps = await apps_of(handles)
+        from asyncsched.runner.notebook import show_events  # only notebooks pay for it
+
         with self._calls.call("monitor"):
             for scheduler in {scheduler for scheduler, _ in apps.values()}:
                 await self._backends.open(scheduler)  # what cannot be used is told before a table is shown

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import outlast
@@ -32,8 +32,7 @@ Answers = Mapping[str, DescribeAppResponse | AsyncSchedError | None]
 LONGEST_BACKOFF = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedStatistics:
+class FeedStatistics(NamedTuple):
     """What a feed is doing.
 
     Attributes:
@@ -207,7 +206,7 @@ class StateFeed:
             calls=self._calls,
             changes=self._changes,
             interval=0.0 if self._push is not None else self._interval(),
-            failures=self._failures,
+            failures=self._failures + self._breaks,
             last_error=self._last_error,
             connected=self._connected,
         )
@@ -346,6 +345,7 @@ class StateFeed:
                 if self._push is None:
                     await self._clock.sleep(self._gap * self._stretch)
         except AsyncSchedError as error:
+            self._failures += 1
             self._failed(error)
             return 0
         self._failures = 0
@@ -353,7 +353,6 @@ class StateFeed:
         return max(calls, 1)
 
     def _failed(self, error: AsyncSchedError) -> None:
-        self._failures += 1
         self._last_error = str(error)
         if isinstance(error, ThrottledError):
             self._stretch = min(self._stretch * 2, 64.0)
@@ -376,6 +375,8 @@ class StateFeed:
     def _backoff(self, failures: int) -> float:
         if not failures:
             return 0.0
+        import random  # only failures pay for it
+
         return min(self._shortest * 2.0 ** min(failures - 1, 10), LONGEST_BACKOFF) * random.uniform(0.5, 1.0)
 
     async def _wait(self, seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from asyncsched.specs.app import Role
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
@@ -76,8 +77,7 @@ class ListAppResponse:
     created_at: datetime | None = field(default=None, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateEvent:
+class StateEvent(NamedTuple):
     """A change of an app, or its present state when a watch begins.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 
 from asyncsched.clock import Clock
 from asyncsched.errors import UnknownAppError
@@ -52,7 +51,7 @@ class LogOpener:
     async def __call__(self, query: LogQuery, sink: LogSink) -> None:
         """Add sources to `sink`; returns when no more can come."""
         if query.until_ns is not None and query.until_ns <= self._clock.time_ns():
-            query = replace(query, tail=False)  # all that is wanted has been written
+            query = query._replace(tail=False)  # all that is wanted has been written
         if query.tail:
             await self._follow(query, sink)
         else:

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from asyncsched._streams import AsyncStream
 from asyncsched.errors import WrongLoopError
@@ -27,8 +26,7 @@ class Feed(Protocol):
     async def settle(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchStatistics:
+class WatchStatistics(NamedTuple):
     """What a watch has done so far.
 
     Attributes:

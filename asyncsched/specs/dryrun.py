@@ -9,7 +9,6 @@ from asyncsched.errors import UsageError
 from asyncsched.specs.masking import find_secrets, masked
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.secret import redact, showing_secrets
-from asyncsched.specs.yaml import to_yaml
 
 if TYPE_CHECKING:
     from asyncsched.specs.app import AppDef
@@ -22,6 +21,8 @@ T = TypeVar("T")
 
 def pretty(request: object) -> str:
     """Print a request for people: YAML, with its secrets masked."""
+    from asyncsched.specs.yaml import to_yaml  # only who prints one pays for it
+
     return to_yaml(masked(request)).removesuffix("\n")
 
 

@@ -18,7 +18,7 @@ from asyncsched.specs.secret import Secret
 
 __all__ = ["macros"]
 
-_MACRO = re.compile(r"\$\$|\$\{(img_root|base_img_root|app_id|replica_id|rank0_env)\}")
+_MACRO = r"\$\$|\$\{(img_root|base_img_root|app_id|replica_id|rank0_env)\}"
 
 
 class macros:  # noqa: N801 - the documents' name
@@ -60,7 +60,7 @@ class macros:  # noqa: N801 - the documents' name
             """Return the text with the values filled in; a secret stays a secret."""
             if isinstance(arg, Secret):
                 return Secret(self.substitute(arg.reveal()))
-            return _MACRO.sub(self._value, arg)
+            return re.sub(_MACRO, self._value, arg)
 
         def _value(self, match: re.Match[str]) -> str:
             name = match[1]

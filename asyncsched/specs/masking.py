@@ -14,7 +14,7 @@ from asyncsched.specs.secret import MASK, Secret, is_secret_name, showing_secret
 
 __all__ = ["find_secrets", "masked"]
 
-_ASSIGNMENT = re.compile(r"(?s)([A-Za-z_][A-Za-z0-9_.-]*)=(.*)")
+_ASSIGNMENT = r"(?s)([A-Za-z_][A-Za-z0-9_.-]*)=(.*)"
 
 
 def masked(value: object) -> Plain:
@@ -40,7 +40,7 @@ def _masked_item(owner: dict[str, Plain], key: str) -> Plain:
 
 def _mask_assignment(item: Plain) -> Plain:
     if isinstance(item, str) and not isinstance(item, Secret) and not showing_secrets():
-        match = _ASSIGNMENT.fullmatch(item)
+        match = re.fullmatch(_ASSIGNMENT, item)
         if match and is_secret_name(match[1]):
             return f"{match[1]}={MASK}"
     return item
@@ -75,7 +75,7 @@ def _find(value: Plain) -> Iterator[str]:
 
 def _find_in_list(items: list[Plain]) -> Iterator[str]:
     for item in items:
-        match = _ASSIGNMENT.fullmatch(item) if isinstance(item, str) else None
+        match = re.fullmatch(_ASSIGNMENT, item) if isinstance(item, str) else None
         if match and is_secret_name(match[1]):
             yield match[2]
         else:

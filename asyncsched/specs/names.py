@@ -13,7 +13,7 @@ _LETTERS_AND_DIGITS = _LETTERS + "012345679"
 # 20 * 29**13 is more than 64 bits.
 _SUFFIX_LENGTH = 14
 _LONGEST = 128
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE = r"[^A-Za-z0-9._-]+"
 
 
 def make_unique(name: str, string_length: int = 0) -> str:
@@ -56,7 +56,7 @@ def _suffix(number: int, length: int) -> str:
 
 
 def _join(name: str, suffix: str) -> str:
-    safe = _UNSAFE.sub("-", name).strip("-.")
+    safe = re.sub(_UNSAFE, "-", name).strip("-.")
     stem = safe[: _LONGEST - len(suffix) - 1].rstrip("-.")
     return f"{stem or 'app'}-{suffix}"
 

@@ -9,8 +9,7 @@ from typing import Annotated, Literal, Union, cast, get_args, get_origin, get_ty
 
 from typing_extensions import Doc
 
-from asyncsched.specs.option_text import CfgVal
-from asyncsched.specs.options import runopt
+from asyncsched.specs.options import CfgVal, runopt
 
 __all__ = ["read_options"]
 

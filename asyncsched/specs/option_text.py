@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
-__all__ = ["CfgVal", "format_pairs", "parse_value", "split_pairs"]
+if TYPE_CHECKING:
+    from asyncsched.specs.options import CfgVal
 
-CfgVal: TypeAlias = str | int | float | bool | list[str] | dict[str, str] | None
-"""What a run option may be."""
+__all__ = ["format_pairs", "parse_value", "split_pairs"]
 
 _PAIR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*=")
 _QUOTED = re.compile(r"""(?s)"((?:[^"\\]|\\.)*)"|'([^']*)'""")

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from asyncsched.errors import RunOptionError
 from asyncsched.specs.masking import masked
-from asyncsched.specs.option_text import CfgVal, format_pairs, parse_value, split_pairs
 
 __all__ = ["CfgVal", "get_type_name", "runopt", "runopts"]
+
+CfgVal: TypeAlias = str | int | float | bool | list[str] | dict[str, str] | None
+"""What a run option may be."""
 
 OptionsT = TypeVar("OptionsT")
 
@@ -176,6 +178,8 @@ class runopts:  # noqa: N801 - the documents' name
         Raises:
             RunOptionError: An option is unknown, given twice or mistyped, or the text cannot be read.
         """
+        from asyncsched.specs.option_text import split_pairs  # only who writes options as text pays for it
+
         try:
             pairs = split_pairs(cfg_str)
         except ValueError as error:
@@ -193,6 +197,8 @@ class runopts:  # noqa: N801 - the documents' name
         Raises:
             RunOptionError: The option is unknown or mistyped.
         """
+        from asyncsched.specs.option_text import parse_value
+
         opt = self._known(name)
         kind = _kind(opt.opt_type)
         try:
@@ -228,6 +234,8 @@ class runopts:  # noqa: N801 - the documents' name
 
         A ``Secret`` is written as its mask.
         """
+        from asyncsched.specs.option_text import format_pairs
+
         return format_pairs(cfg)
 
     def _known(self, name: str) -> runopt:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from asyncsched.specs.state import AppStatus
 
 __all__ = ["Sighting", "Sightings", "last_seen"]
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """A status, and when it was true (aware, UTC)."""
 
     status: AppStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typing_extensions import Doc, override
 
@@ -22,8 +22,10 @@ from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.macros import macros
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
-from asyncsched.testing.fake_logs import FakeHub, FakePoll, FakePush
 from asyncsched.testing.service import FakeApp, FakeService
+
+if TYPE_CHECKING:
+    from asyncsched.testing.fake_logs import FakeHub
 
 __all__ = ["FakeOptions", "FakeRequest", "FakeScheduler", "Mode", "create_scheduler"]
 
@@ -83,7 +85,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         self.clock = clock or self.service.clock
         self.mode: Mode = mode
         self.pushes_states = mode == "push"
-        self._hub = FakeHub(self.service, self.clock)
+        self._hub: FakeHub | None = None
 
     @override
     async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
@@ -180,7 +182,10 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
+        from asyncsched.testing.fake_logs import FakeHub, FakePoll, FakePush  # half of the log engine comes with it
+
         if self.mode == "hub":
+            self._hub = self._hub or FakeHub(self.service, self.clock)
             return [self._hub.follow(app.app_id, replicas, query)]
         kind = FakePush if self.mode == "push" else FakePoll
         return [kind(self.service, self.clock, app.app_id, replica, query) for replica in replicas]

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError
@@ -14,13 +15,14 @@ from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.secret import revealed_env
 from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.specs.stream import Stream
-from asyncsched.testing.shell import Exit, Sleep, Write, parse_script
+
+if TYPE_CHECKING:
+    from asyncsched.testing.shell import Exit, Sleep, Write
 
 __all__ = ["FakeApp", "FakeReplica", "FakeService", "Record"]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A line that a replica wrote, or its last one without a newline."""
 
     number: int
@@ -228,11 +230,15 @@ class FakeService:
         self._set(app, replica, AppState.RUNNING)
         role = next((role for role in app.app.roles if role.name == replica.role), None)
         if role is not None and role.args[:1] == ["-c"]:
+            from asyncsched.testing.shell import parse_script
+
             self._run(app, replica, role, parse_script(role.args[1], revealed_env(role.env)), replica.attempt)
 
     def _run(
         self, app: FakeApp, replica: FakeReplica, role: Role, steps: Iterator[Write | Sleep | Exit], attempt: int
     ) -> None:
+        from asyncsched.testing.shell import Exit, Sleep, Write
+
         for step in steps:
             if replica.state is not AppState.RUNNING or replica.attempt != attempt:
                 return

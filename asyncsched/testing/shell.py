@@ -5,30 +5,27 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asyncsched.specs.stream import Stream
 
 __all__ = ["Exit", "Sleep", "Write", "parse_script"]
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """Write text to a stream."""
 
     text: str
     stream: Stream
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
+class Sleep(NamedTuple):
     """Do nothing for some seconds."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(NamedTuple):
     """End with a code."""
 
     code: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -68,7 +67,7 @@ class ReplicaLog(LogSource):
             origin,
             LogFiles(open_index, open_logs, follower.open_files),
             {
-                kind: StreamText(replace(origin, stream=stream))
+                kind: StreamText(origin._replace(stream=stream))
                 for kind, stream in STREAMS.items()
                 if query.streams in (stream, Stream.COMBINED)
             },
