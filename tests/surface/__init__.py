@@ -82,7 +82,11 @@ def _class(name: str, cls: type) -> list[str]:
     if issubclass(cls, enum.Enum):
         values = [f"    {member.name} = {member.value!r}" for member in cls]
         return [title, *values, *_members(cls, skip=cls.__members__)]
-    fields = [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+    fields = (
+        [field.name for field in dataclasses.fields(cls)]
+        if dataclasses.is_dataclass(cls)
+        else getattr(cls, "_fields", ())
+    )
     construct = [] if _constructs_as_its_base(cls) else [f"    __init__{_signature(cls)}"]
     return [title, *construct, *_members(cls, skip=fields)]
 
