@@ -34,8 +34,9 @@ Each says *what* happened, *why*, and what to do next (*fix*); a vendor's except
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asyncsched.specs.state import AppStatus
@@ -248,7 +249,8 @@ class ConflictError(SchedulerError):
     """Something of that name exists already and is not the same."""
 
 
-class ReplicaFailure(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFailure:
     """Why the log of one replica could not be delivered to its end.
 
     Attributes:
