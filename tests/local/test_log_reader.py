@@ -379,3 +379,23 @@ def test_links_and_pipes_are_refused(log: Log, place: Path, tmp_path: Path) -> N
     os.mkfifo(log.output(STDOUT))
     with pytest.raises(OSError, match="not a regular file"):
         read_all(place)
+
+
+def test_a_segment_that_is_dropped_in_the_middle_of_a_chunk_is_a_hole_there(log: Log, place: Path) -> None:
+    log.out(b"x" * 79 + b"\n" + b"y" * 100_000 + b"\n")
+    log.out(b"lost\n")
+    log.rotate()
+    log.out(b"next\n" * 2)
+    reader = Reader(place, tail=True)
+    while not reader.reader.ready:
+        reader.reader.advance()
+    reader.reader._files.release()
+    log.drop_oldest()
+    first, begun, gap, *rest = reader.read()
+    reader.close()
+
+    assert "x" * 79 + "\n" == first
+    assert set(begun) == {"y"}
+    assert gap.gap is not None
+    assert "max_log_bytes" in gap.gap.reason
+    assert ["next\n"] * 2 == rest

@@ -114,7 +114,7 @@ class LogReader:
         try:
             return self._advance()
         except FileNotFoundError:  # while its files were closed for a while, this segment was removed
-            self._leave(self._position)
+            self._entered = False
             return STEP
 
     def _advance(self) -> int:
@@ -201,7 +201,7 @@ class LogReader:
 
     def _leave(self, position: Position) -> None:
         self._segment, self._start = position
-        self._at = 0
+        self._at = self._within = 0
         self._block = b""
         self._entered = False
 
@@ -315,7 +315,9 @@ class LogReader:
         try:
             return self._files.output(kind, size, offset)
         except FileNotFoundError:
-            return b""
+            if self._segment in self._files.segments():
+                return b""
+            raise
 
     def _pass(self, records: int) -> None:
         self._at += records * RECORD.size
