@@ -119,7 +119,7 @@ class Reader:
         self, place: Path, *, kinds: Sequence[int] = (STDOUT, STDERR, COMBINED), most: int = 8, **options: object
     ) -> None:
         self.lines: list[LogLine] = []
-        selection = {"since_ns": None, "until_ns": None, "tail": False} | options
+        selection = {"since_ns": None, "until_ns": None, "tail_lines": None, "tail": False} | options
         self.reader = LogReader(
             ORIGIN,
             LogFiles(

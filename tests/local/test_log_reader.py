@@ -156,6 +156,45 @@ def test_until_ends_behind_the_lines_that_began_in_time(log: Log, place: Path) -
     assert ["in time\n", "begun in ti" + "m" * 200_000 + "e\n", "also begun\n"] == reader.close()
 
 
+@given(writes, writes, st.integers(0, 12), st.sampled_from([(STDOUT, STDERR), (STDOUT,), (STDERR,)]))
+def test_the_last_lines_are_there_and_what_follows_is_whole(
+    past: list[tuple[int, bytes]], future: list[tuple[int, bytes]], count: int, kinds: tuple[int, ...]
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        log = Log(Path(name) / "0")
+        for number, (kind, data) in enumerate(past):
+            log.segments.add(kind, data)
+            if number % 7 == 6:
+                log.segments._rotate()
+        everything = Reader(log.place, kinds=kinds, tail=True)
+        few = Reader(log.place, kinds=kinds, tail=True, tail_lines=count)
+        of_past = everything.read()
+        of_few = few.read()
+        assert not few.reader.in_past
+        assert of_past[max(len(of_past) - count, 0) :] == of_few[max(len(of_few) - count, 0) :]
+        for kind, data in future:
+            log.segments.add(kind, data)
+        log.segments.finish()
+
+        assert everything.read() == few.read()
+        everything.close()
+        few.close()
+        log.close()
+
+
+def test_the_last_lines_of_a_long_log_are_found_from_its_end(log: Log, place: Path) -> None:
+    log.err(b"error\n")
+    log.out(*(b"%d\n" % number for number in range(50_000)))
+    log.rotate()
+
+    assert 20 >= len(read_all(place, tail_lines=10))
+    assert [f"{number}\n" for number in range(49_900, 50_000)] == read_all(place, tail_lines=100)[-100:]
+    log.err(b"an error that is not ended")
+    assert 20 >= len(read_all(place, tail_lines=10))
+    log.out(*(b"%d\n" % number for number in range(50_000)))
+    assert "error\n" == read_all(place, tail_lines=10)[0]  # too far from the end: it is looked for from the beginning
+
+
 @given(st.lists(st.tuples(st.integers(-5, 3), chunks), max_size=20), st.integers(-60, 60), st.integers(-60, 60))
 def test_a_clock_that_jumps_misleads_nobody(written: list[tuple[int, bytes]], since: int, until: int) -> None:
     now = begin = 1_700_000_000_000_000_000

@@ -97,6 +97,11 @@ class LogFiles:
         """Return what a stream's file of this segment holds."""
         return read_at(self._descriptor(kind), size, offset)
 
+    def last_byte(self, kind: int) -> bytes:
+        """Return the last byte of a stream's file of this segment, none if it is empty."""
+        size = os.fstat(self._descriptor(kind)).st_size
+        return read_at(self._descriptor(kind), 1, size - 1) if size else b""
+
     def time(self, record: int) -> int | None:
         """Return the time of a record of this segment's index, None if it is not there."""
         data = read_at(self._descriptor(0), TIME, record * RECORD.size)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from asyncsched.errors import LogStreamError
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, utc
 from asyncsched.schedulers.local.log_files import LogFiles, Position
+from asyncsched.schedulers.local.log_tail import find_last
 from asyncsched.schedulers.local.log_text import Ready, StreamText, Texts, Told
 from asyncsched.schedulers.local.supervisor.layout import END, LINE_START, RECORD, ROTATED
 
@@ -41,6 +42,7 @@ class LogReader:
         watch: Watches a descriptor; what happens is followed by a call of `advance`.
         since_ns: Where to begin; None for the beginning of the log.
         until_ns: Lines that begin from then on are not wanted.
+        tail_lines: How many of the last lines of the past are wanted; None for all. There may come more.
         tail: Whether to go on until the log's last record, and not only to its present end.
     """
 
@@ -53,6 +55,7 @@ class LogReader:
         watch: Callable[[int], Watch],
         since_ns: int | None,
         until_ns: int | None,
+        tail_lines: int | None,
         tail: bool,
     ) -> None:
         self.ready: deque[Ready] = deque()
@@ -64,6 +67,7 @@ class LogReader:
         self._watch: Watch | None = None
         self._since_ns = since_ns
         self._until_ns = until_ns
+        self._tail_lines = tail_lines
         self._finishing = not tail
         # The next record stands in this segment, `_at` bytes into the block that begins at `_start`.
         self._segment = -1
@@ -84,7 +88,7 @@ class LogReader:
 
     @property
     def in_past(self) -> bool:
-        """Whether what had been written when it was begun has not been read yet."""
+        """Whether what had been written when it was begun has not been read yet; kept for `tail_lines` only."""
         return self._past is not None
 
     @property
@@ -118,8 +122,9 @@ class LogReader:
             return STEP
 
     def _advance(self) -> int:
-        if self._finishing and self._stop is None:
-            self._find_stop()
+        if self._finishing and self._stop is None and not self._find_stop():
+            self._end()
+            return STEP
         if self._stop is not None and self._position >= self._stop:
             self._end()
             return STEP
@@ -138,12 +143,12 @@ class LogReader:
     def _position(self) -> Position:
         return Position(self._segment, self._start + self._at)
 
-    def _find_stop(self) -> None:
+    def _find_stop(self) -> bool:
+        """Note where the log ends at present; tell whether there has ever been one."""
         self._stop = self._files.end()
         if self._stop is None and self._entered:
             self._stop = Position(self._segment, self._files.size())  # removed, but still open
-        elif self._stop is None:
-            self._end()
+        return self._stop is not None or self.begun
 
     def _enter(self) -> bool:
         """Open the segment that is to be read, and watch it; tell whether there is more to do by now."""
@@ -151,10 +156,9 @@ class LogReader:
             return False
         self._files.go_to(self._segment)
         try:
-            watch = self._files.watch(self._watch_file)
+            self._files.size() if self._finishing else self._watch_instead(self._files.watch(self._watch_file))
         except FileNotFoundError:
             return self._go_on_behind()
-        self._watch_instead(watch)
         self._entered = True
         if self._hole:
             self._tell_gap(self._hole, self._files.time(0))
@@ -165,12 +169,22 @@ class LogReader:
         segments = self._files.segments() or self._watch_for_segments(0)
         if not segments:
             return False
-        place = Position(segments[0], 0) if self._since_ns is None else self._files.find(self._since_ns)
-        self._past = self._files.end()
+        place = self._find_beginning(Position(segments[0], 0))
+        if self._tail_lines is not None:
+            self._past = self._files.end()
         if segments[0] and place == (segments[0], 0):
             self._hole = DROPPED
         self._segment, self._start = place
         return True
+
+    def _find_beginning(self, place: Position) -> Position:
+        if self._since_ns is not None:
+            place = self._files.find(self._since_ns)
+        # Where lines are to end before some time, the last ones are not those at the end.
+        if self._tail_lines is not None and self._until_ns is None:
+            last = find_last(self._files, self._texts, self._tail_lines)
+            place = place if last is None else max(place, last)
+        return place
 
     def _go_on_behind(self) -> bool:
         """Go on in the first segment that is left, or wait for the one that is to come."""

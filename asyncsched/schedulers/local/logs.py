@@ -74,6 +74,7 @@ class ReplicaLog(LogSource):
             watch=lambda fd: follower.watch(fd, self._changed),
             since_ns=query.since_ns,
             until_ns=query.until_ns,
+            tail_lines=query.tail_lines,
             tail=query.tail,
         )
 

@@ -1,0 +1,81 @@
+"""From where a log has to be read for its last lines, without reading all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from asyncsched.schedulers.local.log_files import LogFiles, Position
+from asyncsched.schedulers.local.supervisor.layout import LINE_START, RECORD
+
+__all__ = ["find_last"]
+
+RECORDS = 256
+MOST = 4 << 20
+"""Bytes that are looked through, each record of the index counted as `LOOK` of them: a few milliseconds."""
+
+LOOK = 4096
+
+
+class _Chunk(NamedTuple):
+    place: Position
+    kind: int
+    offset: int
+    length: int
+    at_line_start: bool
+
+
+def find_last(files: LogFiles, kinds: Collection[int], lines: int) -> Position | None:
+    """Return a place from which on the last `lines` lines of these streams together can be read whole.
+
+    So can a line that has been begun and not ended, in each stream. None if it is the log's beginning, or so far
+    back that it is better looked for from there.
+    """
+    # Before the end is looked up: what is written in between is then seen as a chunk.
+    unseen = {kind: _ends_whole(files, kind) for kind in kinds}
+    first_end: dict[int, int] = {}  # how many lines end from a stream's first end on, among those that were seen
+    starts: dict[int, bool] = {}  # whether the first chunk that was seen of a stream begins with a line
+    total, cost = 0, 0
+    for chunk in _backwards(files):
+        whole = all(starts[kind] or first_end.get(kind, 0) > lines for kind in starts)
+        if total >= lines and whole and all(unseen.values()):
+            return chunk.place  # which is one too early, and costs a chunk
+        cost += LOOK
+        if chunk.kind in kinds:
+            cost += chunk.length
+            ends = files.output(chunk.kind, chunk.length, chunk.offset).count(b"\n")
+            total += ends
+            if ends:
+                first_end[chunk.kind] = total
+            starts[chunk.kind] = chunk.at_line_start
+            unseen[chunk.kind] = True
+        if cost > MOST:
+            return None
+    return None
+
+
+def _backwards(files: LogFiles) -> Iterator[_Chunk]:
+    """Yield the chunks of a log, the last one first."""
+    for segment in reversed(files.segments()):
+        files.go_to(segment)
+        end = files.size()
+        while end:
+            start = max(end - RECORDS * RECORD.size, 0)
+            block = files.records(start, (end - start) // RECORD.size)
+            for at in range(len(block) - RECORD.size, -1, -RECORD.size):
+                _, offset, length, kind, flags, _ = RECORD.unpack_from(block, at)
+                yield _Chunk(Position(segment, start + at), kind, offset, length, bool(flags & LINE_START))
+            end = start
+
+
+def _ends_whole(files: LogFiles, kind: int) -> bool:
+    """Return whether the last line of a stream has been ended."""
+    for segment in reversed(files.segments()):
+        files.go_to(segment)
+        try:
+            last = files.last_byte(kind)
+        except FileNotFoundError:  # that stream has none
+            continue
+        if last:
+            return last == b"\n"
+    return True
