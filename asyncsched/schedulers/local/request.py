@@ -34,6 +34,8 @@ RANK0 = "TORCHX_RANK0_HOST"
 DEVICES = "CUDA_VISIBLE_DEVICES"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 LONGEST_NAME = 200
+LONGEST_GRACE = 1e9
+"""Thirty years: what is longer no timer keeps."""
 
 
 @dataclass(kw_only=True)
@@ -138,7 +140,7 @@ def _tree(named: str, session: str) -> Path:
 
 
 def _check(options: LocalOptions) -> None:
-    if options.grace_period < 0 or options.grace_period != options.grace_period:
+    if not 0 <= options.grace_period <= LONGEST_GRACE:
         raise RunOptionError(f"a grace period of {options.grace_period:g} s cannot be kept", key="grace_period")
     if options.max_log_bytes <= 0:
         raise RunOptionError(f"{options.max_log_bytes} bytes hold no log", key="max_log_bytes")

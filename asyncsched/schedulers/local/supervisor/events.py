@@ -12,6 +12,8 @@ BUSY_ROUNDS = 20
 BUSY_WINDOW = 0.010
 NAP = 0.001
 LARGE = 16 * 1024
+LONGEST_POLL = 3600.0
+"""The kernel counts milliseconds in an int: a timer that is weeks away would be refused."""
 
 
 class Loop:
@@ -66,7 +68,7 @@ class Loop:
             self._maybe_nap(largest)
 
     def _timeout(self) -> float:
-        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else -1
+        return min(max(0.0, self._timers[0][0] - time.monotonic()), LONGEST_POLL) if self._timers else -1
 
     def _run_timers(self) -> None:
         now = time.monotonic() if self._timers else 0
