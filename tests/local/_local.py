@@ -32,8 +32,15 @@ LOOKS_AROUND = pytest.mark.guard(loop_step=False, reason="the test itself looks 
 
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534
-AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-"""Runs a command as an ordinary user, where we are root."""
+AS_NOBODY = (
+    "setpriv",
+    f"--reuid={NOBODY}",
+    f"--regid={NOBODY}",
+    "--clear-groups",
+    "--inh-caps=-all,+dac_read_search",
+    "--ambient-caps=+dac_read_search",
+)
+"""Runs a command as an ordinary user, where we are root; our interpreter may lie where only we can read."""
 
 FAMILY = """
     import os, signal, subprocess, sys

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.supervisor.machine import is_alive
 from tests._support import eventually_blocking
+from tests.local._local import NOBODY
 
 
 @pytest.fixture
@@ -19,6 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("ASYNCSCHED_HOME", str(path))
     yield path
     eventually_blocking(lambda: not _supervisors(path))
+    assert [] == [each.read_text() for each in path.glob("crash.*")]
 
 
 def _supervisors(home: Path) -> list[int]:
@@ -32,3 +36,11 @@ async def scheduler(home: Path) -> AsyncIterator[LocalScheduler]:
     """A scheduler with that state directory."""
     async with LocalScheduler("session") as scheduler:
         yield scheduler
+
+
+@pytest.fixture
+def ordinary_home() -> Iterator[Path]:
+    """A directory of an ordinary user, where we are root: one that he can reach."""
+    with tempfile.TemporaryDirectory(prefix="asyncsched-") as name:
+        os.chown(name, NOBODY, NOBODY)
+        yield Path(name)

@@ -1,0 +1,260 @@
+"""What a replica finds: its environment, its directory and its program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from asyncsched.errors import ConfigError, RunOptionError
+from asyncsched.schedulers.local import LocalDirectoryImageProvider, LocalOptions, LocalScheduler
+from asyncsched.schedulers.local.request import split_devices
+from asyncsched.specs import AppState, CfgVal, Resource, Role, Secret, macros
+from tests.local._local import ONE_LOOP, app, app_directory, ended, python, shell, texts
+
+pytestmark = ONE_LOOP
+
+TELLS = "import json, os; print(json.dumps(dict(os.environ)))"
+SECRET = "s3cr3t-v4lu3"
+
+
+async def _environment(scheduler: LocalScheduler, cfg: dict[str, CfgVal] | None = None, **env: str) -> dict[str, str]:
+    app_id = await scheduler.submit(app(python(TELLS, env=env)), cfg)
+    found: dict[str, str] = json.loads((await texts(scheduler, app_id))[0])
+    return found
+
+
+async def test_the_environment_of_the_documents(scheduler: LocalScheduler, home: Path) -> None:
+    app_id = await scheduler.submit(app(python(TELLS)))
+    found = json.loads((await texts(scheduler, app_id))[0])
+
+    assert "localhost" == found["TORCHX_RANK0_HOST"]
+    assert str(app_directory(home, app_id) / "main/0/error.json") == found["TORCHELASTIC_ERROR_FILE"]
+    assert "x" == found["PYTHONUNBUFFERED"]
+    assert f"{os.environ['PATH']}:{Path.cwd()}" == found["PATH"]
+
+
+async def test_what_is_inherited_and_what_wins(scheduler: LocalScheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOO_ONE", "ours")
+    monkeypatch.setenv("FOO_TWO", "ours")
+    monkeypatch.setenv("BAR", "ours")
+    env = {"FOO_TWO": "options", "THREE": "options", "FOUR": "options"}
+
+    found = await _environment(scheduler, {"env": env}, FOUR="role", PYTHONUNBUFFERED="role")
+    chosen = await _environment(scheduler, {"env": env, "copy_env": ["FOO_*"]})
+    none = await _environment(scheduler, {"copy_env": []}, BAR="role")
+
+    assert ["ours", "options", "options", "role", "ours"] == [
+        found[name] for name in ("FOO_ONE", "FOO_TWO", "THREE", "FOUR", "BAR")
+    ]
+    assert "role" == found["PYTHONUNBUFFERED"]
+    assert ("ours", "options") == (chosen["FOO_ONE"], chosen["FOO_TWO"])
+    assert "BAR" not in chosen
+    assert "FOO_ONE" not in none
+    assert "role" == none["BAR"]
+    assert {"PATH", "TORCHX_RANK0_HOST"} <= {*none}
+
+
+async def test_the_path_has_the_working_directory_and_what_was_added(home: Path) -> None:
+    async with LocalScheduler("session", extra_paths=["/extra/one", "/extra/two"]) as scheduler:
+        last = (await _environment(scheduler))["PATH"].split(":")
+        first = (await _environment(scheduler, {"prepend_cwd": True}, PATH="/of/the/role"))["PATH"].split(":")
+
+    cwd, ours = str(Path.cwd()), os.environ["PATH"].split(":")
+    assert ["/extra/one", "/extra/two", *ours, cwd] == last
+    assert [cwd, "/extra/one", "/extra/two", "/of/the/role", *ours] == first
+
+
+async def test_macros_are_filled_in(scheduler: LocalScheduler) -> None:
+    told = f'echo {macros.app_id} {macros.replica_id} $(printenv {macros.rank0_env}) "$HERE"'
+    role = shell(told, num_replicas=2, env={"HERE": macros.replica_id})
+    app_id = await scheduler.submit(app(role))
+
+    assert [f"{app_id} {k} localhost {k}" for k in range(2)] == sorted(await texts(scheduler, app_id))
+
+
+async def test_secrets_reach_the_replica_and_nobody_else(scheduler: LocalScheduler, home: Path) -> None:
+    role = shell('test "$TOKEN" = "$1" && echo same', Secret(SECRET), env={"TOKEN": Secret(SECRET)})
+    role.metadata = {"password": SECRET}
+    cfg: dict[str, CfgVal] = {"env": {"API_KEY": SECRET}}
+    info = await scheduler.submit_dryrun(app(role), cfg)
+    app_id = await scheduler.schedule(info)
+
+    assert ["same"] == await texts(scheduler, app_id)
+
+    found = await ended(scheduler, app_id)
+    shown = [repr(info), str(info), repr(info.request), repr(found), repr(await scheduler.list())]
+    stored = [each.read_text(errors="replace") for each in home.rglob("*") if each.is_file()]
+    assert [] == [text for text in (*shown, *stored) if SECRET in text]
+
+
+async def test_a_detached_supervisor_shows_no_secret(scheduler: LocalScheduler, home: Path) -> None:
+    role = shell("echo ready; sleep 1000", env={"TOKEN": Secret(SECRET)})
+    app_id = await scheduler.submit(app(role), {"detach": True})
+    record = json.loads((app_directory(home, app_id) / "state.json").read_text())
+
+    for pid in (record["supervisor"]["pid"], record["supervisor"]["watcher_pid"]):
+        assert SECRET.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert SECRET.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+    await scheduler.kill(app_id)
+    await ended(scheduler, app_id)
+
+
+async def test_the_standard_input_is_empty_and_no_descriptor_is_inherited(scheduler: LocalScheduler) -> None:
+    code = "import os, sys; print(repr(sys.stdin.read()), sorted(map(int, os.listdir('/proc/self/fd')))[:-1])"
+    app_id = await scheduler.submit(app(python(code)))
+
+    assert ["'' [0, 1, 2]"] == await texts(scheduler, app_id)
+
+
+async def test_signals_and_limits_are_as_in_a_fresh_shell(scheduler: LocalScheduler) -> None:
+    code = """
+        import resource, signal
+        print(resource.getrlimit(resource.RLIMIT_NOFILE))
+        print([n for n in range(1, 32) if signal.getsignal(n) is signal.SIG_IGN], signal.pthread_sigmask(0, ()))
+    """
+    app_id = await scheduler.submit(app(python(code)))
+
+    limits, ignored = await texts(scheduler, app_id)
+    assert str(resource.getrlimit(resource.RLIMIT_NOFILE)) == limits
+    # Python itself ignores these two.
+    assert "[13, 25] set()" == ignored
+
+
+# Images
+
+
+async def test_an_image_may_be_a_directory(home: Path, tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    (image / "bin").mkdir(parents=True)
+    (image / "bin" / "main").write_text("#!/bin/sh\npwd; echo $0 $1\n")
+    (image / "bin" / "main").chmod(0o755)
+    async with LocalScheduler("session", LocalDirectoryImageProvider) as scheduler:
+        role = Role("main", str(image), entrypoint="bin/main", args=[macros.img_root])
+        app_id = await scheduler.submit(app(role))
+
+        pwd, told = await texts(scheduler, app_id)
+
+    assert str(image) == pwd
+    assert f"{image}/bin/main {image}" == told
+
+
+@pytest.mark.parametrize(("image", "why"), [("relative", "no absolute path"), ("/no/such/image", "no directory")])
+async def test_an_image_that_is_no_directory_is_refused(home: Path, image: str, why: str) -> None:
+    async with LocalScheduler("session", LocalDirectoryImageProvider) as scheduler:
+        with pytest.raises(ConfigError, match=why):
+            await scheduler.submit_dryrun(app(Role("main", image, entrypoint="true")))
+
+
+async def test_an_image_provider_of_ones_own_is_made_of_the_run_options(home: Path, tmp_path: Path) -> None:
+    class Fetching(LocalDirectoryImageProvider):
+        async def fetch(self, image: str) -> str:
+            return await asyncio.to_thread(self._make, tmp_path / image)
+
+        def _make(self, directory: Path) -> str:
+            directory.mkdir(exist_ok=True)
+            (directory / "told").write_text(str(self.cfg["log_dir"]))
+            return str(directory)
+
+        async def fetch_role(self, role: Role) -> str:
+            role.env["FETCHED"] = role.image
+            return await super().fetch_role(role)
+
+        def get_cwd(self, image: str) -> str:
+            return str(tmp_path / image)
+
+        def get_entrypoint(self, img_root: str, role: Role) -> str:
+            return role.entrypoint
+
+    definition = app(Role("main", "an-image", entrypoint="sh", args=["-c", "cat told; echo; echo $FETCHED"]))
+    async with LocalScheduler("session", Fetching) as scheduler:
+        app_id = await scheduler.submit(definition, {"log_dir": str(tmp_path / "logs")})
+
+        assert [str(tmp_path / "logs"), "an-image"] == await texts(scheduler, app_id)
+    assert {} == definition.roles[0].env
+
+
+# Devices
+
+
+async def test_devices_are_divided_among_the_replicas(scheduler: LocalScheduler) -> None:
+    roles = [
+        shell("true", name="two", num_replicas=2, resource=Resource(1, 2, 1)),
+        shell("true", name="none", num_replicas=2),
+        shell("true", name="one", resource=Resource(1, 1, 1)),
+    ]
+    definition = app(*roles)
+    request = (await scheduler.submit_dryrun(definition)).request
+
+    assert not split_devices(request, roles, 4)
+    assert [None] * 5 == [p.env.get("CUDA_VISIBLE_DEVICES") for role in roles for p in request.role_params[role.name]]
+    assert split_devices(request, roles, 5)
+    assert ["0,1", "2,3", None, None, "4"] == [
+        param.env.get("CUDA_VISIBLE_DEVICES") for role in roles for param in request.role_params[role.name]
+    ]
+
+
+@pytest.mark.skipif(Path("/proc/driver/nvidia/gpus").exists(), reason="this machine has GPUs")
+async def test_without_enough_devices_a_warning_says_so(
+    scheduler: LocalScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    role = shell("echo ${CUDA_VISIBLE_DEVICES-none}", resource=Resource(1, 1, 1))
+    app_id = await scheduler.submit(app(role), {"auto_set_cuda_visible_devices": True})
+
+    assert ["none"] == await texts(scheduler, app_id)
+    assert "CUDA_VISIBLE_DEVICES is not set" in caplog.text
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        (LocalOptions(grace_period=-1.0), "grace_period"),
+        (LocalOptions(grace_period=float("nan")), "grace_period"),
+        (LocalOptions(grace_period=float("inf")), "grace_period"),
+        (LocalOptions(max_log_bytes=0), "max_log_bytes"),
+        (LocalOptions(max_log_bytes=-5), "max_log_bytes"),
+    ],
+)
+async def test_options_that_cannot_be_kept_are_refused(
+    scheduler: LocalScheduler, options: LocalOptions, key: str
+) -> None:
+    with pytest.raises(RunOptionError) as caught:
+        await scheduler.submit_dryrun(app(shell("true")), options)
+
+    assert key == caught.value.key
+
+
+STUBBORN = "trap 'echo told' TERM; echo ready; while :; do sleep 0.1; echo still; done"
+
+
+async def test_a_grace_period_of_nothing(scheduler: LocalScheduler) -> None:
+    app_id = await scheduler.submit(app(shell(STUBBORN)), {"grace_period": 0.0})
+    await first(scheduler, app_id)
+
+    await scheduler.cancel(app_id)
+
+    found = await ended(scheduler, app_id)
+    assert AppState.CANCELLED is found.state
+    assert "cancelled; killed by SIGKILL" == found.replicas[0].reason
+
+
+async def test_a_grace_period_of_years(scheduler: LocalScheduler) -> None:
+    app_id = await scheduler.submit(app(shell(STUBBORN)), {"grace_period": 1e9})
+    lines = scheduler.log_iter(app_id, regex="^(told|still)$", should_tail=True)
+    await anext(lines)
+    await scheduler.cancel(app_id)
+    while await anext(lines) != "told\n":
+        pass
+    assert ["still\n"] * 3 == [await anext(lines) for _ in range(3)]
+
+    await scheduler.kill(app_id)
+
+    found = await ended(scheduler, app_id)
+    assert "cancelled; killed by SIGKILL" == found.replicas[0].reason
