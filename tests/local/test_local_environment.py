@@ -14,7 +14,7 @@ from asyncsched.errors import ConfigError, RunOptionError
 from asyncsched.schedulers.local import LocalDirectoryImageProvider, LocalOptions, LocalScheduler
 from asyncsched.schedulers.local.request import split_devices
 from asyncsched.specs import AppState, CfgVal, Resource, Role, Secret, macros
-from tests.local._local import ONE_LOOP, app, app_directory, ended, python, shell, texts
+from tests.local._local import ONE_LOOP, app, app_directory, ended, first, python, shell, texts
 
 pytestmark = ONE_LOOP
 
