@@ -65,6 +65,7 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
         """The session that submitted apps are marked with."""
         return self._wrapped.session_name
 
+    warm_up = blocking(Scheduler.warm_up)
     submit = blocking(Scheduler[Any, Any].submit)
     submit_dryrun = blocking(Scheduler[Any, Any].submit_dryrun)
     schedule = blocking(Scheduler[Any, Any].schedule)

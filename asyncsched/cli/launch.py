@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import cast
@@ -16,6 +16,7 @@ from asyncsched.cli.errors import INTERRUPTED
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
 from asyncsched.cli.loop import run_with_runner
 from asyncsched.cli.show import handle_row, state_code, status_row
+from asyncsched.errors import AsyncSchedError
 from asyncsched.runner.config import Setting, load_config, run_options
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.registry import get_default_scheduler_name, get_scheduler_factories
@@ -45,13 +46,31 @@ class Launch:
     wait: bool = False
     log: bool = False
 
-    def run(self, console: Console, app: AppDef) -> int:
-        """Launch the app and return the exit code."""
-        return run_with_runner(console, lambda runner: self._launch(console, runner, app))
+    def run(self, console: Console, make_app: Callable[[], AppDef]) -> int:
+        """Launch the app and return the exit code.
 
-    async def _launch(self, console: Console, runner: Runner, app: AppDef) -> int:
+        Args:
+            console: Where to print.
+            make_app: Makes the app; called while the scheduler gets ready.
+        """
+        return run_with_runner(console, lambda runner: self._launch(console, runner, make_app))
+
+    async def _launch(self, console: Console, runner: Runner, make_app: Callable[[], AppDef]) -> int:
         scheduler = self.scheduler or get_default_scheduler_name()
-        cfg = self._options(scheduler, await runner.scheduler_run_opts(scheduler))
+        opts = await runner.scheduler_run_opts(scheduler)
+        warming = None if self.dryrun else asyncio.create_task(_warm_up(runner, scheduler))
+        await asyncio.sleep(0)  # it goes on in a thread, or in another process, while this one is busy
+        try:
+            app = make_app()
+            return await self._launch_on(console, runner, app, scheduler, self._options(scheduler, opts))
+        finally:
+            if warming is not None:
+                warming.cancel()
+                await asyncio.wait([warming])
+
+    async def _launch_on(
+        self, console: Console, runner: Runner, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]
+    ) -> int:
         if self.dryrun:
             return await self._show(console, runner, app, scheduler, cfg)
         handle = await runner.run(app, scheduler, cfg, self.workspace, key=self.key)
@@ -86,6 +105,13 @@ class Launch:
 
                 console.print_json({"scheduler": scheduler, "app_id": info.app_id, "request": masked(info.request)})
         return 0
+
+
+async def _warm_up(runner: Runner, scheduler: str) -> None:
+    try:
+        await (await runner.scheduler(scheduler)).warm_up()
+    except AsyncSchedError:
+        pass  # the submit will say so
 
 
 def _known_names() -> list[str]:

@@ -11,11 +11,14 @@ from asyncsched.cli.verb import Verb, verb
 
 if TYPE_CHECKING:
     from asyncsched.cli.launch import Launch
+    from asyncsched.specs.app import AppDef
 
 __all__ = ["command"]
 
 SHAPE = ("replicas", "image", "name", "cpu", "memmb", "gpu", "env")
 """The options that describe what runs after ``--``; a component has arguments of its own for that."""
+
+HELP = frozenset({"-h", "--help"})
 
 
 class _Run(Verb):
@@ -78,7 +81,7 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
     if is_command:
         from asyncsched.cli.adhoc import app_of_command
 
-        return launch.run(console, app_of_command(words, shape))
+        return launch.run(console, lambda: app_of_command(words, shape))
     if shape:
         flags = ", ".join(f"--{name}" for name in shape)
         raise click.UsageError(f"{flags} are for a command after --; a component's own stand behind its name")
@@ -95,11 +98,17 @@ def _run_component(console: Console, launch: Launch, name: str, args: list[str])
     from asyncsched.runner.config import load_config
 
     component = get_component(name)
+
+    def make_app() -> AppDef:
+        return component.app(args, component_defaults(load_config(), component))
+
+    if HELP.isdisjoint(args):
+        return launch.run(console, make_app)
     try:
-        app = component.app(args, component_defaults(load_config(), component))
+        app = make_app()
     except HelpAskedError:
         from asyncsched.components.help import component_help
 
         console.print(component_help(component, console.width or 80))
         return 0
-    return launch.run(console, app)
+    return launch.run(console, lambda: app)

@@ -127,6 +127,15 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
 
     # Submitting
 
+    async def warm_up(self) -> None:
+        """Begin what the first submit would wait for, such as a process that it needs; it need not be called.
+
+        Raises:
+            SchedulerError: It failed, as the submit would.
+        """
+        self._enter()
+        await self._within("warm_up", self._warm_up())
+
     async def submit(
         self,
         app: AppDef,

@@ -49,6 +49,9 @@ class SchedulerHooks(abc.ABC, Generic[OptsT, RequestT]):
     calls_per_second: float = 10.0
     poll_interval: float = 0.5
 
+    async def _warm_up(self) -> None:
+        """Begin what the first submit would wait for; nothing by default."""
+
     @abc.abstractmethod
     async def _request(self, app: AppDef, options: OptsT, app_id: str) -> RequestT:
         """Return what would be sent for this app: a plain value that prints readably. Changes nothing anywhere.

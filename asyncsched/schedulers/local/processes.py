@@ -11,6 +11,7 @@ from pathlib import Path
 
 from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
+from asyncsched.schedulers.local.home import Home
 from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time
 
 __all__ = ["start_supervisor", "until_ended"]
@@ -19,23 +20,24 @@ BOOT = Path(__file__).parent / "supervisor" / "boot.py"
 LOOK_EVERY = 0.05
 
 
-async def start_supervisor(home_fd: int, *, detached: bool) -> socket.socket:
+async def start_supervisor(home: Home, *, detached: bool) -> socket.socket:
     """Start a supervisor and return our end of its socket.
 
     It is no child of ours: the process that is started here only forks, so that nobody finds a child that it does
     not know, and nothing is left to be reaped. Cancelled, the supervisor finds its socket closed and ends.
     """
-    return await made_in_thread(lambda: _start(home_fd, detached), socket.socket.close)
+    return await made_in_thread(lambda: _start(home, detached), socket.socket.close)
 
 
-def _start(home_fd: int, detached: bool) -> socket.socket:
+def _start(home: Home, detached: bool) -> socket.socket:
+    home.make()
     ours, theirs = socket.socketpair()
     pidfd = _open_pidfd(os.getpid())
     try:
-        arguments = [theirs.fileno(), pidfd, home_fd, os.getpid(), start_time(os.getpid()) or 0, int(detached)]
+        arguments = [theirs.fileno(), pidfd, home.fd, os.getpid(), start_time(os.getpid()) or 0, int(detached)]
         forks = subprocess.Popen(
             [sys.executable or "python3", "-I", "-S", os.fspath(BOOT), *map(str, arguments)],
-            pass_fds=[fd for fd in (theirs.fileno(), pidfd, home_fd) if fd >= 0],
+            pass_fds=[fd for fd in (theirs.fileno(), pidfd, home.fd) if fd >= 0],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

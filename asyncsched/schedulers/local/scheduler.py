@@ -100,6 +100,9 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
 
     # Submitting
 
+    async def _warm_up(self) -> None:
+        await self._supervisors.own()
+
     async def _request(self, app: AppDef, options: LocalOptions, app_id: str) -> PopenRequest:
         await asyncio.to_thread(self._home.choose)
         divide = options.auto_set_cuda_visible_devices

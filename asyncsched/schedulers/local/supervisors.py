@@ -95,8 +95,7 @@ class Supervisors:
             connection.close()
 
     async def _start(self, *, detached: bool) -> Connection:
-        await asyncio.to_thread(self._home.make)
-        sock = await start_supervisor(self._home.fd, detached=detached)
+        sock = await start_supervisor(self._home, detached=detached)
         name = ""
 
         def on_lost() -> None:

@@ -41,6 +41,14 @@ class SubmitContract:
 
         assert await rig.submit(app) != await rig.submit(app)
 
+    async def test_warming_up_ahead_changes_nothing_but_the_wait(self, rig: ContractRig) -> None:
+        before = await rig.scheduler.list()
+        await rig.scheduler.warm_up()
+        await rig.scheduler.warm_up()
+
+        assert before == await rig.scheduler.list()
+        assert await rig.scheduler.exists(await rig.submit(rig.app(echo("hello"))))
+
     async def test_a_dry_run_changes_nothing(self, rig: ContractRig) -> None:
         before = await rig.scheduler.list()
 
