@@ -115,6 +115,7 @@ class Follower:
         self._make = inotify
         self._inotify: Inotify | None = None
         self._notices: dict[int, set[_Notices]] = {}
+        self._looks: set[_Looks] = set()  # those that hold a descriptor
         self._told = False
 
     def watch(self, fd: int, changed: Callable[[], None]) -> Watch:
@@ -129,7 +130,7 @@ class Follower:
         except OSError as error:
             self._tell(error)
             self._close_if_unused()
-            return _Looks(fd, changed, self._clock)
+            return _Looks(fd if len(self._looks) < self.open_files.most else None, changed, self._clock, self._looks)
 
     def _add(self, fd: int, mask: int, changed: Callable[[], None]) -> _Notices:
         if self._inotify is None:
@@ -195,14 +196,20 @@ class _Notices:
 
 
 class _Looks:
-    """One watch of a file by looking at it, the less often the longer it has been quiet."""
+    """One watch of a file by looking at it, the less often the longer it has been quiet.
 
-    __slots__ = ("_changed", "_clock", "_fd", "_pause", "_seen", "_timer")
+    Without a descriptor, for there are too few of them, it leaves the looking to whom it tells.
+    """
 
-    def __init__(self, fd: int, changed: Callable[[], None], clock: Clock) -> None:
+    __slots__ = ("_changed", "_clock", "_fd", "_holders", "_pause", "_seen", "_timer")
+
+    def __init__(self, fd: int | None, changed: Callable[[], None], clock: Clock, holders: set[_Looks]) -> None:
         self._changed = changed
         self._clock = clock
-        self._fd = _duplicate(fd)
+        self._fd = None if fd is None else _duplicate(fd)
+        self._holders = holders
+        if self._fd is not None:
+            holders.add(self)
         self._seen = self._look()
         self._pause = SHORTEST_PAUSE
         self._timer: TimerHandle | None = clock.call_later(self._pause, self._on_time)
@@ -228,6 +235,7 @@ class _Looks:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self._holders.discard(self)
             if self._fd is not None:
                 os.close(self._fd)
 
@@ -263,17 +271,20 @@ class OpenFiles:
 
     Args:
         most: How many may at a time; by default so many that their files take a quarter of what the process may open.
+
+    Attributes:
+        most: The same.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._most = max(most, 1) if most is not None else _share_of_descriptors()
+        self.most = max(most, 1) if most is not None else _share_of_descriptors()
         self._files: OrderedDict[Files, None] = OrderedDict()
 
     def used(self, files: Files) -> None:
         """Take note that `files` holds descriptors and has just used them."""
         self._files[files] = None
         self._files.move_to_end(files)
-        while len(self._files) > self._most:
+        while len(self._files) > self.most:
             self._files.popitem(last=False)[0].release()
 
     def forget(self, files: Files) -> None:
