@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from asyncsched.logs import follow
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppDef, Role
 from asyncsched.testing.contract import ContractRig, SchedulerContract
+from asyncsched.testing.contract.logs import LogContract
+from tests.logs.test_follow import NoInstances
 
 
 class TestLocal(SchedulerContract):
@@ -29,3 +33,14 @@ class TestLocal(SchedulerContract):
                     ],
                 ),
             )
+
+
+class TestLocalWithoutInotify(LogContract):
+    """Where other programs of the user have taken all instances: logs are the only ones to need one."""
+
+    @pytest.fixture
+    async def rig(self, home: Path) -> AsyncIterator[ContractRig]:
+        # The loop's own, as it would be: taking the instances in earnest would disturb whatever else runs.
+        follow._followers[asyncio.get_running_loop()] = follow.Follower(inotify=NoInstances)
+        async with LocalScheduler("mine") as scheduler:
+            yield ContractRig(scheduler, another=lambda: LocalScheduler("other"), image="", restarts=False)
