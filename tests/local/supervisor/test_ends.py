@@ -137,6 +137,18 @@ def test_term_to_the_supervisor_ends_its_apps_with_grace(supervisor: Supervisor,
     )
 
 
+@pytest.mark.parametrize("half", ["pid", "watcher_pid"])
+def test_other_signals_to_the_supervisor_have_no_effect(supervisor: Supervisor, half: str) -> None:
+    supervisor.submit(shell("read line < /dev/zero"))
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
+        os.kill(supervisor.identity[half], number)
+
+    assert supervisor.describe()["finished_ns"] is None
+    assert supervisor.is_alive()
+    supervisor.ask("kill", app_id="app")
+    assert "cancel" == supervisor.until()["ended_by"]
+
+
 def test_ends_that_come_together_are_told_as_few_changes(supervisor: Supervisor) -> None:
     record = supervisor.run(*[shell("exit 0", k=k) for k in range(50)])
 

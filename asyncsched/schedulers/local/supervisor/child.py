@@ -1,4 +1,7 @@
-"""What a replica does between fork and exec: set itself up, tell, and wait until all the others are good too."""
+"""What a replica does between fork and exec: set itself up, tell, and wait until all the others are good too.
+
+Little of it, and plainly: each page that is touched here is copied or mapped anew, which is most of what a start costs.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,7 @@ from typing import Any, NoReturn
 
 from .census import die_with_parent
 from .limits import Limits, restore
-from .program import check_arguments, find_program
-
-RESET = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM, signal.SIGXFSZ, signal.SIGCHLD)
-"""What the supervisor ignores or handles."""
+from .program import find_program
 
 
 class Setup:
@@ -78,7 +78,6 @@ def become(setup: Setup, number: int, spec: dict[str, Any], env: Mapping[str, st
     try:
         _prepare(setup, outputs)
         _enter(spec["cwd"])
-        check_arguments(spec["argv"], env)
         program = find_program(spec["argv"][0], env.get("PATH", os.defpath))
         setup.report(f"{number}")
         if setup.wait_at_gate():
@@ -104,8 +103,7 @@ def _prepare(setup: Setup, outputs: list[int]) -> None:
     if os.getppid() != setup.parent:
         os._exit(127)
     signal.set_wakeup_fd(-1)
-    for number in RESET:
-        signal.signal(number, signal.SIG_DFL)
+    # What is handled here is as it was by default after exec; nothing is ignored.
     os.dup2(setup.null, 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .census import kill_group
 from .child import Setup, become, describe
 from .layout import MARK
 from .machine import start_time
+from .program import check_arguments
 
 if TYPE_CHECKING:
     from .app import App
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from .family import Family
     from .limits import Limits
     from .replica import Replica
+
+_Plan = tuple["Replica", dict[str, str], list[int]]
+"""A replica, its environment, and the ends of its pipes that it writes to."""
 
 FORKS_PER_ROUND = 8
 """Forking for 200 replicas takes a while: the output of the apps that run already is read in between."""
@@ -65,7 +70,7 @@ class Launch:
         self._ready = 0
         self._is_open = False
         self._has_failed = False
-        self._forks = self._fork_all()
+        self._to_fork = iter(app.replicas)
         self._forked: set[Replica] = set()
 
     def start(self) -> None:
@@ -76,31 +81,45 @@ class Launch:
         """Fork some, and come back for the others after a round of the loop."""
         if self._has_failed:
             return
+        batch = list(itertools.islice(self._to_fork, FORKS_PER_ROUND))
+        if not batch:
+            self._all_forked()
+            return
         try:
-            for _ in range(FORKS_PER_ROUND):
-                if next(self._forks, None) is None:
-                    self._all_forked()
-                    return
+            self._fork(batch)
         except Exception as error:  # noqa: BLE001 - whatever stands in the way is told to who has asked
             self.abort(describe(error))
             return
         self._loop.call_later(0, self._step)
 
-    def _fork_all(self) -> Iterator[Replica]:
-        for number, replica in enumerate(self._app.replicas):
-            env = {**self._app.env, **replica.env, MARK: self._family.mark(replica)}
-            outputs = replica.open_log(self._app.at)
-            try:
-                replica.pid = os.fork()
-                if replica.pid == 0:
-                    become(self._setup, number, replica.spec, env, outputs)
-            finally:
+    def _fork(self, batch: list[Replica]) -> None:
+        # Everything is made ready before the first is forked: what is written to between two forks is copied.
+        plans: list[_Plan] = []
+        try:
+            plans.extend(map(self._plan, batch))  # Those before one that fails are in the list, too.
+            for plan in plans:
+                self._fork_one(*plan)
+        finally:
+            for _, _, outputs in plans:
                 for fd in outputs:
                     os.close(fd)
-            self._family.enter(replica)
-            self._forked.add(replica)
-            _make_group(replica.pid)
-            yield replica
+
+    def _plan(self, replica: Replica) -> _Plan:
+        env = {**self._app.env, **replica.env, MARK: self._family.mark(replica)}
+        try:
+            check_arguments(replica.spec["argv"], env)
+        except (OSError, ValueError) as error:
+            raise LaunchError(_cannot_start(replica, describe(error))) from None
+        return replica, env, replica.open_log(self._app.at)
+
+    def _fork_one(self, replica: Replica, env: dict[str, str], outputs: list[int]) -> None:
+        pid = os.fork()
+        if pid == 0:
+            become(self._setup, replica.number, replica.spec, env, outputs)
+        replica.pid = pid
+        self._family.enter(replica)
+        self._forked.add(replica)
+        _make_group(pid)
 
     def _all_forked(self) -> None:
         self._setup.close_childrens_ends()
@@ -139,13 +158,13 @@ class Launch:
             replica.problem = f"could not be executed: {problem}"
             self._app.changed()
         else:
-            self.abort(f"replica {replica.role}/{replica.k} cannot start: {problem}")
+            self.abort(_cannot_start(replica, problem))
 
     def ended(self, replica: Replica) -> None:
         """Take note that a child is gone, and has been reaped, before the gate has opened."""
         self._forked.discard(replica)
         self._read_reports()  # It has most likely said why.
-        self.abort(f"replica {replica.role}/{replica.k} cannot start: it was ended while it was set up")
+        self.abort(_cannot_start(replica, "it was ended while it was set up"))
 
     def _open(self) -> None:
         for replica in self._app.replicas:
@@ -171,6 +190,10 @@ class Launch:
         self._loop.remove(self._setup.reports_read)
         self._setup.close()
         self._done(LaunchError(why))
+
+
+def _cannot_start(replica: Replica, why: str) -> str:
+    return f"replica {replica.role}/{replica.k} cannot start: {why}"
 
 
 def _make_group(pid: int) -> None:

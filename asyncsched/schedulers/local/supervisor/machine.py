@@ -52,7 +52,12 @@ def is_alive(pid: int, start: int) -> bool:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        return os.read(fd, 4096).decode("utf-8", "replace")
+    except OSError:
+        return ""  # It has ended since.
+    finally:
+        os.close(fd)

@@ -15,7 +15,7 @@ from .limits import raise_limits
 from .machine import start_time
 from .worker import Worker
 
-IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ)
+WITHOUT_EFFECT = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -63,7 +63,11 @@ def _be_nobodys() -> None:
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_IGN if number in IGNORED else signal.SIG_DFL)
+        signal.signal(number, _take if number in WITHOUT_EFFECT else signal.SIG_DFL)
+
+
+def _take(_number: int, _frame: object) -> None:
+    """Take a signal without effect; were it ignored, every program that is executed would ignore it too."""
 
 
 def watch(worker: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Mapping, Sequence
 
 from .limits import room_for_arguments
@@ -61,7 +62,7 @@ def find_program(name: str, path: str) -> str:
     candidates = [name] if "/" in name else [os.path.join(each or ".", name) for each in path.split(os.pathsep)]
     refused = ""
     for candidate in candidates:
-        if os.path.isfile(candidate):
+        if _is_file(candidate):
             if os.access(candidate, os.X_OK):
                 _check_header(candidate)
                 return candidate
@@ -73,12 +74,20 @@ def find_program(name: str, path: str) -> str:
     raise FileNotFoundError(errno.ENOENT, "No such file or directory" if "/" in name else "not found in PATH", name)
 
 
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
 def _check_header(program: str) -> None:
     try:
-        with open(program, "rb") as file:
-            header = file.read(256)
+        fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:
         return  # A program that may be executed but not read is the kernel's to judge.
+    header = os.read(fd, 256)
+    os.close(fd)
     if header.startswith(b"#!"):
         # As the kernel reads it: a carriage return belongs to the name.
         words = header[2:].split(b"\n", 1)[0].replace(b"\t", b" ").strip(b" ").split(b" ")
