@@ -55,8 +55,8 @@ async def test_every_app_is_in_one_network(scheduler: DockerScheduler, dockerd: 
 async def test_exit_codes_and_reasons(scheduler: DockerScheduler) -> None:
     good = shell("exit 0", name="good")
     bad = shell("exit 7", name="bad")
-    # The kernel's word of a lack of memory may come after that of the end, and then Docker misses it.
-    eats = "dd if=/dev/zero of=/dev/null bs=64M count=1; sleep 1; exit 137"
+    # Docker hears of a lack of memory only from a while after the beginning on, and until the end.
+    eats = "sleep 0.5; dd if=/dev/zero of=/dev/null bs=64M count=1; sleep 1; exit 137"
     hungry = shell(eats, name="hungry", resource=Resource(cpu=-1, gpu=-1, memMB=8))
     app_id = await scheduler.submit(app(good, bad, hungry))
 
