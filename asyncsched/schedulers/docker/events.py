@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from asyncsched._tasks import gather_bounded, outlast
-from asyncsched.errors import AsyncSchedError
+from asyncsched._tasks import outlast
+from asyncsched.errors import AsyncSchedError, UnavailableError
 from asyncsched.schedulers.docker import labels
 
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ __all__ = ["EventReader"]
 
 _ACTIONS = ("create", "start", "die", "oom", "pause", "unpause", "rename", "destroy")
 _AT_ONCE = 16
+_AGAIN = 0.1
+
+_LOOK_BACK = 30.0
+"""Seconds before a connection was made whose events are asked for, too: a container that died then may still be
+listed as running, and nothing else tells of its end. A busy daemon was seen to take several seconds."""
 
 
 class EventReader:
@@ -35,23 +40,22 @@ class EventReader:
     def __init__(self, daemon: Daemon, port: StatePort) -> None:
         self._daemon = daemon
         self._port = port
-        self._ending: dict[str, str] = {}  # containers that are about to be over, and their apps
-        self._woken = asyncio.Event()
+        self._ends: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
         """Read until the stream ends; raises when it breaks."""
-        waiting = asyncio.create_task(self._report_ends())
         try:
             await self._read()
         finally:
-            waiting.cancel()
-            await outlast([waiting], 10.0)
+            for end in self._ends:
+                end.cancel()
+            await outlast(list(self._ends), 10.0)
 
     async def _read(self) -> None:
-        # The daemon answers before it listens to itself: what happens between must be asked for.
         now = await self._daemon.ask_time(operation="watch")
         filters = {"type": ["container"], "label": [labels.APP_ID], "event": list(_ACTIONS)}
-        params = {"filters": json.dumps(filters), "since": f"{now - 1:.0f}"}
+        params = {"filters": json.dumps(filters), "since": f"{now - _LOOK_BACK:.0f}"}
         what = "cannot read Docker's events"
         async with self._daemon.stream("events", params, what=what, operation="watch") as content:
             self._port.connected()
@@ -62,21 +66,24 @@ class EventReader:
         actor: dict[str, Any] = event["Actor"]
         app_id: str = actor["Attributes"].get(labels.APP_ID, "")
         if event["Action"] == "die":
-            self._ending[actor["ID"]] = app_id
-            self._woken.set()
+            end = asyncio.get_running_loop().create_task(self._report_end(actor["ID"], app_id))
+            self._ends.add(end)
+            end.add_done_callback(self._ends.discard)
         else:
             self._port.changed(app_id)
 
-    async def _report_ends(self) -> None:
-        while True:
-            await self._woken.wait()
-            self._woken.clear()
-            ending, self._ending = self._ending, {}
-            await gather_bounded(self._until_over, list(ending), _AT_ONCE)
-            self._port.changed(*dict.fromkeys(ending.values()))
+    async def _report_end(self, container_id: str, app_id: str) -> None:
+        async with self._turns:
+            while not await self._is_over(container_id):  # noqa: ASYNC110 - the daemon tells nobody when it is back
+                await asyncio.sleep(_AGAIN)
+        self._port.changed(app_id)
 
-    async def _until_over(self, container_id: str) -> None:
+    async def _is_over(self, container_id: str) -> bool:
+        """Wait until lists tell of a container's end; False if nobody knows whether they do."""
         try:
             await self._daemon.inspect_container(container_id, operation="watch")
+        except UnavailableError:
+            return False
         except AsyncSchedError:
-            pass  # removed already, or no daemon: the list that follows says what is the case
+            pass  # removed already, or refused: the list that follows says what is the case
+        return True

@@ -1,0 +1,102 @@
+"""How ends are told of: as soon as lists tell of them, whatever breaks meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from asyncsched._dockerd import Daemon
+from asyncsched.errors import UnavailableError
+from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.events import EventReader
+from asyncsched.schedulers.feed import StatePort
+
+NOW = 1_000_000.0
+
+
+class FakeDaemon:
+    """A daemon whose events the test says, and whose inspections are answered when it likes."""
+
+    def __init__(self, events: list[tuple[str, str, float]], *, refusals: int = 0) -> None:
+        self._events = events
+        self._refusals = refusals
+        self.down: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def ask_time(self, *, operation: str) -> float:
+        return NOW
+
+    @asynccontextmanager
+    async def stream(self, path: str, params: Mapping[str, str], **_: object) -> AsyncGenerator[asyncio.StreamReader]:
+        reader = asyncio.StreamReader()
+        for action, name, at in self._events:
+            if at >= float(params["since"]):
+                actor = {"ID": name, "Attributes": {labels.APP_ID: f"app of {name}"}}
+                reader.feed_data(json.dumps({"Action": action, "Actor": actor}).encode() + b"\n")
+        yield reader
+
+    async def inspect_container(self, name: str, *, operation: str) -> dict[str, Any]:
+        if self._refusals:
+            self._refusals -= 1
+            raise UnavailableError("cannot reach Docker")
+        await self.down[name].wait()
+        return {}
+
+
+class Port:
+    """Keeps what is reported, in order."""
+
+    def __init__(self) -> None:
+        self.reports: asyncio.Queue[str] = asyncio.Queue()
+
+    def connected(self) -> None:
+        self.reports.put_nowait("connected")
+
+    def changed(self, *app_ids: str) -> None:
+        for app_id in app_ids:
+            self.reports.put_nowait(app_id)
+
+
+@asynccontextmanager
+async def reading(daemon: FakeDaemon) -> AsyncGenerator[asyncio.Queue[str]]:
+    port = Port()
+    task = asyncio.create_task(EventReader(cast("Daemon", daemon), cast("StatePort", port)).run())
+    try:
+        async with asyncio.timeout(5):
+            assert "connected" == await port.reports.get()
+            yield port.reports
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_an_end_that_is_slow_keeps_no_other_from_being_told() -> None:
+    daemon = FakeDaemon([("die", "slow", NOW), ("die", "quick", NOW)])
+    daemon.down["quick"].set()
+    async with reading(daemon) as reports:
+        assert "app of quick" == await reports.get()
+        assert reports.empty()
+        daemon.down["slow"].set()
+        assert "app of slow" == await reports.get()
+
+
+async def test_an_end_shortly_before_the_connection_is_told() -> None:
+    # It may still be listed as running: a busy daemon takes its time between the event and the list.
+    daemon = FakeDaemon([("die", "long ago", NOW - 3600), ("die", "busy", NOW - 10)])
+    daemon.down["busy"].set()
+    async with reading(daemon) as reports:
+        assert "app of busy" == await reports.get()
+        assert reports.empty()
+
+
+async def test_an_inspection_that_breaks_is_made_again() -> None:
+    daemon = FakeDaemon([("die", "one", NOW)], refusals=1)
+    async with reading(daemon) as reports:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert reports.empty()
+        daemon.down["one"].set()
+        assert "app of one" == await reports.get()
