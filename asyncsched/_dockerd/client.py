@@ -31,6 +31,7 @@ from asyncsched.errors import ClosedError, ConfigError, ConflictError, InvalidRe
 __all__ = ["Daemon"]
 
 _CONNECT_TIMEOUT = 10.0
+_SEARCHES = 4
 
 
 class _Connection(NamedTuple):
@@ -47,6 +48,8 @@ class Daemon:
         backend: The scheduler on whose behalf it is used, for errors.
         calls: How many requests were made, by what they were for.
         pulls: How many images were asked of a registry.
+        searches: Taken by those who have a log read from somewhere within it: the daemon reads it from its
+            beginning to find the place, and if many ask at once, nobody gets an answer for a long time.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Daemon:
     ) -> None:
         self.calls: Counter[str] = Counter()
         self.pulls = 0
+        self.searches = asyncio.Semaphore(_SEARCHES)
         self.backend = backend
         self._request_timeout = request_timeout
         self._endpoint = endpoint

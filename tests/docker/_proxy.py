@@ -23,6 +23,7 @@ class CuttingProxy:
         lifetime: Shortest and longest time after which a connection is broken; None for never.
         drop: Says of a request, by its number and its first line, whether to break the connection instead of
             handing it on (``"before"``), or instead of handing its answer back (``"after"``).
+        room: Says of a request, by its first line, after how many bytes of the answer to break the connection.
     """
 
     def __init__(self, daemon: Path, directory: Path) -> None:
@@ -35,6 +36,7 @@ class CuttingProxy:
         self.cuts = 0
         self.lifetime: tuple[float, float] | None = None
         self.drop: Callable[[int, str], str] = lambda number, line: ""
+        self.room: Callable[[str], int | None] = lambda line: None
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -71,6 +73,7 @@ class _Link(asyncio.Protocol):
         self._opening: asyncio.Task[None] | None = None
         self.last_request = ""
         self.mute = False
+        self.room: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
@@ -103,6 +106,7 @@ class _Link(asyncio.Protocol):
                 self.cut()
                 return
             self.mute = drop == "after"
+            self.room = self._proxy.room(self.last_request)
         if self._behind is None:
             self._waiting.append(data)
         else:
@@ -112,7 +116,11 @@ class _Link(asyncio.Protocol):
         if self.mute:
             self.cut()
         elif self._client is not None:
-            self._client.write(data)
+            self._client.write(data if self.room is None else data[: self.room])
+            if self.room is not None:
+                self.room -= len(data)
+                if self.room <= 0:
+                    self.end_of_answers()  # what was written arrives
 
     def cut(self) -> None:
         if self._client is not None and not self._client.is_closing():

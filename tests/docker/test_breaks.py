@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from asyncsched._tasks import gather_bounded
 from asyncsched.errors import UnavailableError
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.specs import AppState, Stream
@@ -61,6 +62,30 @@ async def test_every_line_once_over_connections_that_are_cut_at_random(proxy: Cu
     assert [] == wrong[:5]
     assert {(k, stream): count for k in range(replicas) for stream in (Stream.STDOUT, Stream.STDERR)} == seen
     assert proxy.cuts > 0
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["of_an_ended_container", "of_a_running_container"])
+async def test_a_log_whose_connection_is_cut_at_any_byte_is_whole(proxy: CuttingProxy, ended: bool) -> None:
+    script = "echo one; echo two >&2; echo three; printf 'unfinished'; [ $0 = end ] || sleep 3"
+    async with DockerScheduler("session") as scheduler:
+        app_id = await scheduler.submit(app(shell(script.replace("$0", "end" if ended else "wait"))))
+        if ended:
+            await anext(event async for event in scheduler.watch([app_id]) if event.over)
+        size = sum(len(line) + 39 for line in ("one\n", "two\n", "three\n", "unfinished")) + 300
+        places = iter(range(1, size))
+
+        def room(line: str) -> int | None:
+            return next(places, None) if "/logs?" in line and "tail=" not in line else None
+
+        proxy.room = room
+
+        async def read(_: int) -> list[str]:
+            return sorted([str(line) async for line in scheduler.log_iter(app_id, should_tail=True)])
+
+        found = await gather_bounded(read, range(size), 40)
+
+    assert [["one\n", "three\n", "two\n", "unfinished"]] * size == found
+    assert next(places, None) is None
 
 
 async def test_one_connection_for_the_events_of_all_watches(proxy: CuttingProxy) -> None:

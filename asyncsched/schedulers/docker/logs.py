@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,12 @@ from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.resume import Resume
 from asyncsched.schedulers.docker import labels
 from asyncsched.schedulers.docker.frames import FrameReader
-from asyncsched.schedulers.docker.status import last_run
+from asyncsched.schedulers.docker.status import last_run, with_details
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
+    from aiohttp import StreamReader
+
     from asyncsched._dockerd import Daemon
     from asyncsched.clock import Clock
     from asyncsched.logs.select import LogQuery
@@ -37,6 +41,12 @@ _DISORDER_AT_FIRST = 500 * _MS
 _STREAMS = 2
 _LOOK_BACK = 16  # lines of a batch in which the newest of each stream is looked for
 
+_END = 4096
+"""Bytes of a stream's end that are kept to tell whether it was the log's: no line is longer in most logs."""
+
+_LONG_SEARCH = 2.0
+"""Seconds after which nobody waits any more for a daemon that looks for the place where a stream goes on."""
+
 _STARTING = 75 * _MS
 """How long before the daemon notes the beginning of a run its first lines may be stamped. A run begins later
 than this after the end of the one before."""
@@ -46,8 +56,8 @@ class ContainerLog(ConnectionSource):
     """Reads one container's log.
 
     The daemon ends a stream when the container ends, also if it will be started again, and when it is itself
-    stopped, which no reader can tell apart. So a log is over when a stream has ended that was opened after the
-    container was known to have ended for good.
+    stopped, which no reader can tell apart; nor can it tell an end from a break where ends are not marked, which
+    reads faster. So a log is over when its container has ended for good, and the stream has brought its last line.
 
     Args:
         daemon: Who has the log.
@@ -84,7 +94,12 @@ class ContainerLog(ConnectionSource):
         self._frames = self._new_frames()
         self._past = query.tail_lines is not None
         self._is_over = container.over
+        self._parameters: dict[str, str] = {}
+        self._marked = False  # whether the present stream's end tells of itself that it is none but the end
         self._last_stream = False
+        self._in_doubt = False
+        self._fresh_before = 0
+        self._end = b""
 
     @property
     @override
@@ -108,17 +123,22 @@ class ContainerLog(ConnectionSource):
     async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
         self._last_stream = self._is_over or not self.following
         follow = not (self._last_stream or self._past)
+        self._parameters = self._asked(since_ns, follow=follow)
+        self._marked = not follow and (self._in_doubt or not self._is_over or "until" in self._parameters)
+        self._end = b""
+        self._fresh_before = self._fresh
         try:
             await self._attempts.learn(self._daemon, self._container)
-            async with self._daemon.stream(
-                f"containers/{self._container.id}/logs",
-                self._parameters(since_ns, follow=follow),
-                what=f"cannot read the log of the container {self._container.name}",
-                operation="log_iter",
-                end_is_marked=not follow,
-            ) as content:
-                while chunk := await content.readany():
-                    yield chunk
+            async with AsyncExitStack() as open_stream:
+                async with self._daemon.searches if self._resume.replaying else nullcontext():
+                    stream = self._stream(self._parameters, end_is_marked=self._marked)
+                    content = await open_stream.enter_async_context(stream)
+                    chunk = await _soon(content) if self._resume.replaying else None
+                while chunk is None or chunk:
+                    if chunk:
+                        self._end = (self._end + chunk)[-_END:]
+                        yield chunk
+                    chunk = await content.readany()
         except SchedulerError as error:
             raise await self._explained(error) from error
 
@@ -141,13 +161,39 @@ class ContainerLog(ConnectionSource):
         if self._past:
             self._past = False
             self._wake()
-            return not self.following
-        return self._last_stream
+        return self._last_stream if self._marked else await self._has_brought_all()
+
+    async def _has_brought_all(self) -> bool:
+        """Tell whether the stream that has ended, and does not say why, has ended with the log's last line."""
+        try:
+            if not self._is_over:
+                inspected = await self._daemon.inspect_container(self._container.id, operation="log_iter")
+                self._is_over = with_details(self._container, inspected).over
+            if not self._is_over:
+                return False
+            async with self._stream({**self._parameters, "follow": "0", "tail": "1"}) as content:
+                if self._end.endswith(await content.read()):
+                    return True
+        except SchedulerError:
+            return False  # if it lasts, the next stream fails, too
+        self._in_doubt = self._fresh == self._fresh_before
+        return False
+
+    def _stream(
+        self, parameters: Mapping[str, str], *, end_is_marked: bool = True
+    ) -> AbstractAsyncContextManager[StreamReader]:
+        return self._daemon.stream(
+            f"containers/{self._container.id}/logs",
+            parameters,
+            what=f"cannot read the log of the container {self._container.name}",
+            operation="log_iter",
+            end_is_marked=end_is_marked,
+        )
 
     def _new_frames(self) -> FrameReader:
         return FrameReader(self._attempts.origin, terminal=labels.TERMINAL in self._container.labels)
 
-    def _parameters(self, since_ns: int | None, *, follow: bool) -> dict[str, str]:
+    def _asked(self, since_ns: int | None, *, follow: bool) -> dict[str, str]:
         parameters = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "1" if follow else "0"}
         if since_ns is not None:
             parameters["since"] = _stamp(since_ns)
@@ -167,6 +213,15 @@ class ContainerLog(ConnectionSource):
             fix="configure the daemon with the log driver json-file, local or journald",
             backend=error.backend,
         )
+
+
+async def _soon(content: StreamReader) -> bytes | None:
+    """Return the first bytes of a stream, as long as they do not take too long."""
+    try:
+        async with asyncio.timeout(_LONG_SEARCH):
+            return await content.readany()
+    except TimeoutError:
+        return None
 
 
 def _stamp(ns: int) -> str:
