@@ -202,6 +202,10 @@ class LogHub(abc.ABC):
             self._task.add_done_callback(self._ending.discard)
             self._task = None
 
+    def last_look(self, keys: Iterable[str]) -> bool:
+        """Tell whether one more round is needed before the end of these, since not all are asked for in each."""
+        return False
+
     def hurry(self) -> None:
         """Ask soon: somebody waits for the last lines."""
         self._interval = self._shortest

@@ -254,6 +254,11 @@ class HubSource(QueueSource):
     def _end_if_done(self) -> None:
         if self._behind or self._parked or self._task is not None:
             return
-        if not self._tail or (self._finishing and (self._quiet >= self._settle_polls or not self._positions)):
-            self._hub.leave(self, self._positions)
-            self.end()
+        if self._tail and not (self._finishing and (self._quiet >= self._settle_polls or not self._positions)):
+            return
+        if self._tail and self._hub.last_look(self._positions):
+            self._quiet -= 1
+            self._hub.hurry()
+            return
+        self._hub.leave(self, self._positions)
+        self.end()

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from typing_extensions import override
 
-from asyncsched.schedulers.aws_batch import create_scheduler
+from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.state import AppState
@@ -18,6 +19,11 @@ from tests.aws_emulator.server import Server
 pytestmark = pytest.mark.service("aws")  # its nodes are processes, in real time
 
 
+def unlimited(session: str) -> AWSBatchScheduler:
+    """Return a scheduler that calls without a pause: the emulator has no limits unless a test sets them."""
+    return quick(create_scheduler(session, limits=Limits(scale=100.0)))
+
+
 @pytest.mark.slow
 class TestContract(SchedulerContract):
     @pytest.fixture
@@ -25,10 +31,10 @@ class TestContract(SchedulerContract):
         # Long enough for the children of a main node that ends at once to end by themselves.
         server.cloud.pace.stop_children = 0.5
         server.cloud.pace.grace = 1.0
-        scheduler = quick(create_scheduler("contract"))
+        scheduler = unlimited("contract")
         yield ContractRig(
             scheduler,
-            another=lambda: quick(create_scheduler("other")),
+            another=lambda: unlimited("other"),
             cfg={"queue": QUEUE},
             image="busybox",
             tells_streams=False,

@@ -231,3 +231,15 @@ async def test_lines_that_come_after_the_end_are_waited_for(virtual: Virtual) ->
         if event.over:
             break
     assert ["last words"] == [line.text async for line in scheduler.log_iter(again)]
+
+
+async def test_the_first_line_of_a_node_that_was_silent_until_the_end_is_found(virtual: Virtual) -> None:
+    """Silent nodes are asked for a few at a time, and so most of them not in the last seconds."""
+    busy = script(["lines", 60, 1, "$i"], name="busy")
+    silent = script(["sleep", 59], *_if_node(77, ["line", "last words"]), ["sleep", 60], name="silent", num_replicas=90)
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(AppDef("app", [busy, silent]), CFG)
+
+    lines = await tail(scheduler, app_id)
+
+    assert {"busy": 60, "silent": 1} == Counter(line.role for line in lines)

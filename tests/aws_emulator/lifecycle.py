@@ -110,7 +110,8 @@ class Lifecycle:
         node.current = None
         node.status = "SUCCEEDED" if code == 0 and not job.terminated else "FAILED"
         if node.index == job.main:
-            self.timeline.after(self.pace.stop_children, lambda: self._main_ended(job, attempt))
+            delay = self.pace.stop_children if len(job.nodes) > 1 else 0.0
+            self.timeline.after(delay, lambda: self._main_ended(job, attempt))
         elif job.verdict:
             self._finish_when_empty(job)
 

@@ -76,6 +76,12 @@ async def test_whoever_shares_limits_shares_a_pacer() -> None:
     assert limits.pacer("a", 1, clock) is not limits.pacer("b", 1, clock)
 
 
+async def test_limits_are_a_part_of_the_usual_rates_or_more_than_those() -> None:
+    clock = VirtualClock()
+
+    assert [5, 40] == [Limits(scale=scale).pacer("a", 10, clock).rate for scale in (0.5, 4)]
+
+
 async def test_a_retry_waits_longer_each_time_and_gives_up_in_time() -> None:
     clock = VirtualClock()
     tries: list[float] = []

@@ -92,13 +92,18 @@ class Limits:
 
     Whoever makes several schedulers gives all of them the same `Limits`; a scheduler by itself has its own.
     It belongs to one event loop.
+
+    Args:
+        scale: Times the usual rates: less than 1 leaves the rest to others who call from elsewhere, more is for who has
+            been granted higher limits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, scale: float = 1.0) -> None:
+        self.scale = scale
         self._pacers: dict[Hashable, Pacer] = {}
 
     def pacer(self, key: Hashable, rate: float, clock: Clock) -> Pacer:
         """Return the pacer of `key`, made at its first use; what came first decides its rate."""
         if key not in self._pacers:
-            self._pacers[key] = Pacer(rate, clock)
+            self._pacers[key] = Pacer(rate * self.scale, clock)
         return self._pacers[key]

@@ -100,6 +100,15 @@ class Births:
         self._existing.difference_update(doubtful)
         self._waiting.append(_Group(doubtful, misses=1))
 
+    def settle(self, streams: Iterable[str]) -> bool:
+        """Ask for those of these that have not been found, now and for the last time; tells whether there are any."""
+        wanted = set(streams)
+        left = [stream for group in self._waiting for stream in group.streams if stream in wanted]
+        self._ended.update(left)
+        self._remove(left)
+        self._waiting += [_Group(left)] if left else []
+        return bool(left)
+
     def forget(self, stream: str) -> None:
         """Take note that nobody asks for this one any more."""
         self._existing.discard(stream)

@@ -86,6 +86,10 @@ class CloudWatchHub(LogHub):
                 self._since.pop(_stream(key), None)
 
     @override
+    def last_look(self, keys: Iterable[str]) -> bool:
+        return self._births.settle(map(_stream, keys))
+
+    @override
     async def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
         by_stream: dict[str, list[str]] = {}
         for key in keys:
