@@ -30,13 +30,15 @@ _log = logging.getLogger("asyncsched.logs")
 class _Position:
     """How far one stream of the service has been read."""
 
+    begins: int = 0  # what is older is not wanted
     newest: int | None = None
     seen: dict[str, int] = field(default_factory=dict[str, int])  # time by id, of the last two windows
 
     def is_new(self, event: HubEvent, overlap_ns: int) -> bool:
         ns = event.line.ns or 0
         # What is older than the window was there when the window was read.
-        return event.id not in self.seen and (self.newest is None or ns >= self.newest - overlap_ns)
+        since = self.begins if self.newest is None else max(self.begins, self.newest - overlap_ns)
+        return ns >= since and event.id not in self.seen
 
     def take(self, event: HubEvent, overlap_ns: int) -> None:
         ns = event.line.ns or 0
@@ -134,6 +136,17 @@ class HubSource(QueueSource):
         await self._hub.settle()
         await super().aclose()
 
+    # Where a service can tell where the last lines of a stream begin.
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether each stream is caught up with by itself, from its own `beginning`, and not all of them together."""
+        return False
+
+    async def beginning(self, key: str) -> int | None:
+        """Return when to begin with a stream, where each has a beginning of its own."""
+        return self._since_ns
+
     # What the hub does.
 
     def offer(self, events: Sequence[HubEvent]) -> None:
@@ -199,9 +212,14 @@ class HubSource(QueueSource):
         # Streams of which nothing is known are asked for from the beginning, and apart from the others.
         keys = [key for key in self._behind if self._positions[key].newest is None] or list(self._behind)
         known = self._hub.newest
+        if self.one_at_a_time:
+            keys = keys[:1]
+            position = self._positions[keys[0]]
+            if position.newest is None:
+                position.begins = await self.beginning(keys[0]) or 0
         self._hub.count_catching_up()
         waited = await self._read_pages(keys, backoff)
-        if waited or (known is None and self._hub.newest is not None):
+        if self._tail and (waited or (known is None and self._hub.newest is not None)):
             return  # time has passed: again, from there
         for key in keys:
             self._behind.pop(key, None)
@@ -234,7 +252,8 @@ class HubSource(QueueSource):
     def _reached(self, keys: Sequence[str]) -> int | None:
         known = [newest for key in keys if (newest := self._positions[key].newest) is not None]
         if len(known) < len(keys):
-            return self._since_ns
+            # One stream with a beginning of its own, or all from the same.
+            return self._positions[keys[0]].begins or self._since_ns
         since = min(known) - self._hub.overlap_ns
         return since if self._since_ns is None else max(since, self._since_ns)
 

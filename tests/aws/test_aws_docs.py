@@ -77,8 +77,12 @@ async def test_actions_and_calls_are_those_that_are_made(virtual: Virtual) -> No
     async def read() -> None:
         assert ["x\n"] == [line async for line in scheduler.log_iter(app_id)]
 
+    async def read_the_last() -> None:
+        assert ["x\n"] == [line async for line in scheduler.log_iter(app_id, tail_lines=1)]
+
     await virtual.clock.sleep(120)
     await count("logs", read)
+    await count("logs, the last lines", read_the_last)
     await count("delete", lambda: scheduler.delete(app_id))
 
     assert made == {row[0]: (row[1], row[2]) for row in rows("IAM actions and costs")[1:] if row[0] in made}

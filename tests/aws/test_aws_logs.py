@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
@@ -243,3 +244,89 @@ async def test_the_first_line_of_a_node_that_was_silent_until_the_end_is_found(v
     lines = await tail(scheduler, app_id)
 
     assert {"busy": 60, "silent": 1} == Counter(line.role for line in lines)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+async def test_a_stream_that_is_deleted_under_a_tail_is_a_gap_in_it(virtual: Virtual, count: int) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(
+        nodes(count, ["lines", 30, 1, "$i"], ["sleep", 30], ["lines", 20, 1, "$i"], ["sleep", 10]), CFG
+    )
+    gone: list[str] = []
+
+    def delete() -> None:
+        (job,) = virtual.cloud.batch.jobs.values()
+        node = job.nodes[count - 1]
+        assert node.current is not None
+        gone.append(node.current.stream)
+        virtual.cloud.events.delete("/aws/batch/job", gone[0])
+
+    virtual.cloud.timeline.after(40.3, delete)
+    readers = [asyncio.create_task(tail(scheduler, app_id)) for _ in range(2)]
+
+    before, after = [str(i) for i in range(30)], [str(i) for i in range(20)]
+    for lines in await asyncio.gather(*readers):
+        (gap,) = [line.gap for line in lines if line.gap is not None]
+
+        assert gone[0] in gap.reason
+        assert gap.after is not None
+        assert [[*before, *after]] * (count - 1) == [
+            [x.text for x in lines if x.replica == k] for k in range(count - 1)
+        ]
+        # The driver makes it anew with the next line.
+        assert [*before, "", *after] == [line.text for line in lines if line.replica == count - 1]
+
+
+async def test_where_gaps_are_to_be_raised_a_deleted_stream_raises(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(nodes(1, ["lines", 10, 1, "$i"], ["sleep", 60]), CFG)
+    virtual.cloud.timeline.after(30, virtual.cloud.events.groups["/aws/batch/job"].clear)
+
+    with pytest.raises(LogStreamError, match="lines are missing"):
+        await tail(scheduler, app_id, gaps="raise")
+
+
+async def put_lines(virtual: Virtual, app_id: str, count: int) -> None:
+    """Let a log be as long as that, without a program that takes its time to write it."""
+    virtual.cloud.timeline.catch_up()
+    job = virtual.cloud.batch.jobs[app_id.rpartition(":")[2]]
+    for node in job.nodes.values():
+        attempt = node.current or node.attempts[-1]
+        for number in range(count):
+            virtual.cloud.events.put("/aws/batch/job", attempt.stream, attempt.started + 100 * number, str(number), 0)
+            if number % 200 == 0:
+                await asyncio.sleep(0)
+
+
+@pytest.mark.guard(loop_step=False, reason="the emulator searches tens of thousands of lines in the same thread")
+@pytest.mark.parametrize(("count", "should_tail"), [(1, False), (1, True), (3, False)])
+async def test_the_last_lines_of_a_long_log_cost_a_few_calls(virtual: Virtual, count: int, should_tail: bool) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(nodes(count, ["sleep", 3000]), CFG)
+    await virtual.clock.sleep(2500)
+    await put_lines(virtual, app_id, 20_000)
+    calls = virtual.cloud.traffic.calls
+    stream = scheduler.log_iter(app_id, tail_lines=100, should_tail=should_tail)
+
+    got = [await anext(stream) for _ in range(100 * count)]
+
+    last = [str(number) for number in range(19_900, 20_000)]
+    assert [last] * count == [[line.text for line in got if line.replica == k] for k in range(count)]
+    assert calls["GetLogEvents"] == count
+    assert calls["FilterLogEvents"] <= count + 2 * should_tail
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 7, 25, 1000])
+async def test_the_last_lines_are_those_before_until_and_as_many_as_there_are(virtual: Virtual, wanted: int) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(nodes(1, ["sleep", 100]), CFG)
+    await virtual.clock.sleep(60)
+    await put_lines(virtual, app_id, 50)
+    virtual.cloud.events.sparse = True
+    (events,) = virtual.cloud.events.groups["/aws/batch/job"].values()
+    until = datetime.fromtimestamp(events[30].timestamp / 1000, UTC)
+
+    lines = [line.text async for line in scheduler.log_iter(app_id, tail_lines=wanted, until=until)]
+
+    assert [str(number) for number in range(max(0, 30 - wanted), 30)] == lines

@@ -83,7 +83,8 @@ class LogEvents:
         hop = place.hop if place else 0
         if self.sparse and rows and not hop % 2:
             at = place.at if place else (0, 0)
-            return self._answer([], self._token(forward, at, hop + 1), self._token(not forward, at, hop + 1))
+            ahead, back = self._token(forward, at, hop + 1), self._token(not forward, at, hop + 1)
+            return self._answer([], *((ahead, back) if forward else (back, ahead)))
         chosen = _fill(rows if forward else reversed(rows), query.get("limit", MAX_EVENTS))
         if not chosen:
             back = place.at if place else (0, 0)

@@ -44,6 +44,7 @@ class Births:
         self._existing: set[str] = set()
         self._ended: set[str] = set()
         self._never: set[str] = set()
+        self._doubted: set[str] = set()
         self._waiting: list[_Group] = []
 
     def end(self, stream: str) -> None:
@@ -79,10 +80,11 @@ class Births:
     def exist(self, streams: Sequence[str]) -> None:
         """Take note that these have been found."""
         self._existing.update(streams)
+        self._doubted.difference_update(streams)
         self._remove(streams)
 
-    def missing(self, streams: Sequence[str]) -> None:
-        """Take note that one of these does not exist."""
+    def missing(self, streams: Sequence[str]) -> bool:
+        """Take note that one of these does not exist; tells whether it is now known of one that was there."""
         group = next(group for group in self._waiting if group.streams == list(streams))
         misses, now = group.misses + 1, self._clock.monotonic()
         if self.has_ended(streams):
@@ -93,11 +95,15 @@ class Births:
             self._replace(group, [list(streams)], misses, now + min(_FIRST * 2.0 ** (misses - 1), _LONGEST))
         else:
             self._replace(group, _halves(streams), misses, now)
+        lost = len(streams) == 1 and streams[0] in self._doubted
+        self._doubted.difference_update(streams if lost else ())
+        return lost
 
     def doubt(self, streams: Iterable[str]) -> None:
         """Take note that one of these, which had been found, is gone."""
         doubtful = list(streams)
         self._existing.difference_update(doubtful)
+        self._doubted.update(doubtful)
         self._waiting.append(_Group(doubtful, misses=1))
 
     def settle(self, streams: Iterable[str]) -> bool:
@@ -114,6 +120,7 @@ class Births:
         self._existing.discard(stream)
         self._ended.discard(stream)
         self._never.discard(stream)
+        self._doubted.discard(stream)
         self._remove([stream])
 
     def _replace(self, group: _Group, parts: Iterable[list[str]], misses: int, due: float) -> None:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from typing_extensions import override
 
 from asyncsched.clock import Clock
-from asyncsched.errors import InvalidRequestError, NotFoundError
+from asyncsched.errors import InvalidRequestError, NotFoundError, PermissionDeniedError
 from asyncsched.logs.hub import HubEvent, LogHub
-from asyncsched.logs.line import LogOrigin, label
+from asyncsched.logs.line import LogGap, LogOrigin, gap_line, label, utc
 from asyncsched.schedulers.aws_batch.births import Births
 from asyncsched.schedulers.aws_batch.client import Connection
 
@@ -59,6 +59,8 @@ class CloudWatchHub(LogHub):
         self._readers: Counter[str] = Counter()
         self._since: dict[str, int] = {}  # in milliseconds
         self._births = Births(clock)
+        self._last: dict[str, int] = {}  # the time of the newest event that anybody has had of a stream
+        self._lost: dict[str, tuple[LogGap, int]] = {}  # streams that were there and are gone, and since when
 
     def __repr__(self) -> str:
         return f"<CloudWatchHub {self._group}: {len(self._origins)} streams>"
@@ -83,7 +85,8 @@ class CloudWatchHub(LogHub):
             if not self._readers[key]:
                 del self._readers[key], self._origins[key]
                 self._births.forget(_stream(key))
-                self._since.pop(_stream(key), None)
+                for of_streams in (self._since, self._last, self._lost):
+                    of_streams.pop(_stream(key), None)
 
     @override
     def last_look(self, keys: Iterable[str]) -> bool:
@@ -95,12 +98,14 @@ class CloudWatchHub(LogHub):
         for key in keys:
             by_stream.setdefault(_stream(key), []).append(key)
         start = max(0, (since_ns or 0) // 1_000_000)
+        yield self._holes(by_stream)
         there, not_yet = self._births.divide(by_stream)
         for streams in _chunks(there):
             async for page in self._existing(streams, start):
                 yield self._events(page, by_stream)
-        async for page in self._perhaps(not_yet):
+        async for page in self._perhaps(not_yet, start):
             yield self._events(page, by_stream)
+        yield self._holes(by_stream)  # those that have been found just now
 
     async def _existing(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
         try:
@@ -110,23 +115,68 @@ class CloudWatchHub(LogHub):
             # One of them has been deleted: which one, the next round finds out.
             self._births.doubt(streams)
 
-    async def _perhaps(self, streams: Sequence[str]) -> AsyncGenerator[Page]:
+    async def _perhaps(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
         """Read streams of which some may not exist, which CloudWatch says only of all together.
 
-        They are read from their beginning on: by the time that one is found, its first lines may be old.
+        New ones are read from their beginning on: by the time that one is found, its first lines may be old.
         """
         tries = 0
         while group := self._births.next_group(streams, MAX_STREAMS):
             try:
-                async for page in self._window(group, min(self._since.get(stream, 0) for stream in group)):
+                async for page in self._window(group, min(self._start_of(stream, start) for stream in group)):
                     yield page
             except NotFoundError:
-                self._births.missing(group)
+                if self._births.missing(group):
+                    self._lose(group[0])
                 tries += not self._births.has_ended(group)
             else:
                 self._births.exist(group)
             if tries >= MAX_TRIES:
                 return  # Those that exist are not kept waiting for those that do not.
+
+    def _start_of(self, stream: str, start: int) -> int:
+        if stream not in self._last:
+            return self._since.get(stream, 0)
+        return min(start, (self._last[stream] - self.overlap_ns) // 1_000_000)
+
+    def _lose(self, stream: str) -> None:
+        last = self._last.get(stream)
+        reason = f"the log stream {stream} is gone: deleted, or expired"
+        gap = LogGap(after=None if last is None else utc(last), reason=reason)
+        self._lost[stream] = gap, last or self.clock.time_ns()
+
+    def _holes(self, by_stream: Mapping[str, Sequence[str]]) -> list[HubEvent]:
+        """Tell of the streams that are gone, in each round: readers know by the id what they have been told."""
+        return [
+            HubEvent(key, f"gone {ns}", gap_line(gap, origin, ns))
+            for stream, (gap, ns) in self._lost.items()
+            for key in by_stream.get(stream, ())
+            if (origin := self._origins.get(key)) is not None
+        ]
+
+    async def beginning(self, key: str, lines: int, *, since_ns: int, until_ns: int | None) -> int:
+        """Return when the last so many lines of a stream begin, read from its end: no more pages than hold those."""
+        request: dict[str, object] = {
+            "logGroupName": self._group,
+            "logStreamName": _stream(key),
+            "startTime": since_ns // 1_000_000,
+            "startFromHead": False,
+            "limit": min(max(lines, 1), PAGE),
+        }
+        if until_ns is not None:
+            request["endTime"] = -(-until_ns // 1_000_000)
+        while True:
+            try:
+                page = await self._connection.try_once("logs", "GetLogEvents", "events", **request)
+            except (NotFoundError, PermissionDeniedError):
+                return since_ns  # It does not exist yet, or is read from its beginning.
+            self._births.exist([_stream(key)])
+            lines -= sum(1 + row["message"].rstrip("\n").count("\n") for row in page["events"])
+            if lines <= 0 and page["events"]:
+                return int(page["events"][0]["timestamp"]) * 1_000_000
+            if page["nextBackwardToken"] == request.get("nextToken"):
+                return since_ns  # It has no more than these.
+            request["nextToken"] = page["nextBackwardToken"]
 
     async def _window(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
         """Yield everything from `start` (in milliseconds) to the present end."""
@@ -156,6 +206,7 @@ class CloudWatchHub(LogHub):
     def _events(self, page: Page, by_stream: Mapping[str, Sequence[str]]) -> list[HubEvent]:
         events: list[HubEvent] = []
         for row in page["events"]:
+            self._last[row["logStreamName"]] = row["timestamp"] * 1_000_000
             for key in by_stream.get(row["logStreamName"], ()):
                 origin = self._origins.get(key)
                 if origin is not None:

@@ -22,6 +22,8 @@ __all__ = ["LogBook"]
 #: How far the clocks of a job's host and of AWS may differ, in nanoseconds, for the first line's time.
 _EARLY = 600 * 1_000_000_000
 _ROOM = 2000
+#: The last lines of so many streams are looked for from their ends; more would take longer than to read all.
+MAX_FROM_THE_END = 32
 
 
 class LogBook:
@@ -159,6 +161,17 @@ class _Reader(HubSource):
             self._streams |= {place.stream for _, place in new}
             self._keys += keys
             self.add_keys(keys)
+
+    @property
+    @override
+    def one_at_a_time(self) -> bool:
+        return self._query.tail_lines is not None and len(self._keys) <= MAX_FROM_THE_END
+
+    @override
+    async def beginning(self, key: str) -> int | None:
+        return await self._cloudwatch.beginning(
+            key, self._query.tail_lines or 0, since_ns=self._since, until_ns=self._query.until_ns
+        )
 
     @override
     async def aclose(self) -> None:
