@@ -94,8 +94,12 @@ class Connection(asyncio.Protocol):
         return cast("dict[str, Any]", told)
 
     async def greet(self) -> dict[str, Any]:
-        """Tell each other which protocol is spoken; raise if the supervisor speaks another one."""
+        """Tell each other which protocol is spoken; raise if the supervisor speaks another one, or cannot work."""
         answer = await self.call("hello", protocol=PROTOCOL)
+        if answer.get("error") == "refused":
+            raise SchedulerError(
+                "the supervisor of local apps cannot work", why=str(answer.get("message", "")), backend=BACKEND
+            )
         if "error" in answer:
             raise SchedulerError(
                 "this app's supervisor was started by another release of asyncsched",

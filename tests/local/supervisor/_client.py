@@ -111,6 +111,9 @@ class Supervisor(Talk):
         ours = _start(home, prefix=[*prefix, *boot], pidfd=pidfd, detached=detached)
         super().__init__(ours)
         hello = self.ask("hello", protocol=layout.PROTOCOL)
+        if "error" in hello:
+            self.close()
+            raise RefusedError(hello["message"])
         self.identity: Message = hello["supervisor"]
         self.pid: int = self.identity["pid"]
         self.watcher: int = self.identity["watcher_pid"]

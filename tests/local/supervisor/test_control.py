@@ -18,7 +18,7 @@ from asyncsched.schedulers.local.supervisor import layout
 from asyncsched.schedulers.local.supervisor.control import LONGEST_BACKLOG, LONGEST_MESSAGE
 from asyncsched.schedulers.local.supervisor.machine import start_time
 from tests._support import eventually_blocking
-from tests.local.supervisor._client import Supervisor, Talk, app, shell
+from tests.local.supervisor._client import RefusedError, Supervisor, Talk, app, shell
 
 WAITS = "read line < /dev/zero"
 
@@ -191,3 +191,18 @@ def test_the_door_opens_again_when_there_are_descriptors(home: Path, leaves_noth
 
         assert layout.PROTOCOL == late.ask("hello", protocol=layout.PROTOCOL)["protocol"]
         late.close()
+
+
+@pytest.mark.parametrize("name", [layout.APPS, layout.SUPERVISORS])
+def test_a_place_that_is_not_ours_is_told(home: Path, tmp_path: Path, name: str, leaves_nothing: None) -> None:
+    home.mkdir(0o700)
+    (home / name).symlink_to(tmp_path)
+    with pytest.raises(RefusedError, match=f"in its state directory: {name}: Not a directory"):
+        Supervisor(home)
+
+    (home / name).unlink()
+    (home / name).mkdir()
+    (home / name).chmod(0o777)
+    with pytest.raises(RefusedError, match=f"in its state directory: {name}: can be written by others"):
+        Supervisor(home)
+    assert [] == list(home.glob("crash.*"))

@@ -19,6 +19,7 @@ Message = dict[str, Any]
 LONGEST_MESSAGE = 64 << 20
 LONGEST_BACKLOG = 64 << 20
 ACCEPT_AGAIN = 0.25
+REFUSE_WITHIN = 10.0
 PEERCRED = struct.Struct("3i")
 
 
@@ -181,3 +182,14 @@ def answer_hello(message: Message, **more: object) -> Message:
     if spoken != PROTOCOL:
         return {"error": "protocol", "message": f"the supervisor speaks protocol {PROTOCOL}, not {spoken}"}
     return {"protocol": PROTOCOL, **more}
+
+
+def refuse(sock: socket.socket, why: str) -> None:
+    """Answer the owner's greeting with the reason why there is no supervisor."""
+    sock.settimeout(REFUSE_WITHIN)
+    greeting = b""
+    while not greeting.endswith(b"\n") and (more := sock.recv(4096)):
+        greeting += more
+    if greeting:
+        answer = {"re": json.loads(greeting).get("n"), "error": "refused", "message": why}
+        sock.sendall(json.dumps(answer).encode() + b"\n")

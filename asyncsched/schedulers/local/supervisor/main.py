@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 
 from .census import adopt_orphans, descendants, kill, send
+from .child import describe
+from .control import refuse
 from .files import write_atomic
 from .layout import SUPERVISORS, socket_name
 from .limits import raise_limits
@@ -48,8 +50,13 @@ def main(arguments: Sequence[str]) -> None:
         # Whoever kills the group of one of the two does not kill the other.
         os.setpgid(0, 0)
         adopt_orphans()
-        control = Worker(root, watcher, life, raise_limits())
-        control.serve(socket.socket(fileno=sock), pidfd, (owner, owner_start), detached=bool(detached))
+        connection = socket.socket(fileno=sock)
+        try:
+            control = Worker(root, watcher, life, raise_limits())
+        except OSError as error:
+            refuse(connection, f"in its state directory: {describe(error)}")
+        else:
+            control.serve(connection, pidfd, (owner, owner_start), detached=bool(detached))
     except BaseException:
         _leave_note(root)  # Nobody else would hear of it.
         raise
