@@ -12,6 +12,7 @@ from pathlib import Path
 from asyncsched.clock import Clock
 from asyncsched.logs import LogLine, LogOrigin, LogQuery
 from asyncsched.logs.follow import Follower, OpenFiles, open_directory
+from asyncsched.schedulers.local.log_cursor import LogCursor
 from asyncsched.schedulers.local.log_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.log_reader import LogReader
 from asyncsched.schedulers.local.log_text import StreamText
@@ -119,18 +120,11 @@ class Reader:
         self, place: Path, *, kinds: Sequence[int] = (STDOUT, STDERR, COMBINED), most: int = 8, **options: object
     ) -> None:
         self.lines: list[LogLine] = []
-        selection = {"since_ns": None, "until_ns": None, "tail_lines": None, "tail": False} | options
-        self.reader = LogReader(
-            ORIGIN,
-            LogFiles(
-                opening(place),
-                opening(place),
-                OpenFiles(most),
-            ),
-            {kind: StreamText(LogOrigin(app_id="app", role="worker", stream=STREAMS[kind])) for kind in kinds},
-            watch=lambda _: Unwatched(),
-            **selection,  # type: ignore[arg-type]  # as above
-        )
+        query = LogQuery(app_id="app", **options)  # type: ignore[arg-type]  # as above
+        texts = {kind: StreamText(LogOrigin(app_id="app", role="worker", stream=STREAMS[kind])) for kind in kinds}
+        self.files = LogFiles(opening(place), opening(place), OpenFiles(most))
+        self.cursor = LogCursor(self.files, texts, query, watch=lambda _: Unwatched())
+        self.reader = LogReader(ORIGIN, self.cursor, texts, until_ns=query.until_ns)
 
     def read(self) -> list[LogLine]:
         """Read all there is by now, and return what is new."""
@@ -140,8 +134,8 @@ class Reader:
                 while not ready.empty:
                     new += ready.take(7)
             self.reader.ready.clear()
-            past = self.reader.in_past
-            if not self.reader.advance() and past == self.reader.in_past and not self.reader.ready:
+            past = self.cursor.in_past
+            if not self.reader.advance() and past == self.cursor.in_past and not self.reader.ready:
                 break
         self.lines += new
         return new

@@ -58,7 +58,7 @@ def test_any_chunks_any_interleaving_any_moments_of_reading(
         if ends:
             log.end()
         else:
-            reader.reader.finish()
+            reader.cursor.finish()
         reader.read()
         lines = reader.close()
         log.close()
@@ -170,7 +170,7 @@ def test_the_last_lines_are_there_and_what_follows_is_whole(
         few = Reader(log.place, kinds=kinds, tail=True, tail_lines=count)
         of_past = everything.read()
         of_few = few.read()
-        assert not few.reader.in_past
+        assert not few.cursor.in_past
         assert of_past[max(len(of_past) - count, 0) :] == of_few[max(len(of_few) - count, 0) :]
         for kind, data in future:
             log.segments.add(kind, data)
@@ -323,7 +323,7 @@ def test_a_log_that_is_removed_ends_with_a_hole(log: Log, place: Path) -> None:
     log.out(b"one\n")
     reader = Reader(place, tail=True)
     reader.read()
-    reader.reader._files.release()  # as when others needed the descriptors
+    reader.files.release()  # as when others needed the descriptors
     for path in place.iterdir():
         path.unlink()
     place.rmdir()
@@ -428,7 +428,7 @@ def test_a_segment_that_is_dropped_in_the_middle_of_a_chunk_is_a_hole_there(log:
     reader = Reader(place, tail=True)
     while not reader.reader.ready:
         reader.reader.advance()
-    reader.reader._files.release()
+    reader.files.release()
     log.drop_oldest()
     first, begun, gap, *rest = reader.read()
     reader.close()

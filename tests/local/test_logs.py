@@ -15,6 +15,7 @@ from asyncsched.logs import LogLine, LogOrigin, LogStream
 from asyncsched.logs.follow import Follower
 from asyncsched.schedulers.local.supervisor.layout import STDERR, STDOUT
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.stream import Stream
 from asyncsched.testing.clock import VirtualClock
 from tests._support import eventually
 from tests.local._log import ORIGIN, Log, elsewhere, replica_log
@@ -140,7 +141,7 @@ async def test_no_lines_of_the_past_are_wanted(follower: Follower, log: Log, pla
     source = replica_log(place, follower, tail=True, tail_lines=0)
     async with stream_of(source, tail=True, tail_lines=0) as stream:
         step = asyncio.create_task(take(stream, 1))
-        await eventually(lambda: source._reader.begun and not source.backlog)
+        await eventually(lambda: source._cursor.begun and not source.backlog)
         log.out(b"new\n")
 
         assert ["new\n"] == await step
@@ -207,7 +208,7 @@ async def test_a_stalled_reader_of_a_dropped_log_is_told_of_the_hole(follower: F
     async with stream_of(source, tail=True) as stream:
         log.out(b"first\n")
         assert ["first\n"] == await take(stream, 1)
-        source._reader._files.release()  # as when others need the descriptors: nobody keeps a dropped file open
+        source._cursor._files.release()  # as when others need the descriptors: nobody keeps a dropped file open
         for number in range(5):
             log.out(b"%d\n" % number)
             log.rotate()
@@ -280,3 +281,11 @@ async def test_closing_lets_go_of_everything(follower: Follower, log: Log, place
     assert source.ended
     assert "0 files" in repr(follower)
     assert ORIGIN.role == source.role
+
+
+async def test_a_stream_that_nobody_wants_is_passed_in_short_steps(follower: Follower, log: Log, place: Path) -> None:
+    log.out(*[b"out\n"] * 20_000)
+    log.err(b"err\n")
+    log.end()
+
+    assert ["err\n"] == await drain(stream_of(replica_log(place, follower, tail=True, streams=Stream.STDERR)))

@@ -1,115 +1,68 @@
-"""From a log's records to lines: what is read next, where reading stops, and what is missing."""
+"""From a log's records to lines, and to word of what is missing."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from asyncsched.errors import LogStreamError
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, utc
-from asyncsched.schedulers.local.log_files import LogFiles, Position
-from asyncsched.schedulers.local.log_tail import find_last
+from asyncsched.schedulers.local.log_cursor import LogCursor, Standing
 from asyncsched.schedulers.local.log_text import Ready, StreamText, Texts, Told
 from asyncsched.schedulers.local.supervisor.layout import END, LINE_START, RECORD, ROTATED
-
-if TYPE_CHECKING:
-    from asyncsched.logs.follow import Watch
 
 __all__ = ["LogReader"]
 
 SLICE = 32 * 1024
 """Bytes that are split at a time: what has been split waits as text, which takes more room."""
 
-RECORDS = 256
-"""Records of the index that are held at a time."""
+STEP, LOOK = 512, 128
+"""What a step costs beside the bytes that it reads, in bytes; and one that looks at a record only."""
 
-STEP = 512
-"""What a step costs beside the bytes that it reads, in bytes."""
-
-DROPPED = "the oldest output was dropped, to keep the log within max_log_bytes"
 LOST = "the output's file is shorter than its index says"
-REMOVED = "the log was removed before its end was read"
 
 
 class LogReader:
-    """Reads the records of a log in their order, a bounded piece at a time.
+    """Reads a log, a bounded piece at a time.
 
     Args:
         origin: Who is said to tell of holes.
-        files: The log.
+        cursor: The log's records.
         texts: The streams that are wanted, by kind of record.
-        watch: Watches a descriptor; what happens is followed by a call of `advance`.
-        since_ns: Where to begin; None for the beginning of the log.
         until_ns: Lines that begin from then on are not wanted.
-        tail_lines: How many of the last lines of the past are wanted; None for all. There may come more.
-        tail: Whether to go on until the log's last record, and not only to its present end.
+
+    Attributes:
+        cursor: The same.
+        ready: Lines to be taken.
+        over: Whether nothing will be added to them.
     """
 
     def __init__(
-        self,
-        origin: LogOrigin,
-        files: LogFiles,
-        texts: Mapping[int, StreamText],
-        *,
-        watch: Callable[[int], Watch],
-        since_ns: int | None,
-        until_ns: int | None,
-        tail_lines: int | None,
-        tail: bool,
+        self, origin: LogOrigin, cursor: LogCursor, texts: Mapping[int, StreamText], *, until_ns: int | None
     ) -> None:
+        self.cursor = cursor
         self.ready: deque[Ready] = deque()
         self.over = False
         self._origin = origin
-        self._files = files
         self._texts = texts
-        self._watch_file = watch
-        self._watch: Watch | None = None
-        self._since_ns = since_ns
         self._until_ns = until_ns
-        self._tail_lines = tail_lines
-        self._finishing = not tail
-        # The next record stands in this segment, `_at` bytes into the block that begins at `_start`.
-        self._segment = -1
-        self._entered = False
-        self._start = self._at = 0
-        self._block = b""
-        self._within = 0  # bytes of its chunk that have been read
-        self._stop: Position | None = None
-        self._past: Position | None = None
+        self._within = 0  # bytes of the next record's chunk that have been read
         self._last_ns: int | None = None
-        self._hole = ""  # in front of the next record
         self._told = False  # the last thing that was told is a hole
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is a log."""
-        return self._segment >= 0
-
-    @property
-    def in_past(self) -> bool:
-        """Whether what had been written when it was begun has not been read yet; kept for `tail_lines` only."""
-        return self._past is not None
 
     @property
     def holds(self) -> bool:
         """Whether a line has begun and not ended."""
         return any(text.held for text in self._texts.values())
 
-    def finish(self) -> None:
-        """Read what is there by now, and end."""
-        self._finishing = True
-
     def progress(self) -> None:
         """Hand on unfinished lines that are progress output."""
         self._add(*(text.progress() for text in self._texts.values()))
 
     def close(self) -> None:
-        """Let go of every descriptor and of the watch; idempotent."""
+        """Let go of everything; idempotent."""
         self.over = True
-        self._block = b""
-        self._files.release()
-        self._watch_instead(None)
+        self.ready.clear()
+        self.cursor.close()
 
     def advance(self) -> int:
         """Read a bit further; return what it cost, in bytes, and 0 if nothing more can be read for now."""
@@ -117,143 +70,41 @@ class LogReader:
             return 0
         try:
             return self._advance()
-        except FileNotFoundError:  # while its files were closed for a while, this segment was removed
-            self._entered = False
+        except FileNotFoundError:
+            self.cursor.come_back()
             return STEP
 
     def _advance(self) -> int:
-        if self._finishing and self._stop is None and not self._find_stop():
+        standing = self.cursor.look()
+        if (hole := self.cursor.take_hole()) is not None:
+            self._within = 0
+            self._tell_gap(*hole)
+        if standing is Standing.RECORD:
+            return self._read_record()
+        if standing is Standing.END:
             self._end()
-            return STEP
-        if self._stop is not None and self._position >= self._stop:
-            self._end()
-            return STEP
-        if not self._entered:
-            return STEP if self._enter() else 0
-        if self._past is not None and self._position >= self._past:
-            self._past = None
-            return 0
-        if self._at >= len(self._block) and not self._load():
-            return 0
-        return self._read_record()
-
-    # Where to read.
-
-    @property
-    def _position(self) -> Position:
-        return Position(self._segment, self._start + self._at)
-
-    def _find_stop(self) -> bool:
-        """Note where the log ends at present; tell whether there has ever been one."""
-        self._stop = self._files.end()
-        if self._stop is None and self._entered:
-            self._stop = Position(self._segment, self._files.size())  # removed, but still open
-        return self._stop is not None or self.begun
-
-    def _enter(self) -> bool:
-        """Open the segment that is to be read, and watch it; tell whether there is more to do by now."""
-        if not self.begun and not self._begin():
-            return False
-        self._files.go_to(self._segment)
-        try:
-            self._files.size() if self._finishing else self._watch_instead(self._files.watch(self._watch_file))
-        except FileNotFoundError:
-            return self._go_on_behind()
-        self._entered = True
-        if self._hole:
-            self._tell_gap(self._hole, self._files.time(0))
-            self._hole = ""
-        return True
-
-    def _begin(self) -> bool:
-        segments = self._files.segments() or self._watch_for_segments(0)
-        if not segments:
-            return False
-        place = self._find_beginning(Position(segments[0], 0))
-        if self._tail_lines is not None:
-            self._past = self._files.end()
-        if segments[0] and place == (segments[0], 0):
-            self._hole = DROPPED
-        self._segment, self._start = place
-        return True
-
-    def _find_beginning(self, place: Position) -> Position:
-        if self._since_ns is not None:
-            place = self._files.find(self._since_ns)
-        # Where lines are to end before some time, the last ones are not those at the end.
-        if self._tail_lines is not None and self._until_ns is None:
-            last = find_last(self._files, self._texts, self._tail_lines)
-            place = place if last is None else max(place, last)
-        return place
-
-    def _go_on_behind(self) -> bool:
-        """Go on in the first segment that is left, or wait for the one that is to come."""
-        wanted = self._segment
-        there = [segment for segment in self._files.segments() if segment >= wanted]
-        there = there or self._watch_for_segments(wanted)
-        if not there and not self._files.segments():
-            self._tell_gap(REMOVED, None)
-            self.over = True
-            return True
-        if there and there[0] > wanted:
-            self._hole = DROPPED
-            self._leave(Position(there[0], 0))
-        return bool(there)
-
-    def _watch_for_segments(self, wanted: int) -> list[int]:
-        """Have the directory watched, and look again."""
-        try:
-            self._watch_instead(self._files.watch_directory(self._watch_file))
-        except FileNotFoundError:
-            return []
-        return [segment for segment in self._files.segments() if segment >= wanted]
-
-    def _watch_instead(self, watch: Watch | None) -> None:
-        before, self._watch = self._watch, watch
-        if before is not None:  # after the new one: the follower keeps what it has open
-            before.close()
-
-    def _leave(self, position: Position) -> None:
-        self._segment, self._start = position
-        self._at = self._within = 0
-        self._block = b""
-        self._entered = False
-
-    def _load(self) -> bool:
-        """Read the next records, no further than to where reading is to stop; tell whether there are any."""
-        self._start += self._at
-        self._at = 0
-        count = RECORDS
-        for bound in (self._past, self._stop):
-            if bound is not None and bound.segment == self._segment:
-                count = min(count, (bound.offset - self._start) // RECORD.size)
-        self._block = self._files.records(self._start, count) if count > 0 else b""
-        if not self._block and count > 0 and self._files.size() < self._start:
-            raise LogStreamError("the index of the log has become shorter", why="somebody has written to the file")
-        return bool(self._block)
-
-    # What is read.
+        return 0 if standing is Standing.WAITS else STEP
 
     def _read_record(self) -> int:
-        ns, offset, length, kind, flags, _ = RECORD.unpack_from(self._block, self._at)
+        ns, offset, length, kind, flags, _ = RECORD.unpack_from(self.cursor.block, self.cursor.at)
         if kind == END:
             self._end()
         elif kind == ROTATED:
-            self._leave(Position(self._segment + 1, 0))
+            self.cursor.go_to_next_segment()
         elif self._until_ns is not None and ns >= self._until_ns:
             return self._read_rest(kind, offset, length)
         elif (text := self._texts.get(kind)) is not None and length > self._within:
             return self._read_run(text, kind, offset, flags)
         else:
             self._pass(1)
-        return RECORD.size
+        return LOOK
 
     def _read_run(self, text: StreamText, kind: int, offset: int, flags: int) -> int:
         """Read chunks that lie side by side at once."""
         chunks, whole = self._run(kind, offset)
         total = sum(length for _, length in chunks)
         at_line_start = bool(flags & LINE_START) and not self._within
-        data = self._output(kind, total, offset + self._within)
+        data = self.cursor.output(kind, total, offset + self._within)
         if len(data) < total:
             return self._read_short(text, chunks[0], data, at_line_start=at_line_start)
         self._add(text.feed(data, chunks, at_line_start=at_line_start))
@@ -266,16 +117,16 @@ class LogReader:
 
     def _run(self, kind: int, offset: int) -> tuple[list[tuple[int, int]], bool]:
         """Return time and length of the next chunks of a stream, and whether the last one ends there."""
-        block, until = self._block, self._until_ns
-        ns, _, length, *_ = RECORD.unpack_from(block, self._at)
+        block, at, until = self.cursor.block, self.cursor.at, self._until_ns
+        ns, _, length, *_ = RECORD.unpack_from(block, at)
         length -= self._within
         if length > SLICE:
             return [(ns, SLICE)], False
         chunks = [(ns, length)]
         end = offset + self._within + length
         room = SLICE - length
-        for at in range(self._at + RECORD.size, len(block), RECORD.size):
-            ns, offset, length, other, _, _ = RECORD.unpack_from(block, at)
+        for place in range(at + RECORD.size, len(block), RECORD.size):
+            ns, offset, length, other, _, _ = RECORD.unpack_from(block, place)
             if other != kind or offset != end or not 0 < length <= room or (until is not None and ns >= until):
                 break
             chunks.append((ns, length))
@@ -287,8 +138,7 @@ class LogReader:
         """Read a chunk of which not all is there: wait for the rest, unless there cannot be one."""
         ns, length = chunk
         data = data[:length]
-        behind = self._start + self._at + RECORD.size
-        if len(data) < length and self._stop is None and not self._files.records(behind, 1):
+        if len(data) < length and self.cursor.may_wait and not self.cursor.has_more():
             return 0
         if data:
             self._add(text.feed(data, [(ns, len(data))], at_line_start=at_line_start))
@@ -303,12 +153,10 @@ class LogReader:
         """Read only what completes lines that were begun before `until`, then no more of this segment."""
         text = self._texts.get(kind)
         if text is not None and text.held and length > self._within:
-            data = self._output(kind, min(length - self._within, SLICE), offset + self._within)
+            data = self.cursor.output(kind, min(length - self._within, SLICE), offset + self._within)
             cut = data.find(b"\n") + 1
             self._add(text.feed(data[:cut] if cut else data, [(0, cut or len(data))], at_line_start=False))
-            self._within += len(data)
-            if not data:
-                self._within = length
+            self._within += len(data) or length
         if text is None or not text.held or self._within >= length:
             self._pass(1)
         if not self.holds:
@@ -317,27 +165,14 @@ class LogReader:
 
     def _leave_early(self) -> None:
         """Go on in the next segment, in which times may be earlier again, or end."""
-        later = [segment for segment in self._files.segments() if segment > self._segment]
-        if later:
-            for text in self._texts.values():
-                text.skip()
-            self._leave(Position(later[0], 0))
-        else:
-            self.over = True
-
-    def _output(self, kind: int, size: int, offset: int) -> bytes:
-        try:
-            return self._files.output(kind, size, offset)
-        except FileNotFoundError:
-            if self._segment in self._files.segments():
-                return b""
-            raise
+        for text in self._texts.values():
+            text.skip()
+        self._within = 0
+        self.over = not self.cursor.pass_segment()
 
     def _pass(self, records: int) -> None:
-        self._at += records * RECORD.size
+        self.cursor.pass_records(records)
         self._within = 0
-
-    # What is told.
 
     def _add(self, *ready: Texts | None) -> None:
         for texts in ready:

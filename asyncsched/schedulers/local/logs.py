@@ -11,6 +11,7 @@ from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.local.log_cursor import LogCursor
 from asyncsched.schedulers.local.log_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.log_reader import LogReader
 from asyncsched.schedulers.local.log_text import StreamText
@@ -63,20 +64,14 @@ class ReplicaLog(LogSource):
         self._clock = clock if clock is not None else Clock()
         self._wake: Callable[[], None] = lambda: None
         self._timer: TimerHandle | None = None
-        self._reader = LogReader(
-            origin,
-            LogFiles(open_index, open_logs, follower.open_files),
-            {
-                kind: StreamText(origin._replace(stream=stream))
-                for kind, stream in STREAMS.items()
-                if query.streams in (stream, Stream.COMBINED)
-            },
-            watch=lambda fd: follower.watch(fd, self._changed),
-            since_ns=query.since_ns,
-            until_ns=query.until_ns,
-            tail_lines=query.tail_lines,
-            tail=query.tail,
-        )
+        texts = {
+            kind: StreamText(origin._replace(stream=stream))
+            for kind, stream in STREAMS.items()
+            if query.streams in (stream, Stream.COMBINED)
+        }
+        files = LogFiles(open_index, open_logs, follower.open_files)
+        self._cursor = LogCursor(files, texts, query, watch=lambda fd: follower.watch(fd, self._changed))
+        self._reader = LogReader(origin, self._cursor, texts, until_ns=query.until_ns)
 
     @override
     def start(self, wake: Callable[[], None]) -> None:
@@ -90,7 +85,7 @@ class ReplicaLog(LogSource):
             raise LogStreamError(f"the log of {self.role}/{self.replica} cannot be read", why=str(error)) from error
 
     def _read(self, limit: int) -> Sequence[LogLine]:
-        reader, ready = self._reader, self._reader.ready
+        reader, cursor, ready = self._reader, self._cursor, self._reader.ready
         lines: list[LogLine] = []
         cost = 0
         while True:
@@ -101,10 +96,10 @@ class ReplicaLog(LogSource):
                 ready.popleft()
             if len(lines) >= limit:
                 return lines
-            past = reader.in_past
+            past = cursor.in_past
             step = reader.advance()
             cost += step
-            if (past and not reader.in_past) or cost > MOST:
+            if (past and not cursor.in_past) or cost > MOST:
                 self._wake()  # the lines of the past come apart from what follows; and there may be more
                 return lines
             if not step:
@@ -121,22 +116,21 @@ class ReplicaLog(LogSource):
     @property
     @override
     def backlog(self) -> bool:
-        return self._reader.in_past
+        return self._cursor.in_past
 
     @override
     def observe(self, status: ReplicaStatus) -> None:
-        if not self._reader.begun:
+        if not self._cursor.begun:
             self._wake()
 
     @override
     def finish(self) -> None:
-        self._reader.finish()
+        self._cursor.finish()
         self._wake()
 
     @override
     async def aclose(self) -> None:
         self._reader.close()
-        self._reader.ready.clear()
         self._wake = lambda: None
         if self._timer is not None:
             self._timer.cancel()
