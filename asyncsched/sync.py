@@ -21,8 +21,8 @@ from typing import Any
 
 from asyncsched._bridge import Bridge
 from asyncsched._facade import BlockingIterator, BlockingWatch, Facade, blocking, blocking_iter, blocking_watch, on_loop
-from asyncsched._tasks import close_all
 from asyncsched.logs.line import LogLine
+from asyncsched.runner.backends import close_schedulers
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers import registry
 from asyncsched.schedulers.api import Scheduler
@@ -41,7 +41,6 @@ __all__ = [
 ]
 
 _LINES_AHEAD = 1024
-_CLOSE_TIMEOUT = 15.0
 
 
 class SyncScheduler(Facade[Scheduler[Any, Any]]):
@@ -173,6 +172,6 @@ def get_runner(
     return SyncRunner(name, None, component_defaults, **scheduler_params)
 
 
-async def _close(runner: Runner, given: Iterable[Scheduler[Any, Any]]) -> None:
+async def _close(runner: Runner, given: Collection[Scheduler[Any, Any]]) -> None:
     await runner.close()
-    await close_all([scheduler.close() for scheduler in given], _CLOSE_TIMEOUT)
+    await close_schedulers(given)

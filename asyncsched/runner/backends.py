@@ -8,15 +8,16 @@ from typing import Any, TypeAlias
 
 from asyncsched._tasks import close_all, outlast
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.registry import SchedulerFactory, find_factory, get_scheduler_factories
+from asyncsched.schedulers.registry import SchedulerFactory, find_built_in, find_factory, get_scheduler_factories
 from asyncsched.specs.stream import Stream
 
-__all__ = ["AnyScheduler", "Backends"]
+__all__ = ["AnyScheduler", "Backends", "close_schedulers"]
 
 AnyScheduler: TypeAlias = Scheduler[Any, Any]
 """A scheduler of which nobody here knows what its options and requests look like."""
 
-CLOSE_TIMEOUT = 15.0
+IMPORT_TIMEOUT = 15.0
+CLOSE_MARGIN = 5.0
 
 
 class Backends:
@@ -34,18 +35,18 @@ class Backends:
         schedulers: Mapping[str, AnyScheduler | SchedulerFactory] | None,
         params: Mapping[str, object],
     ) -> None:
-        given = get_scheduler_factories() if schedulers is None else schedulers
+        given = schedulers or {}
         self._session = session
         self._params = params
-        self._factories = {name: _as_factory(each) for name, each in given.items()}
+        # To look for plugins is to read the disk: not before somebody wants a scheduler that is not our own.
+        self._factories = None if schedulers is None else {name: _as_factory(each) for name, each in given.items()}
         self._ready = {name: each for name, each in given.items() if isinstance(each, Scheduler)}
         self._made: list[AnyScheduler] = []
         self._making: dict[str, asyncio.Future[AnyScheduler]] = {}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names, the default first."""
-        return tuple(self._factories)
+    async def names(self) -> tuple[str, ...]:
+        """Return all names, the default first."""
+        return tuple(await asyncio.to_thread(self._all_factories))
 
     @property
     def ready(self) -> Mapping[str, AnyScheduler]:
@@ -55,7 +56,16 @@ class Backends:
     def check(self, names: Collection[str]) -> None:
         """Raise UnknownSchedulerError for a name that there is none of; nothing is made."""
         for name in names:
-            find_factory(name, self._factories)
+            self._find(name)
+
+    def _find(self, name: str) -> SchedulerFactory:
+        built_in = find_built_in(name) if self._factories is None else None
+        return built_in or find_factory(name, self._all_factories())
+
+    def _all_factories(self) -> Mapping[str, SchedulerFactory]:
+        if self._factories is None:
+            self._factories = get_scheduler_factories()
+        return self._factories
 
     def log_streams(self, names: Collection[str]) -> frozenset[Stream]:
         """Return the streams that all of these schedulers tell apart, as far as they are there to be asked."""
@@ -72,11 +82,13 @@ class Backends:
         return self._ready[name]
 
     def _start(self, name: str) -> asyncio.Future[AnyScheduler]:
-        make = find_factory(name, self._factories)
-        making = asyncio.get_running_loop().run_in_executor(None, lambda: make(self._session, **self._params))
+        making = asyncio.get_running_loop().run_in_executor(None, self._make, name)
         self._making[name] = making
         making.add_done_callback(lambda _: self._keep(name, making))
         return making
+
+    def _make(self, name: str) -> AnyScheduler:
+        return self._find(name)(self._session, **self._params)
 
     def _keep(self, name: str, making: asyncio.Future[AnyScheduler]) -> None:
         del self._making[name]
@@ -88,9 +100,15 @@ class Backends:
     async def close(self) -> None:
         """Close what was made here, and what is being made. Never raises."""
         try:
-            await outlast(self._making.values(), CLOSE_TIMEOUT)
+            await outlast(self._making.values(), IMPORT_TIMEOUT)
         finally:  # a close that is cancelled closes everything all the same
-            await close_all([scheduler.close() for scheduler in self._made], CLOSE_TIMEOUT)
+            await close_schedulers(self._made)
+
+
+async def close_schedulers(schedulers: Collection[AnyScheduler]) -> None:
+    """Close schedulers, each in the time that it gives itself: what it ends may be given time, too. Never raises."""
+    longest = max((2 * scheduler.cleanup_timeout for scheduler in schedulers), default=0.0)
+    await close_all([scheduler.close() for scheduler in schedulers], longest + CLOSE_MARGIN)
 
 
 def _as_factory(scheduler: AnyScheduler | SchedulerFactory) -> SchedulerFactory:

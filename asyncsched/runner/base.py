@@ -85,7 +85,7 @@ class _RunnerBase:
     async def scheduler_backends(self) -> Sequence[str]:
         """Return the names of all schedulers that this runner may use, the default first."""
         self._enter()
-        return self._backends.names
+        return await self._backends.names()
 
     def statistics(self) -> RunnerStatistics:
         """Return what this runner is doing, and what it has called."""

@@ -285,7 +285,7 @@ class Runner(_LaunchingRunner):
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others' rows are wanted
                 failures[scheduler] = error
 
-        names = self._backends.names
+        names = await self._backends.names()
         await gather_bounded(ask, names, len(names))
         return AppList(sorted(rows, key=_newest_first)[:limit], failures)
 

@@ -102,6 +102,12 @@ class _PluginFactory:
         return f"<factory of {self._entry.name} from {_distribution(self._entry)}>"
 
 
+def find_built_in(name: str) -> SchedulerFactory | None:
+    """Return the factory of a scheduler of our own, None if there is none; no installed package is looked at."""
+    built_in = _BUILT_IN.get(name)
+    return _LazyFactory(name, built_in) if built_in is not None and _has_landed(built_in) else None
+
+
 def get_scheduler_factories() -> dict[str, SchedulerFactory]:
     """Return the factories of all schedulers by name, the default first; backends are imported when one is called."""
     factories: dict[str, SchedulerFactory] = {
@@ -119,7 +125,7 @@ def get_scheduler_factories() -> dict[str, SchedulerFactory]:
 
 def get_default_scheduler_name() -> str:
     """Return the name of the scheduler that is used when none is named."""
-    return next(iter(get_scheduler_factories()))
+    return next(name for name, built_in in _BUILT_IN.items() if _has_landed(built_in))
 
 
 def get_scheduler(name: str, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
@@ -129,7 +135,8 @@ def get_scheduler(name: str, session_name: str, **kwargs: object) -> Scheduler[A
         UnknownSchedulerError: There is none; the message names the nearest.
         MissingExtraError: Its package is not installed; the message says which ``pip install`` brings it.
     """
-    return find_factory(name, get_scheduler_factories())(session_name, **kwargs)
+    factory = find_built_in(name) or find_factory(name, get_scheduler_factories())
+    return factory(session_name, **kwargs)
 
 
 def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> SchedulerFactory:
