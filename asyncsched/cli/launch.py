@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import cast
@@ -19,7 +19,7 @@ from asyncsched.cli.show import handle_row, state_code, status_row
 from asyncsched.errors import AsyncSchedError
 from asyncsched.runner.config import Setting, load_config, run_options
 from asyncsched.runner.runner import Runner
-from asyncsched.schedulers.registry import get_default_scheduler_name, get_scheduler_factories
+from asyncsched.schedulers.registry import _BUILT_IN, get_default_scheduler_name
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.options import CfgVal, runopts
@@ -59,10 +59,10 @@ class Launch:
         scheduler = self.scheduler or get_default_scheduler_name()
         opts = await runner.scheduler_run_opts(scheduler)
         warming = None if self.dryrun else asyncio.create_task(_warm_up(runner, scheduler))
-        await asyncio.sleep(0)  # it goes on in a thread, or in another process, while this one is busy
+        names = await runner.scheduler_backends()
         try:
-            app = make_app()
-            return await self._launch_on(console, runner, app, scheduler, self._options(scheduler, opts))
+            app = make_app()  # while the scheduler gets ready in a thread, or in another process
+            return await self._launch_on(console, runner, app, scheduler, self._options(scheduler, opts, names))
         finally:
             if warming is not None:
                 warming.cancel()
@@ -85,10 +85,10 @@ class Launch:
         with_log = self.log or (is_here and not self.wait)
         return await _Attached(console, runner, handle, with_log=with_log, ends_with_us=is_here).follow()
 
-    def _options(self, scheduler: str, opts: runopts) -> dict[str, CfgVal]:
+    def _options(self, scheduler: str, opts: runopts, names: Sequence[str]) -> dict[str, CfgVal]:
         config = load_config()
-        config.check_names("scheduler", _known_names())
-        found = run_options(config, scheduler, opts, self.cfg, schedulers=get_scheduler_factories())
+        config.check_names("scheduler", dict.fromkeys((*names, *_BUILT_IN)))
+        found = run_options(config, scheduler, opts, self.cfg, schedulers=names)
         if self.detach and "detach" in opts:
             found["detach"] = Setting(True, "--detach")
         return {name: cast("CfgVal", setting.value) for name, setting in found.items()}
@@ -112,12 +112,6 @@ async def _warm_up(runner: Runner, scheduler: str) -> None:
         await (await runner.scheduler(scheduler)).warm_up()
     except AsyncSchedError:
         pass  # the submit will say so
-
-
-def _known_names() -> list[str]:
-    from asyncsched.schedulers.registry import _BUILT_IN
-
-    return [*dict.fromkeys((*get_scheduler_factories(), *_BUILT_IN))]
 
 
 class _Attached:

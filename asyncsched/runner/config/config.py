@@ -51,12 +51,12 @@ class Config:
 
     def check_names(self, kind: str, known: Iterable[str]) -> None:
         """Raise ConfigError for a section of this kind whose name is none of the known ones."""
-        import difflib
-
         known = list(known)
         for (each, name), settings in self._sections.items():
             own = [setting for setting in settings.values() if not setting.foreign]
             if each == kind and name not in known and own:
+                import difflib
+
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean [{kind}.{near[0]}]?" if near else f"known are {', '.join(known)}"
                 raise ConfigError(f"unknown section [{kind}.{name}] (from {own[0].origin})", fix=hint)
