@@ -13,6 +13,7 @@ Everything here reads and writes files: call it in a thread.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -20,7 +21,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError
+from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local.record import BACKEND, AppRecord, read_record
 from asyncsched.schedulers.local.supervisor.files import (
     ForeignDirectory,
@@ -32,6 +33,9 @@ from asyncsched.schedulers.local.supervisor.files import (
 from asyncsched.schedulers.local.supervisor.layout import APPS, STATE, SUPERVISORS
 
 __all__ = ["Home", "find_home"]
+
+USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors that say nothing about what is there."""
 
 LARGEST_RECORD = 256 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
@@ -90,6 +94,7 @@ class Home:
         Raises:
             ConfigError: None of the candidates can be made; says which variable to set.
             PermissionDeniedError: It belongs to somebody else.
+            SchedulerError: Something else stands where it should be.
         """
         with self._lock:
             problems = [] if self._open() else [self._make(path) for path in self._candidates if self.fd < 0]
@@ -99,6 +104,21 @@ class Home:
                 why="; ".join(problems) or "there is no home directory",
                 fix="set ASYNCSCHED_HOME to a directory of yours that can be written to",
             )
+        for name in (APPS, SUPERVISORS):  # a supervisor could not say what is wrong with them
+            self._make_below(name)
+
+    def _make_below(self, name: str) -> None:
+        try:
+            os.close(open_directory(name, at=self.fd, create=True))
+        except ForeignDirectory as error:
+            raise _not_to_be_trusted(self.path / name, error) from error
+        except OSError as error:
+            raise SchedulerError(
+                f"{self.path / name} cannot be made",
+                why=error.strerror or "",
+                fix="remove what is there",
+                backend=BACKEND,
+            ) from error
 
     def _make(self, path: Path) -> str:
         """Make it there and open it, or return what stands in the way."""
@@ -112,13 +132,12 @@ class Home:
         try:
             fd = open_directory(str(path))
         except ForeignDirectory as error:
-            raise PermissionDeniedError(
-                f"the state directory {path} is not to be trusted",
-                why=f"it {error.strerror}",
-                fix="remove it, or set ASYNCSCHED_HOME to a directory of yours",
-                backend=BACKEND,
-            ) from error
-        except OSError:
+            raise _not_to_be_trusted(path, error) from error
+        except OSError as error:
+            if error.errno in USED_UP:
+                raise UnavailableError(
+                    f"the state directory {path} cannot be opened", why=error.strerror or "", backend=BACKEND
+                ) from error
             return False
         self.fd, self.path = fd, path
         return True
@@ -200,10 +219,25 @@ class Home:
             return open_path("/".join(parts), at=self.fd)
         except ValueError as error:
             raise FileNotFoundError(str(error)) from error
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise SchedulerError(
+                f"the state directory {self.path} cannot be read", why=str(error), backend=BACKEND
+            ) from error
 
     def open_sockets(self) -> int:
         """Open the directory of the supervisors' sockets."""
         return self.open_below(SUPERVISORS)
+
+
+def _not_to_be_trusted(path: Path, error: ForeignDirectory) -> PermissionDeniedError:
+    return PermissionDeniedError(
+        f"the state directory {path} is not to be trusted",
+        why=f"it {error.strerror}",
+        fix="remove it, or set ASYNCSCHED_HOME to a directory of yours",
+        backend=BACKEND,
+    )
 
 
 def _can_be_made(path: Path) -> bool:

@@ -95,7 +95,12 @@ class Supervisors:
             connection.close()
 
     async def _start(self, *, detached: bool) -> Connection:
-        sock = await start_supervisor(self._home, detached=detached)
+        try:
+            sock = await start_supervisor(self._home, detached=detached)
+        except OSError as error:
+            raise UnavailableError(
+                "the supervisor of local apps cannot be started", why=error.strerror or str(error), backend=BACKEND
+            ) from error
         name = ""
 
         def on_lost() -> None:
