@@ -313,8 +313,12 @@ async def test_a_directory_in_it_that_is_not_ours_is_refused(home: Path, tmp_pat
         (home / name).chmod(0o777)
 
     async with LocalScheduler("session") as scheduler:
-        with pytest.raises(SchedulerError):
+        with pytest.raises(SchedulerError, match=name):
             await scheduler.submit(app(shell("true")))
+        if name == "apps":
+            for look in (scheduler.list(), scheduler.describe("some-app"), scheduler.delete("some-app")):
+                with pytest.raises(SchedulerError):
+                    await look
 
     assert [] == [*elsewhere.iterdir()]
 
