@@ -106,9 +106,9 @@ async def test_keys_that_are_not_accepted(server: Server) -> None:
 async def test_credentials_that_expire_are_renewed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/emulator/credentials")
-    server.control.credential_life = 1.0
+    server.control.credential_life = 3.0  # longer than a request takes on a busy machine, shorter than the app
     scheduler = quick(create_scheduler("session"))
-    app_id = await scheduler.submit(app(["lines", 20, 0.1, "$i"]), CFG)
+    app_id = await scheduler.submit(app(["lines", 20, 0.2, "$i"]), CFG)
 
     lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
     await scheduler.close()

@@ -103,6 +103,7 @@ async def test_a_stream_that_appears_late_holds_nobody_up(virtual: Virtual) -> N
     assert arrived["quiet/0 at last"] < 8
 
 
+@pytest.mark.slow
 async def test_a_first_line_is_found_however_many_nodes_are_silent(virtual: Virtual) -> None:
     """Silent nodes are asked for a few at a time: when one is found, its first lines may be old."""
     busy = script(["lines", 150, 1, "$i"], name="busy")
@@ -171,6 +172,7 @@ async def test_every_attempt_can_be_read(virtual: Virtual) -> None:
     assert [(1, 1, "attempt 2")] == [(line.replica, line.attempt, line.text) for line in second]
 
 
+@pytest.mark.slow
 @pytest.mark.guard(loop_step=False, reason="the emulator writes thousands of lines in the same thread")
 async def test_a_slow_reader_stops_nobody_and_loses_nothing(virtual: Virtual) -> None:
     virtual.cloud.pace.stop_children = 30.0

@@ -18,6 +18,7 @@ from tests.aws.conftest import quick
 QUEUE = "stock"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.guard(left_over=False, reason="moto starts a process to look for a Docker daemon, and leaves it"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
