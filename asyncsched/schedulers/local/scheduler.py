@@ -120,8 +120,6 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
 
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request
-        # Closing waits for what has to end with us.
-        self.cleanup_timeout = max(self.cleanup_timeout, request.grace_period + SETTLING)
         wire = await asyncio.to_thread(
             wire_form, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
         )
@@ -129,6 +127,8 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
             async with self._supervisors.detached() as connection:
                 await self._within("submit", self._launch(connection, info, wire))
         else:
+            # Closing waits for what has to end with us.
+            self.cleanup_timeout = max(self.cleanup_timeout, request.grace_period + SETTLING)
             own = await self._supervisors.own()
             self._apps.submitted(info.app_id)
             await self._within("submit", self._launch(own, info, wire))
