@@ -18,7 +18,7 @@ SLICE = 32 * 1024
 STEP, LOOK = 512, 128
 """What a step costs beside the bytes that it reads, in bytes; and one that looks at a record only."""
 
-LOST = "the output's file is shorter than its index says"
+LOST = "the output's file is gone, or shorter than its index says"
 
 
 class LogReader:
@@ -78,7 +78,7 @@ class LogReader:
         standing = self.cursor.look()
         if (hole := self.cursor.take_hole()) is not None:
             self._within = 0
-            self._tell_gap(*hole)
+            self._tell_gap(*hole, keep=standing is Standing.END)
         if standing is Standing.RECORD:
             return self._read_record()
         if standing is Standing.END:
@@ -145,7 +145,7 @@ class LogReader:
             self._within += len(data)
         self._last_ns = ns
         if len(data) < length:
-            self._tell_gap(LOST, None)
+            self._tell_gap(LOST, None, keep=True)
             self._pass(1)
         return len(data) + STEP
 
@@ -180,10 +180,11 @@ class LogReader:
                 self.ready.append(texts)
                 self._told = False
 
-    def _tell_gap(self, reason: str, before: int | None) -> None:
-        """Tell of a hole, once; lines that it cuts off are told up to there."""
+    def _tell_gap(self, reason: str, before: int | None, *, keep: bool) -> None:
+        """Tell of a hole, once; `keep` the beginnings of lines that it cuts off, else they belong to it."""
         for text in self._texts.values():
-            self._add(text.flush())
+            if keep:
+                self._add(text.flush())
             text.skip()
         if not self._told:
             after = self._last_ns

@@ -100,7 +100,9 @@ class StreamText:
         return self._splitter.held > 0
 
     def skip(self) -> None:
-        """Pass over what comes until a line begins: its beginning is not to be had."""
+        """Go on where a line begins: the rest of one that has begun is not to be had."""
+        self._splitter.flush()
+        self._is_open = False
         self._skips = True
 
     def feed(self, data: bytes, chunks: Sequence[tuple[int, int]], *, at_line_start: bool) -> Texts | None:
