@@ -299,11 +299,13 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         )
 
     async def _close(self) -> None:
-        if self._pruning is not None:
-            self._pruning.cancel()
-            await outlast([self._pruning], self.cleanup_timeout)
-        await self._supervisors.close(self.cleanup_timeout)
-        await asyncio.to_thread(self._home.close)
+        try:
+            if self._pruning is not None:
+                self._pruning.cancel()
+                await outlast([self._pruning], self.cleanup_timeout)
+            await self._supervisors.close(self.cleanup_timeout)
+        finally:  # a supervisor that hangs takes all the time there is
+            self._home.close()
 
 
 async def _described(found: Found) -> DescribeAppResponse:
