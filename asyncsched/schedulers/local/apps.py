@@ -93,7 +93,7 @@ class Apps:
             return {}
         try:
             own = await self._supervisors.own()
-            records = await _describe(own.call("describe", app_ids=list(app_ids)), app_ids)
+            records = await _describe(own.ask("describe", app_ids=list(app_ids)), app_ids)
         except UnavailableError:
             return {}
         self._mine -= {app_id for app_id in app_ids if app_id not in records}
@@ -112,7 +112,7 @@ class Apps:
         records: dict[str, AppRecord] = {}
         try:
             async with self._supervisors.ask(group[0].record.supervisor) as connection:
-                records = await _describe(connection.call("describe", app_ids=app_ids), app_ids)
+                records = await _describe(connection.ask("describe", app_ids=app_ids), app_ids)
         except AsyncSchedError as error:
             if not isinstance(error, UnavailableError):
                 return dict.fromkeys(app_ids, error)
@@ -189,7 +189,7 @@ def _alive(record: AppRecord) -> Iterable[tuple[str, int]]:
 
 async def _describe(asking: Any, app_ids: Sequence[str]) -> dict[str, AppRecord]:
     """Read a supervisor's answer about apps."""
-    found: list[dict[str, Any]] = (await asking)["apps"]
+    found: list[dict[str, Any]] = (await asking).get("apps", [])
 
     def parse() -> dict[str, AppRecord]:
         return {str(each["app_id"]): parse_record(str(each["app_id"]), each) for each in found}

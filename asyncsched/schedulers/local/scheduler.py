@@ -239,7 +239,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
             return  # its supervisor is gone; what is left of it is being ended
         try:
             async with self._supervisors.ask(found.record.supervisor) as connection:
-                await connection.call(operation, app_id=app_id)
+                await connection.ask(operation, app_id=app_id)
         except UnavailableError:
             return  # it went away meanwhile, and took the app with it
 

@@ -120,7 +120,7 @@ class StateReader:
             async with self._supervisors.ask(supervisor, keep=True) as connection:
                 heard = self._heard.setdefault(name, set())
                 heard |= app_ids & set(self._port.app_ids)
-                await connection.call("watch", app_ids=sorted(heard))
+                await connection.ask("watch", app_ids=sorted(heard))
         except AsyncSchedError:
             self._heard.pop(name, None)
             self._look_again(app_ids)

@@ -93,6 +93,23 @@ class Connection(asyncio.Protocol):
         told = json.loads(line) if len(line) < LONG else await asyncio.to_thread(json.loads, line)
         return cast("dict[str, Any]", told)
 
+    async def ask(self, operation: str, **more: object) -> dict[str, Any]:
+        """Do what `call` does, for what no supervisor has a reason to refuse.
+
+        Raises:
+            UnavailableError: The supervisor is gone, or went away meanwhile.
+            SchedulerError: It refuses; one of another release may not know what is asked for.
+        """
+        answer = await self.call(operation, **more)
+        if "error" in answer:
+            raise SchedulerError(
+                "the supervisor of local apps has refused",
+                why=str(answer.get("message", "")),
+                backend=BACKEND,
+                operation=operation,
+            )
+        return answer
+
     async def greet(self) -> dict[str, Any]:
         """Tell each other which protocol is spoken; raise if the supervisor speaks another one, or cannot work."""
         answer = await self.call("hello", protocol=PROTOCOL)
