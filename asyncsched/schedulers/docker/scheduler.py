@@ -20,7 +20,6 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.docker import labels
 from asyncsched.schedulers.docker.events import EventReader
 from asyncsched.schedulers.docker.launch import AT_ONCE, Launch
-from asyncsched.schedulers.docker.logs import Attempts, ContainerLog
 from asyncsched.schedulers.docker.options import DockerOptions
 from asyncsched.schedulers.docker.request import DockerJob, is_user_defined, make_job
 from asyncsched.schedulers.docker.status import (
@@ -41,6 +40,7 @@ from asyncsched.specs.state import AppState, ReplicaStatus
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon, PullProgress
+    from asyncsched.schedulers.docker.logs import Attempts
 
 __all__ = ["DockerScheduler", "create_scheduler"]
 
@@ -77,10 +77,11 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     async def _docker(self) -> Daemon:
         if self._daemon is None:
-            dockerd = await asyncio.to_thread(import_module, "asyncsched._dockerd")
-            if self._daemon is None:  # another caller was faster
-                self._daemon = dockerd.Daemon(backend=self.backend, request_timeout=self.request_timeout)
-        assert self._daemon is not None
+            await asyncio.to_thread(_load)
+            from asyncsched._dockerd import Daemon
+
+            if self._daemon is None:  # nobody else was faster
+                self._daemon = Daemon(backend=self.backend, request_timeout=self.request_timeout)
         return self._daemon
 
     # Submitting
@@ -312,6 +313,8 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
         daemon = await self._docker()
+        from asyncsched.schedulers.docker.logs import ContainerLog  # loaded by the line above, in a thread
+
         found = {(c.role, c.replica): c for c in await self._members(app.app_id, "log_iter")}
         sources: list[LogSource] = []
         for replica in replicas:
@@ -324,6 +327,8 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     def _attempts_of(self, container: Container) -> Attempts:
         """Return what is known of a container's runs: a later read knows what an earlier one has followed."""
+        from asyncsched.schedulers.docker.logs import Attempts
+
         known = self._attempts.get(container.id)
         if known is None:
             known = Attempts(container.app_id, container.role, container.replica)
@@ -338,6 +343,12 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         await outlast(list(self._tasks), self.cleanup_timeout)
         if self._daemon is not None:
             await self._daemon.close()
+
+
+def _load() -> None:
+    """Import what only those need who talk to a daemon: it takes longer than a loop may be held."""
+    for name in ("asyncsched._dockerd", "asyncsched.schedulers.docker.logs"):
+        import_module(name)
 
 
 def _keep(known: dict[str, T], key: str, value: T) -> None:
