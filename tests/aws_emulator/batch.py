@@ -244,7 +244,7 @@ class Batch:
         for identifier in known:
             single({"jobId": identifier, "reason": request["reason"]})
         missing = [identifier for identifier in ids if identifier not in known]
-        errors = [{"jobId": identifier, "code": "JOB_NOT_FOUND", "message": "not found"} for identifier in missing]
+        errors = [{"job": identifier, "code": "JOB_NOT_FOUND", "message": "not found"} for identifier in missing]
         return {"successful": known, "errors": errors}
 
 

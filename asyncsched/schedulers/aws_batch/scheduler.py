@@ -20,6 +20,7 @@ from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.aws_batch.client import Connections, Location, VendorClient
 from asyncsched.schedulers.aws_batch.definitions import Definitions
+from asyncsched.schedulers.aws_batch.endings import Endings
 from asyncsched.schedulers.aws_batch.faults import BACKEND
 from asyncsched.schedulers.aws_batch.identity import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.jobs import Jobs, Known
@@ -44,7 +45,6 @@ __all__ = ["AWSBatchScheduler"]
 
 #: Names made here that nobody can have submitted yet, so that no call has to ask.
 MAX_FRESH = 10_000
-REASON_CANCELLED = "cancelled through asyncsched"
 
 
 class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
@@ -162,14 +162,10 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _cancel(self, app_id: str) -> None:
-        jobs = self._open().jobs
-        known = await jobs.find(app_id)
-        if known is None:
-            return
-        connection = jobs.connection(known)
-        row = (await jobs.rows(connection, [known.job_id])).get(known.job_id)
-        if row is not None and not job_state(row).is_terminal():
-            await connection.call("batch", "TerminateJob", jobId=known.job_id, reason=REASON_CANCELLED)
+        parts = self._open()
+        known = await parts.jobs.find(app_id)
+        if known is not None:
+            await parts.endings.end(parts.jobs.connection(known), known.job_id)
 
     @override
     async def _delete(self, app_id: str) -> None:
@@ -230,6 +226,7 @@ class _Parts:
         self.jobs = Jobs(connections, self._seen)
         self.sweeper = Sweeper(self.jobs)
         self.definitions = Definitions()
+        self.endings = Endings(self.jobs)
         self._tidying: set[asyncio.Task[None]] = set()
 
     def _seen(self, app_id: str, row: Row, nodes: Mapping[str, Row]) -> None:
@@ -250,6 +247,7 @@ class _Parts:
 
     async def aclose(self) -> None:
         """End every task and close every connection."""
+        await self.endings.aclose()
         await outlast(list(self._tidying), 5.0)
         for task in self._tidying:
             task.cancel()
