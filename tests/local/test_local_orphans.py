@@ -205,7 +205,8 @@ def test_nothing_is_left_when_a_thread_of_the_owner_submits(home: Path, token: s
         eventually_blocking(lambda: not marked(token))
 
 
-def test_the_applications_own_signal_handler_runs_and_its_apps_end(home: Path, token: str) -> None:
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_the_applications_own_signal_handler_runs_and_its_apps_end(home: Path, token: str, loop: str) -> None:
     code = """
         async def main():
             asked = asyncio.Event()
@@ -218,9 +219,9 @@ def test_the_applications_own_signal_handler_runs_and_its_apps_end(home: Path, t
                 say("asked to end")
                 say((await scheduler.describe(app_id)).state.name)
             say("closed")
-        asyncio.run(main())
+        __import__(sys.argv[2]).run(main())
     """
-    with Other(code, token) as owner:
+    with Other(code, token, loop) as owner:
         assert "ready" == owner.hear()
         owner.send(signal.SIGTERM)
 
