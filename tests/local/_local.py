@@ -28,6 +28,9 @@ from tests._support import WITHIN
 ONE_LOOP = pytest.mark.asyncio(loop_factories=["asyncio"])
 """For tests of what no loop has a part in."""
 
+EACH_LOOP = pytest.mark.asyncio(loop_factories=["asyncio", "uvloop"])
+"""For the others, where a module's tests run on one."""
+
 LOOKS_AROUND = pytest.mark.guard(loop_step=False, reason="the test itself looks through all processes in a step")
 
 IS_ROOT = os.geteuid() == 0

@@ -16,7 +16,23 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppDef, AppState, Role
 from tests._cancelling import How, cancelled_at_each_await
 from tests._support import eventually
-from tests.local._local import LOOKS_AROUND, Other, app, app_directory, ended, first, marked, python, read, shell, texts
+from tests.local._local import (
+    EACH_LOOP,
+    LOOKS_AROUND,
+    ONE_LOOP,
+    Other,
+    app,
+    app_directory,
+    ended,
+    first,
+    marked,
+    python,
+    read,
+    shell,
+    texts,
+)
+
+pytestmark = ONE_LOOP
 
 
 def _ids(home: Path) -> list[str]:
@@ -36,6 +52,7 @@ async def _leaves_no_trace(scheduler: LocalScheduler, home: Path, definition: Ap
     assert [] == _ids(home)
 
 
+@EACH_LOOP
 async def test_no_code_of_the_first_role_has_run_when_the_second_cannot_start(
     scheduler: LocalScheduler, home: Path, tmp_path: Path
 ) -> None:
@@ -145,7 +162,7 @@ async def test_any_name_of_an_app_and_of_a_session_is_a_name(home: Path, tmp_pat
     assert ["home", "logs"] == sorted(each.name for each in tmp_path.iterdir())
 
 
-def test_a_session_that_makes_no_handle_is_refused_before_anything_runs() -> None:
+async def test_a_session_that_makes_no_handle_is_refused_before_anything_runs() -> None:
     with pytest.raises(ValueError, match="a/b"):
         LocalScheduler("a/b")
 
@@ -231,6 +248,7 @@ async def test_a_dry_run_makes_nothing(scheduler: LocalScheduler, home: Path, tm
 HOWS: tuple[How, ...] = ("once", "again and again")
 
 
+@EACH_LOOP
 @LOOKS_AROUND
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("detach", [False, True])
@@ -272,6 +290,7 @@ SUBMITS = """
 """
 
 
+@EACH_LOOP
 async def test_two_processes_that_submit_one_key_at_once_get_one_app(home: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     with Other(SUBMITS, str(ran)) as one, Other(SUBMITS, str(ran)) as two:
