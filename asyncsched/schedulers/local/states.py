@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
@@ -16,6 +16,7 @@ __all__ = ["StateReader"]
 
 MOST_CONNECTIONS = 200
 """Supervisors of others that are listened to at a time; the apps of more are looked at again and again."""
+PLACED_AT_ONCE = 500
 SHORTEST_PAUSE = 0.02
 LONGEST_PAUSE = 1.0
 
@@ -50,9 +51,7 @@ class StateReader:
         try:
             while True:
                 await self._wait()
-                new, self._new = list(self._new), {}
-                if new:
-                    await self._place(new)
+                await self._place_new()
                 self._port.changed(*self._unheard)
         finally:
             end()
@@ -96,7 +95,14 @@ class StateReader:
         self._pause = SHORTEST_PAUSE
         self._wake.set()
 
-    async def _place(self, app_ids: list[str]) -> None:
+    async def _place_new(self) -> None:
+        # Our own supervisor tells of what it runs without being asked.
+        new = [app_id for app_id in self._new if not self._apps.is_mine(app_id)]
+        self._new.clear()
+        for start in range(0, len(new), PLACED_AT_ONCE):
+            await self._place(new[start : start + PLACED_AT_ONCE])
+
+    async def _place(self, app_ids: Sequence[str]) -> None:
         """Find out who tells of these apps."""
         groups: dict[str, tuple[SupervisorRecord, set[str]]] = {}
         for app_id, found in (await self._apps.find(app_ids)).items():
@@ -108,8 +114,9 @@ class StateReader:
             supervisor = found.record.supervisor
             if supervisor.socket != self._supervisors.own_socket:
                 groups.setdefault(supervisor.socket, (supervisor, set()))[1].add(app_id)
+        watched = set(self._port.app_ids)  # some may have been discarded meanwhile
         for supervisor, members in groups.values():
-            await self._listen_to(supervisor, members)
+            await self._listen_to(supervisor, members & watched)
 
     async def _listen_to(self, supervisor: SupervisorRecord, app_ids: set[str]) -> None:
         name = supervisor.socket
@@ -119,8 +126,8 @@ class StateReader:
         try:
             async with self._supervisors.ask(supervisor, keep=True) as connection:
                 heard = self._heard.setdefault(name, set())
-                heard |= app_ids & set(self._port.app_ids)
-                await connection.ask("watch", app_ids=sorted(heard))
+                heard |= app_ids
+                await connection.call("watch", app_ids=sorted(heard))
         except AsyncSchedError:
             self._heard.pop(name, None)
             self._look_again(app_ids)

@@ -285,3 +285,25 @@ def test_an_app_that_starts_ends_with_its_owner(supervisor: Supervisor, slow: st
         eventually_blocking(lambda: not supervisor.is_alive())
     assert not (tmp_path / "ran").exists()
     assert [] == list((supervisor.home / layout.APPS).iterdir())
+
+
+def test_asked_to_end_just_before_it_executes_it_ends(supervisor: Supervisor, tmp_path: Path) -> None:
+    program = executable(tmp_path / "program", f"#!/bin/sh\necho > {tmp_path}/ran\n")
+    other = executable(tmp_path / "other", "#!/bin/sh\nexec sleep 1000\n")
+    with held(Path(other)):
+        say_submit(supervisor, replica(program), replica(other, k=1), grace_period=600.0)
+        held_up(supervisor)
+        first = min(below(supervisor))
+        # The first has been set up, and waits for the other at the gate.
+        eventually_blocking(lambda: "pipe" in Path(f"/proc/{first}/wchan").read_text())
+        holding = held(Path(program))
+        holding.__enter__()
+    try:
+        assert "error" not in supervisor.hear()
+        supervisor.ask("cancel", app_id="app")
+        record = supervisor.until()
+    finally:
+        holding.__exit__(None, None, None)
+    # By the signal itself, and not by a handler that was inherited: exec would have made that forget it.
+    assert [signal.SIGTERM, signal.SIGTERM] == [each["signal"] for each in record["replicas"]]
+    assert not (tmp_path / "ran").exists()

@@ -103,7 +103,9 @@ def _prepare(setup: Setup, outputs: list[int]) -> None:
     if os.getppid() != setup.parent:
         os._exit(127)
     signal.set_wakeup_fd(-1)
-    # What is handled here is as it was by default after exec; nothing is ignored.
+    # One that comes between the gate and exec must not be taken by the handler that we have inherited. What else
+    # is handled is as it was by default after exec; nothing is ignored.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.dup2(setup.null, 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)
