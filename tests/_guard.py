@@ -127,14 +127,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "guard(rule=False, reason=...): leave out loop_step, blocking or left_over for this test"
     )
+    config.addinivalue_line(
+        "markers",
+        "one_loop: run on one loop only, for what no loop has a part in; one_loop(False): on all nevertheless",
+    )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--loops", default="asyncio,uvloop", help="the loops that async tests run on")
 
 
-def pytest_asyncio_loop_factories(config: pytest.Config) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     wanted = config.getoption("loops").split(",")
+    marker = item.get_closest_marker("one_loop")
+    if marker is not None and marker.args != (False,):
+        wanted = wanted[:1]
     return {name: factory for name, factory in loop_factories().items() if name in wanted}
 
 

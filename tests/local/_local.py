@@ -25,10 +25,10 @@ from asyncsched.schedulers.local.supervisor.layout import APPS, STATE
 from asyncsched.specs import AppDef, Role
 from tests._support import WITHIN
 
-ONE_LOOP = pytest.mark.asyncio(loop_factories=["asyncio"])
+ONE_LOOP = pytest.mark.one_loop
 """For tests of what no loop has a part in."""
 
-EACH_LOOP = pytest.mark.asyncio(loop_factories=["asyncio", "uvloop"])
+EACH_LOOP = pytest.mark.one_loop(False)
 """For the others, where a module's tests run on one."""
 
 LOOKS_AROUND = pytest.mark.guard(loop_step=False, reason="the test itself looks through all processes in a step")
