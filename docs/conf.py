@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sphinx.application import Sphinx
+
 import asyncsched
 
 project = "asyncsched"
@@ -26,3 +28,14 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 autoclass_content = "class"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+
+_FIELD = type(asyncsched.StateEvent.gone)
+
+
+def skip_fields(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
+    """Leave out what Python says of a named tuple's fields: the class's docstring says more."""
+    return True if isinstance(member, _FIELD) else None
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-skip-member", skip_fields)
