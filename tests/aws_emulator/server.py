@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
@@ -130,6 +131,12 @@ class _Handler(WSGIRequestHandler):
         self._open.discard((self.server, self.connection))
         with contextlib.suppress(OSError):
             super().finish()
+
+    def connection_dropped(self, error: BaseException, environ: Environ | None = None) -> None:
+        # Werkzeug looks for the rest of a request with a selector that it leaves open when the client has gone.
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if (selector := frame.f_locals.get("selector")) is not None:
+                selector.close()
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - the parent's name for it
         pass
