@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -39,18 +42,30 @@ os._exit(sys.stdout.flush() or 0)
 
 
 async def claims() -> AsyncIterator[Claim]:
-    """Take the median of a few runs, beside that of a pipe that is read by a blocking loop."""
-    runs = [await _latencies() for _ in range(ROUNDS)]
-    p50, p99 = (statistics.median(percentile(late, share) for late in runs) for share in (0.5, 0.99))
-    detail = "each run: " + ", ".join(
-        f"p50 {percentile(late, 0.5):.2f}, p99 {percentile(late, 0.99):.2f} ms" for late in runs
-    )
+    """Take turns with a bare loop that reads the writers' pipes itself: what a busy machine adds, it adds to both."""
+    runs: list[list[float]] = []
+    bare: list[list[float]] = []
+    for _ in range(ROUNDS):
+        runs.append(await _latencies())
+        bare.append(await _bare_latencies())
+    p50, p99 = _typical(runs, 0.5), _typical(runs, 0.99)
+    detail = f"a bare loop over the pipes: p50 {_typical(bare, 0.5):.2f}, p99 {_typical(bare, 0.99):.2f} ms"
     yield at_most(f"{REPLICAS} replicas: p50 from write to yield at most 1 ms", p50, 1.0, unit=" ms", detail=detail)
-    yield at_most(f"{REPLICAS} replicas: p99 from write to yield at most 5 ms", p99, 5.0, unit=" ms")
+    yield at_most(
+        f"{REPLICAS} replicas: p99 at most 5 ms above that of a bare loop",
+        p99 - _typical(bare, 0.99),
+        5.0,
+        unit=" ms",
+        detail=f"p99 {p99:.2f} ms",
+    )
     (theirs,) = peer(PEER_APP + PEER.format(command=COMMAND, replicas=REPLICAS, lines=LINES // 4))
     yield at_most(
         "a twentieth of the peer's", p50 / float(theirs), 0.05, detail=f"p50 {p50:.2f} against {float(theirs):.1f} ms"
     )
+
+
+def _typical(runs: list[list[float]], share: float) -> float:
+    return statistics.median(percentile(late, share) for late in runs)
 
 
 async def _latencies() -> list[float]:
@@ -67,3 +82,27 @@ async def _latencies() -> list[float]:
                     late.append((time.time_ns() - int(line)) / 1e6)
             await scheduler.kill(app_id)
     return late
+
+
+async def _bare_latencies() -> list[float]:
+    late: list[float] = []
+    enough = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def read(fd: int) -> None:
+        now = time.time_ns()
+        late.extend((now - int(line)) / 1e6 for line in os.read(fd, 65536).split())
+        if len(late) >= LINES + 20 * REPLICAS:
+            enough.set()
+
+    writers = [subprocess.Popen(COMMAND, stdout=subprocess.PIPE) for _ in range(REPLICAS)]
+    pipes = [writer.stdout.fileno() for writer in writers if writer.stdout is not None]
+    for fd in pipes:
+        loop.add_reader(fd, read, fd)
+    await enough.wait()
+    for fd in pipes:
+        loop.remove_reader(fd)
+    for writer in writers:
+        with writer:  # which closes its pipe and waits
+            writer.kill()
+    return late[20 * REPLICAS :]

@@ -13,7 +13,7 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppDef, Role
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from asyncsched.testing.contract.logs import LogContract
-from tests.logs.test_follow import NoInstances
+from tests.logs._inotify import NoInstances
 
 
 class TestLocal(SchedulerContract):

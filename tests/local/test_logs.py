@@ -20,7 +20,7 @@ from asyncsched.testing.clock import VirtualClock
 from tests._support import eventually
 from tests.local._log import ORIGIN, Log, elsewhere, replica_log
 from tests.logs._fakes import drain, stream_of
-from tests.logs.test_follow import MAKERS, open_files
+from tests.logs._inotify import MAKERS, open_files
 
 
 @pytest.fixture(params=MAKERS)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
 import os
 import resource
 from collections.abc import Callable, Iterator
@@ -16,32 +14,7 @@ from typing_extensions import override
 from asyncsched.logs.follow import Follower, Inotify, OpenFiles, follower_of, open_directory, open_file, read_at
 from asyncsched.testing.clock import VirtualClock
 from tests._support import eventually
-
-
-class NoInstances(Inotify):
-    @override
-    def __init__(self) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-
-class NoWatches(Inotify):
-    """As when the user's watches are used up by somebody else, but for `left`."""
-
-    left = 0
-
-    @override
-    def add(self, fd: int, mask: int) -> int:
-        if not self.left:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self.left -= 1
-        return super().add(fd, mask)
-
-
-class OneWatch(NoWatches):
-    left = 1
-
-
-MAKERS = {"inotify": Inotify, "never": None, "EMFILE": NoInstances, "ENOSPC": NoWatches, "ENOSPC later": OneWatch}
+from tests.logs._inotify import MAKERS, open_files
 
 
 @pytest.fixture(params=MAKERS)
@@ -245,12 +218,3 @@ def test_only_what_lies_below_is_opened(tmp_path: Path) -> None:
 
 def instances() -> int:
     return sum("inotify" in kind for kind in open_files())
-
-
-def open_files() -> list[str]:
-    """Return what this process has open."""
-    found: list[str] = []
-    for fd in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
-            found.append(str(fd.readlink()))
-    return found
