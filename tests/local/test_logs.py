@@ -289,3 +289,15 @@ async def test_a_stream_that_nobody_wants_is_passed_in_short_steps(follower: Fol
     log.end()
 
     assert ["err\n"] == await drain(stream_of(replica_log(place, follower, tail=True, streams=Stream.STDERR)))
+
+
+async def test_what_was_read_before_a_failure_is_delivered(follower: Follower, log: Log, place: Path) -> None:
+    log.out(b"one\ntwo\n")
+    log.err(b"error\n")
+    log.output(STDERR).unlink()
+    os.mkfifo(log.output(STDERR))
+    got: list[LogLine] = []
+    with pytest.raises(Exception, match="not a regular file"):
+        await drain(stream_of(replica_log(place, follower)), got)
+
+    assert ["one\n", "two\n"] == got

@@ -64,6 +64,7 @@ class ReplicaLog(LogSource):
         self._clock = clock if clock is not None else Clock()
         self._wake: Callable[[], None] = lambda: None
         self._timer: TimerHandle | None = None
+        self._failure: LogStreamError | None = None
         texts = {
             kind: StreamText(origin._replace(stream=stream))
             for kind, stream in STREAMS.items()
@@ -79,39 +80,45 @@ class ReplicaLog(LogSource):
 
     @override
     def read(self, limit: int) -> Sequence[LogLine]:
-        try:
-            return self._read(limit)
-        except OSError as error:
-            raise LogStreamError(f"the log of {self.role}/{self.replica} cannot be read", why=str(error)) from error
-
-    def _read(self, limit: int) -> Sequence[LogLine]:
-        reader, cursor, ready = self._reader, self._cursor, self._reader.ready
+        if self._failure is not None:
+            raise self._failure
         lines: list[LogLine] = []
+        try:
+            self._read_into(lines, limit)
+        except (OSError, LogStreamError) as error:
+            self._failure = LogStreamError(f"the log of {self.role}/{self.replica} cannot be read", why=str(error))
+            self._failure.__cause__ = error
+            if not lines:
+                raise self._failure from error
+            self._wake()  # to be read once more, for that
+        return lines
+
+    def _read_into(self, lines: list[LogLine], limit: int) -> None:
+        reader, cursor, ready = self._reader, self._cursor, self._reader.ready
         cost = 0
         while True:
             while ready:
                 lines += ready[0].take(limit - len(lines))
                 if not ready[0].empty:
-                    return lines
+                    return
                 ready.popleft()
             if len(lines) >= limit:
-                return lines
+                return
             past = cursor.in_past
             step = reader.advance()
             cost += step
             if (past and not cursor.in_past) or cost > MOST:
                 self._wake()  # the lines of the past come apart from what follows; and there may be more
-                return lines
+                return
             if not step:
                 break
         if cost:
             self._watch_progress()
-        return lines
 
     @property
     @override
     def ended(self) -> bool:
-        return self._reader.over and not self._reader.ready
+        return self._reader.over and not self._reader.ready and self._failure is None
 
     @property
     @override
