@@ -291,15 +291,21 @@ class StateFeed:
             await self._wait(left)
 
     async def _run_pushed(self) -> None:
-        answering = asyncio.get_running_loop().create_task(self._answer_forever())
+        loop = asyncio.get_running_loop()
+        both = [loop.create_task(self._push_forever()), loop.create_task(self._answer_forever())]
         try:
-            while True:
-                await self._guarded_push()
-                await self._clock.sleep(self._backoff(self._breaks))
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            done.pop().result()  # neither ends but by a mistake
         finally:
             self._connected = False
-            answering.cancel()
-            await outlast([answering], 10.0)
+            for task in both:
+                task.cancel()
+            await outlast(both, 10.0)
+
+    async def _push_forever(self) -> None:
+        while True:
+            await self._guarded_push()
+            await self._clock.sleep(self._backoff(self._breaks))
 
     async def _guarded_push(self) -> None:
         assert self._push is not None

@@ -245,6 +245,17 @@ async def test_a_backends_mistake_does_not_let_its_watchers_wait_for_ever(
         await anext(polled.watch([app_id]))
 
 
+@pytest.mark.parametrize("call", ["describe", "connect"])
+async def test_nor_does_one_of_a_backend_that_pushes(call: str, service: FakeService) -> None:
+    (app_id,) = await launch(service, 1)
+    service.on_call(call, lambda: {}["no such key"])
+
+    async with FakeScheduler("mine", service, mode="push") as scheduler:
+        with pytest.raises(SchedulerError, match="broke off"):
+            async for _ in scheduler.watch([app_id]):
+                pass
+
+
 async def test_throttling_stretches_the_interval_and_success_shrinks_it() -> None:
     clock = VirtualClock()
     service = FakeService(clock)
