@@ -168,9 +168,14 @@ class Follower:
 
     def _close_if_unused(self) -> None:
         if not self._notices and self._inotify is not None:
-            asyncio.get_running_loop().remove_reader(self._inotify.fd)
-            self._inotify.close()
-            self._inotify = None
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._inotify.fd)
+            inotify, self._inotify = self._inotify, None
+            try:
+                # The kernel may take 15 ms to let go of an instance: too long for a loop.
+                loop.run_in_executor(None, inotify.close)
+            except RuntimeError:  # the loop's threads have been shut down
+                inotify.close()
 
     def _tell(self, error: OSError) -> None:
         if not self._told and self._make is not None:

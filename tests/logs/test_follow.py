@@ -120,7 +120,7 @@ async def test_one_instance_as_long_as_there_is_a_watch(descriptors: Callable[[s
     for watch in watches:
         watch.close()
 
-    assert before == instances()
+    await eventually(lambda: before == instances())
 
 
 def test_each_loop_has_its_own() -> None:
