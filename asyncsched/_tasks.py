@@ -98,9 +98,26 @@ async def made_in_thread(make: Callable[[], ResultT], undo: Callable[[ResultT], 
 
     A thread cannot be stopped: without this, whatever it opens for someone who has left stays open.
     """
-    making = asyncio.ensure_future(asyncio.to_thread(make))
+    making = asyncio.ensure_future(_in_thread(make))
     try:
         return await asyncio.shield(making)
     except asyncio.CancelledError:
         making.add_done_callback(lambda _: making.cancelled() or making.exception() or undo(making.result()))
         raise
+
+
+async def _in_thread(make: Callable[[], ResultT]) -> ResultT:
+    """Call it in a thread; when the interpreter is leaving, where none can be started any more, without one."""
+    has_begun = False
+
+    def begin() -> ResultT:
+        nonlocal has_begun
+        has_begun = True
+        return make()
+
+    try:
+        return await asyncio.to_thread(begin)
+    except RuntimeError:
+        if has_begun:
+            raise
+        return make()

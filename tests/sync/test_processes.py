@@ -75,6 +75,23 @@ def test_the_interpreter_exits(script: str) -> None:
     assert (0, "", "") == finish(start(script))
 
 
+def test_the_exit_ends_local_processes_without_a_word(tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+    script = f"""
+        import os
+        os.environ["ASYNCSCHED_HOME"] = {str(tmp_path / "home")!r}
+        from asyncsched import AppDef, Role
+        from asyncsched.sync import SyncRunner
+        work = "trap 'echo x > {ended}; exit' TERM; echo ready; while :; do sleep 0.1; done"
+        forgotten = SyncRunner("forgotten")
+        job = forgotten.run(AppDef("job", [Role("main", "", entrypoint="sh", args=["-c", work])]), "local_cwd")
+        print(next(forgotten.log_lines(job, should_tail=True)).text)
+    """
+
+    assert (0, "ready\n", "") == finish(start(script))
+    assert "x\n" == ended.read_text()
+
+
 def test_the_exit_closes_what_is_open() -> None:
     script = """
         close = rig.runner._wrapped.close
