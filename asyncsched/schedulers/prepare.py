@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from asyncsched.specs.app import MISSING, AppDef
+from asyncsched.specs.app import MISSING, AppDef, Role
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.secret import reveal
 
@@ -23,6 +23,8 @@ def check_app(app: AppDef) -> None:
         raise ValueError(f"app {app.name!r} has no roles: it needs at least one")
     names: set[str] = set()
     for role in app.roles:
+        if not role.name:
+            raise ValueError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
         if not role.entrypoint or role.entrypoint == MISSING:
             raise ValueError(f"role {role.name!r} has no entrypoint: name the program that it runs")
         if role.num_replicas <= 0:
@@ -30,6 +32,16 @@ def check_app(app: AppDef) -> None:
         if role.name in names:
             raise ValueError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
         names.add(role.name)
+        _check_args(role)
+
+
+def _check_args(role: Role) -> None:
+    args: object = role.args  # callers without types
+    if isinstance(args, str):
+        raise ValueError(f"role {role.name!r} has args={args!r}: they are a list, such as [{args!r}]")
+    for arg in cast("Iterable[object]", args):
+        if not isinstance(arg, str):
+            raise ValueError(f"role {role.name!r} has the argument {arg!r}: each is a text, write {str(arg)!r}")
 
 
 def as_mapping(options: object) -> dict[str, CfgVal]:

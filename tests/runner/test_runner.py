@@ -6,6 +6,7 @@ import asyncio
 import logging
 from dataclasses import replace
 from datetime import timedelta
+from typing import cast
 
 import pytest
 
@@ -45,6 +46,9 @@ async def test_run_gives_a_handle_that_any_runner_understands(rig: Rig) -> None:
         (AppDef("job", [Role("main", "i")]), "role 'main' has no entrypoint"),
         (AppDef("job", [Role("main", "i", entrypoint="")]), "role 'main' has no entrypoint"),
         (AppDef("job", [Role("main", "i", entrypoint="x", num_replicas=0)]), "role 'main' has 0 replicas"),
+        (AppDef("job", [Role("", "i", entrypoint="x")]), "a role of app 'job' has no name"),
+        (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", "-l"))]), "such as \\['-l'\\]"),
+        (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", [1]))]), "argument 1: .* write '1'"),
     ],
 )
 async def test_what_cannot_run_is_refused_before_anything_is_sent(rig: Rig, broken: AppDef, message: str) -> None:
