@@ -51,6 +51,8 @@ def get_component(name: str) -> Component:
         return Component(name, plugin)
     if not dot:
         raise _unknown(name)
+    if function == "py" and Path(name).expanduser().is_file():
+        raise ComponentError(f"{name} is a file", fix=f"name the function in it: {name}:function")
     return Component(name, _from_module(prefix, function, name))
 
 
@@ -137,10 +139,13 @@ def _from_file(name: str) -> Callable[..., object]:
     file, _, function = name.rpartition(":")
     path = Path(file).expanduser()
     if not path.is_file():
+        near = Path(f"{path}.py").is_file()
         raise ComponentError(
             f"no file {file}",
             why=f"looked in {path.absolute().parent}",
-            fix="a component in a file is written as path/file.py:function",
+            fix=f"did you mean {file}.py:{function}?"
+            if near
+            else "a component in a file is written as path/file.py:function",
         )
     # The name is of no consequence, but it must not hide a module that the file imports.
     spec = importlib.util.spec_from_file_location(f"_component_{path.stem}", path)
@@ -214,4 +219,5 @@ def _unknown(name: str, why: str = "") -> ComponentError:
 
     near = near or difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "asyncsched builtins lists those that there are"
-    return ComponentError(f"no component {name}", why=why, fix=f"{hint} (your own: path/file.py:function)")
+    command = "" if "." in name else f"; a command: asyncsched run -- {name}"
+    return ComponentError(f"no component {name}", why=why, fix=f"{hint} (your own: path/file.py:function{command})")

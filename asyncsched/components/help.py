@@ -34,10 +34,17 @@ def _usage(parameters: Iterable[Parameter]) -> str:
 
 
 def _described(parameter: Parameter, width: int) -> str:
-    flag = parameter.name.upper() if parameter.shape == "rest" else parameter.flag
     default = "" if parameter.default is None else f" (default: {parameter.default})"
     text = f"{parameter.help}{default}".strip()
-    head = f"  {flag} {parameter.type_name}"
+    head = f"  {_head(parameter)}"
     indent = " " * 6
     body = textwrap.fill(text, max(width, 20), initial_indent=indent, subsequent_indent=indent)
     return f"{head}\n{body}" if text else head
+
+
+def _head(parameter: Parameter) -> str:
+    if parameter.shape == "rest":
+        return f"{parameter.name.upper()} {parameter.type_name}"
+    if parameter.shape == "one" and parameter.value is bool:
+        return f"{parameter.flag}, --no-{parameter.name.replace('_', '-')}"
+    return f"{parameter.flag} {parameter.type_name}"

@@ -145,6 +145,8 @@ def _written(hint: object) -> str:
 
 
 def _return_problem(function: Callable[..., object]) -> Iterator[str]:
+    if inspect.iscoroutinefunction(function):
+        yield f"{function.__name__} is a coroutine: a component is a plain function, write def in place of async def"
     annotation: object = inspect.signature(function).return_annotation
     if annotation is inspect.Signature.empty:
         yield f"{getattr(function, '__name__', 'it')} does not say what it returns: write -> AppDef"

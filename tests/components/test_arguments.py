@@ -225,4 +225,6 @@ def test_help() -> None:
         "  -n int",
         "      How often: once by default. (default: 1)",
     ] == text.splitlines()[:16]
+    assert "  --dry, --no-dry\n      (default: False)" in text
+    assert "  --long_name str" in text
     assert all(len(line) <= 40 for line in component_help(JOB, 40).splitlines())

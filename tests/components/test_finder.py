@@ -126,6 +126,10 @@ def test_each_fault_is_told_with_file_and_line(here: Path) -> None:
         ("leaves.py:train", "leaves.py:1: SystemExit: 3"),
         ("imports.py:train", "No module named 'not_installed_at_all'"),
         ("data.txt:train", "not a Python file"),
+        ("my_job.py", "name the function in it: my_job.py:function"),
+        ("my_job:train", "did you mean my_job.py:train?"),
+        ("ls", "a command: asyncsched run -- ls"),
+        ("waits.py:train", "waits.py:2: train is a coroutine"),
     ],
 )
 def test_what_cannot_be_found_says_why(here: Path, name: str, told: str) -> None:
@@ -134,6 +138,7 @@ def test_what_cannot_be_found_says_why(here: Path, name: str, told: str) -> None
     (here / "leaves.py").write_text("raise SystemExit(3)")
     (here / "imports.py").write_text("import not_installed_at_all")
     (here / "data.txt").write_text("")
+    (here / "waits.py").write_text("from asyncsched import AppDef\nasync def train() -> AppDef: ...\n")
     with pytest.raises(ComponentError) as caught:
         get_component(name)
 
