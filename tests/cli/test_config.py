@@ -195,6 +195,17 @@ def test_the_template_is_toml_that_sets_nothing(home: Path, load: Callable[..., 
     assert "# (str, required)\n# queue =" in text
 
 
+def test_every_option_of_the_template_can_be_uncommented() -> None:
+    opts = runopts()
+    for number, kind in enumerate((str, int, float, bool, list[str], dict[str, str])):
+        opts.add(f"option_{number}", kind, "An option.", None)
+    lines = [line.removeprefix("# ") for line in config_template({"mine": opts}).splitlines() if "option_" in line]
+    values = tomllib.loads("\n".join(lines))
+
+    assert values == {name: opts.check(name, value) for name, value in values.items()}
+    assert len(opts) == len(values)
+
+
 def test_the_template_uncommented_is_what_holds_by_default(home: Path, load: Callable[..., Config]) -> None:
     lines = config_template({"aws_batch": options()}).splitlines()
     start = lines.index("[scheduler.aws_batch]")

@@ -27,6 +27,15 @@ _HEAD = """\
 """
 
 
+_EXAMPLES = {
+    "int": "1",
+    "float": "1.0",
+    "bool": "true",
+    "list[str]": '["..."]',
+    "dict[str, str]": '{ NAME = "..." }',
+}
+
+
 def config_template(schedulers: Mapping[str, runopts], *, required_only: bool = False) -> str:
     """Return the text of a file that sets the run options of these schedulers.
 
@@ -49,12 +58,19 @@ def _option(name: str, opt: runopt) -> Iterator[str]:
         yield f"# ({opt.type_name}, required)"
         yield f"# {name} ="
     else:
-        yield f"# {name} = {_toml(opt.default)}   # {opt.type_name}"
+        example = opt.default is None
+        value = _example(opt) if example else _toml(opt.default)
+        yield f"# {name} = {value}   # {opt.type_name}{', such as this' if example else ''}"
+
+
+def _example(opt: runopt) -> str:
+    """Return a value of the option's type, for one that has none by default: uncommented, the line is TOML."""
+    if opt.choices:
+        return json.dumps(opt.choices[0])
+    return _EXAMPLES.get(opt.type_name, '"..."')
 
 
 def _toml(value: CfgVal) -> str:
-    if value is None:
-        return ""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{json.dumps(key)} = {_toml(item)}' for key, item in value.items())} }}"
     # A JSON string, number, boolean or list of strings is written the same in TOML.
