@@ -14,7 +14,7 @@ from asyncsched.cli.errors import UNREACHABLE, USAGE, exit_code, worst
 from asyncsched.cli.loop import answers
 from asyncsched.components import Component
 from asyncsched.errors import ConfigError, MissingExtraError
-from asyncsched.runner.config import load_config
+from asyncsched.runner.config import Config, load_config, run_options
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.resources import named_resources
 
@@ -31,7 +31,7 @@ async def check_all(console: Console, runner: Runner) -> int:
     rows: list[_Row] = [{"check": "asyncsched", "state": "ok", "detail": _versions()}]
     codes: list[int] = []
     broken = {name for name in await runner.scheduler_backends() if _is_broken(name)}
-    for found, code in (*_configuration(), *await _schedulers(runner, broken), *_plugins(broken)):
+    for found, code in (*await _configuration(runner), *await _schedulers(runner, broken), *_plugins(broken)):
         rows.append(found)
         codes.append(code)
     console.print_rows(("check", "state", "detail"), rows)
@@ -42,14 +42,23 @@ def _versions() -> str:
     return f"{asyncsched.__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}"
 
 
-def _configuration() -> Iterator[tuple[_Row, int]]:
+async def _configuration(runner: Runner) -> list[tuple[_Row, int]]:
     try:
         config = load_config()
+        await _check_options(config, runner)
     except ConfigError as error:
-        yield _row("configuration", error), exit_code(error)
-        return
+        return [(_row("configuration", error), exit_code(error))]
     detail = f"from {', '.join(config.files)}" if config.files else "no file"
-    yield {"check": "configuration", "state": "ok", "detail": "; ".join([detail, *config.notes])}, 0
+    return [({"check": "configuration", "state": "ok", "detail": "; ".join([detail, *config.notes])}, 0)]
+
+
+async def _check_options(config: Config, runner: Runner) -> None:
+    """Raise ConfigError for what is configured and no scheduler has; what is not installed cannot be asked."""
+    names = await runner.scheduler_backends()
+    config.check_names("scheduler", names)
+    for name, opts in (await answers(runner.scheduler_run_opts, names)).items():
+        if not isinstance(opts, Exception):
+            run_options(config, name, opts, schedulers=names)
 
 
 def _is_broken(scheduler: str) -> bool:

@@ -20,11 +20,23 @@ def command_defaults(command: str, options: Sequence[click.Option]) -> dict[str,
     """Return what ``[command.NAME]`` says, by click's names of the options.
 
     Raises:
-        ConfigError: A name is no option of the command; the message names the nearest and where it is written.
+        ConfigError: A section is for no command, a name is no option of this one (the message names the nearest), or a
+            value is not what it takes; the message says where it is written.
     """
     from asyncsched.runner.config import load_config
 
-    return _defaults(load_config(), command, options)
+    config = load_config()
+    _check_sections(config)
+    return _defaults(config, command, options)
+
+
+def _check_sections(config: Config) -> None:
+    from asyncsched.cli.main import VERBS
+
+    if not VERBS.keys() >= {*config.names["command"]}:
+        from asyncsched.cli.plugins import plugin_names
+
+        config.check_names("command", [*VERBS, *plugin_names()])
 
 
 def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> dict[str, object]:
@@ -33,10 +45,20 @@ def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> 
     for name, setting in config.command(command).items():
         option = known.get(_spelled(name))
         if option is not None and option.name:
-            defaults[option.name] = setting.value
+            defaults[option.name] = _checked(name, command, option, setting)
         elif not setting.foreign:
             raise _unknown(name, command, setting, known)
     return defaults
+
+
+def _checked(name: str, command: str, option: click.Option, setting: Setting) -> object:
+    value = [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
+    try:
+        option.type_cast_value(click.Context(click.Command(command)), value)
+    except click.BadParameter as error:
+        what = f"`{name}` of the command {command}: {error.message.rstrip('.')} (from {setting.origin})"
+        raise ConfigError(what, fix=f"see asyncsched {command} --help") from None
+    return value
 
 
 def _names(option: click.Option) -> list[str]:

@@ -65,7 +65,7 @@ def render(error: BaseException) -> list[str]:
     if isinstance(error, errors.AsyncSchedError):
         return _lines(error.what, error.why, error.fix, _tag(error))
     if isinstance(error, click.UsageError):
-        what, _, hint = error.format_message().partition("; ")
+        what, _, hint = " ".join(error.format_message().split()).partition("; ")
         command = error.ctx.command_path if error.ctx else "asyncsched"
         return _lines(_decapitalized(what), "", hint or f"see {command} --help")
     if isinstance(error, click.ClickException):

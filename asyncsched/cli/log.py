@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -13,6 +14,14 @@ from asyncsched.cli.verb import verb
 __all__ = ["command"]
 
 
+def _regex(_ctx: click.Context, _param: click.Parameter, text: str | None) -> str | None:
+    try:
+        re.compile(text or "")
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+    return text
+
+
 @verb("log")
 @click.argument("apps", nargs=-1, required=True, metavar="APP[/ROLE[/K,K2-K3]]...")
 @click.option("--role", metavar="ROLE", help="Only this role.")
@@ -21,7 +30,7 @@ __all__ = ["command"]
 @click.option("--since", type=moment, metavar="TIME", help="Lines from this time on: 5m (ago), or 2030-12-31T23:59.")
 @click.option("--until", type=moment, metavar="TIME", help="Lines before this time.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Begin with the last N lines of each replica.")
-@click.option("--regex", metavar="RE", help="Only lines in which it is found.")
+@click.option("--regex", metavar="RE", callback=_regex, help="Only lines in which it is found.")
 @click.option("--streams", type=click.Choice(["stdout", "stderr", "combined"]), help="Only this stream.")
 @click.option("--timestamps", is_flag=True, help="Begin each line with the time when it was written.")
 def command(console: Console, apps: tuple[str, ...], **options: Any) -> int:

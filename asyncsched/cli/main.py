@@ -65,19 +65,24 @@ class _Verbs(click.Group):
             formatter.write_dl([(name, VERBS.get(name, "from a plugin")) for name in self.list_commands(ctx)])
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(asyncsched.__version__, prog_name="asyncsched")
 @click.option("--debug", is_flag=True, help="Show tracebacks and what the library logs.")
 @click.option("--no-color", is_flag=True, help="Print without colours, as with NO_COLOR set.")
-@click.pass_obj
-def app(console: Console, debug: bool, no_color: bool) -> None:
+@click.pass_context
+def app(ctx: click.Context, debug: bool, no_color: bool) -> int:
     """Launch, watch, read and stop apps on any scheduler.
 
     A handle is scheduler://session/app_id. Where one is asked for, the app's id does as well, the beginning of one that
     is no other's, and patterns such as 'train-*'.
     """
+    console = ctx.ensure_object(Console)
     console.debug = console.debug or debug
     console.plain = console.plain or no_color
+    if ctx.invoked_subcommand is None:
+        console.say(ctx.get_help())
+        return 2
+    return 0
 
 
 def main(args: list[str] | None = None) -> NoReturn:

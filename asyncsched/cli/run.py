@@ -52,9 +52,9 @@ class _Run(Verb):
 @click.option("--replicas", type=click.IntRange(min=1), help="With --: how many replicas.")
 @click.option("--image", help="With --: the image to run in.")
 @click.option("--name", help="With --: the app's name.  [default: the command's]")
-@click.option("--cpu", type=int, help="With --: processors for each replica.")
-@click.option("--memMB", "memmb", type=int, help="With --: memory for each replica.")
-@click.option("--gpu", type=int, help="With --: GPUs for each replica.")
+@click.option("--cpu", type=click.IntRange(min=1), help="With --: processors for each replica.")
+@click.option("--memMB", "memmb", type=click.IntRange(min=1), help="With --: memory for each replica.")
+@click.option("--gpu", type=click.IntRange(min=0), help="With --: GPUs for each replica.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="With --: an environment variable; may be repeated.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMPONENT [ARGS]... | -- COMMAND [ARGS]...")
 def command(console: Console, words: tuple[str, ...], is_command: bool, **options: Any) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from asyncsched.errors import ConfigError, MalformedHandleError, UnknownAppError
+from asyncsched.errors import ConfigError, MalformedHandleError, UnknownAppError, UnknownSchedulerError
 from asyncsched.specs.handle import AppHandle
 
 if TYPE_CHECKING:
@@ -145,6 +145,9 @@ async def list_apps(runner: Runner, limit: int | None = None) -> AppList:
 
     told = await answers(lambda name: runner.list(name, limit=limit), chosen)
     failures = {name: answer for name, answer in told.items() if isinstance(answer, Exception)}
+    for answer in failures.values():
+        if isinstance(answer, UnknownSchedulerError):  # a mistake in the variable, not a scheduler that is away
+            raise answer
     rows = [row for answer in told.values() if not isinstance(answer, Exception) for row in answer]
     rows.sort(key=lambda row: row.created_at.timestamp() if row.created_at is not None else 0.0, reverse=True)
     return AppList(rows[:limit], failures)

@@ -111,6 +111,37 @@ GOLDEN: list[tuple[str, int, str]] = [
         "error: invalid value for '--since': 'soon' is no time\n"
         "  fix: write 5m for so long ago, or 2030-12-31T23:59",
     ),
+    (
+        "log --regex ( stage://a/b",
+        2,
+        "error: invalid value for '--regex': '(' is no regular expression: missing ), unterminated subpattern at "
+        "position 0\n  fix: see asyncsched log --help",
+    ),
+    (
+        "run --cpu -3 -- true",
+        2,
+        "error: invalid value for '--cpu': -3 is not in the range x>=1\n  fix: see asyncsched run --help",
+    ),
+    (
+        "completion",
+        2,
+        "error: missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish\n"
+        "  fix: see asyncsched completion --help",
+    ),
+    (
+        "run -s stage ls",
+        2,
+        "error: no component ls\n  fix: asyncsched builtins lists those that there are "
+        "(your own: path/file.py:function; a command: asyncsched run -- ls)",
+    ),
+    (
+        "run utils.touch --file x --detach",
+        2,
+        "error: utils.touch has no argument --detach\n"
+        "  fix: it has --file, --image; options of asyncsched run stand before utils.touch",
+    ),
+    ("run -s stage job.py", 2, "error: job.py is a file\n  fix: name the function in it: job.py:function"),
+    ("run -s stage job:train", 2, "error: no file job\n  why: looked in {folder}\n  fix: did you mean job.py:train?"),
     ("builtins --print", 2, "error: --print needs a component\n  fix: asyncsched builtins lists those that there are"),
 ]  # fmt: skip
 
@@ -154,6 +185,41 @@ def test_configured_mistakes_name_their_line(cli: Cli) -> None:
     assert cli("run", "-s", "stage", "utils.echo").err == (
         "error: utils.echo has no argument mgs (from ./asyncsched.toml:2)    did you mean msg?\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[command.rn]\nscheduler = 'x'\n",
+            "unknown section [command.rn] (from ./asyncsched.toml:2)    did you mean [command.run]?\n",
+        ),
+        (
+            "[command.run]\nreplicas = 'x'\n",
+            "`replicas` of the command run: 'x' is not a valid integer range (from ./asyncsched.toml:2)\n"
+            "  fix: see asyncsched run --help\n",
+        ),
+    ],
+)
+def test_a_configured_command_is_checked_with_its_line(cli: Cli, text: str, told: str) -> None:
+    (cli.folder / "asyncsched.toml").write_text(text)
+    done = cli("run", "-s", "stage", "utils.echo")
+
+    assert (2, f"error: {told}") == (done.code, done.err)
+
+
+def test_a_scheduler_that_the_variable_names_has_to_exist(cli: Cli) -> None:
+    cli.schedulers = ["stgae"]
+    done = cli("list")
+
+    assert (2, "error: no scheduler is named 'stgae'    did you mean stage?\n") == (done.code, done.err)
+
+
+def test_nothing_at_all_shows_the_help(cli: Cli) -> None:
+    done = cli()
+
+    assert (2, "") == (done.code, done.out)
+    assert cli("--help").out == done.err
 
 
 def test_a_traceback_is_for_who_asks(cli: Cli) -> None:

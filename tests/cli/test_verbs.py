@@ -229,6 +229,9 @@ def test_doctor_looks_at_everything(broken: Cli) -> None:
     assert "cannot reach the cluster" in checks["scheduler down"]
     assert "not installed" in checks["scheduler absent"]
     assert "no answer within 3 s" in checks["scheduler silent"]
+    (cli.folder / "asyncsched.toml").write_text("[scheduler.stage]\nquue = 'x'\n")
+
+    assert "unknown option `quue` for stage (from ./asyncsched.toml:2)" in cli("doctor").out
     (cli.folder / "asyncsched.toml").write_text("x =")
 
     assert "./asyncsched.toml cannot be read" in cli("doctor").out
