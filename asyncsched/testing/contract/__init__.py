@@ -14,6 +14,7 @@ It needs pytest and pytest-asyncio (in auto mode).
 
 from __future__ import annotations
 
+from asyncsched.testing.contract import _rewrite as _rewrite  # first: it is for the modules that follow
 from asyncsched.testing.contract.logs import LogContract
 from asyncsched.testing.contract.rig import ContractRig, echo, texts
 from asyncsched.testing.contract.states import StateContract
