@@ -115,7 +115,8 @@ class Board:
     def _summary(self) -> str:
         counts = Counter(row.state for row in self._rows.values())
         states = ", ".join(f"{counts[state]} {state}" for state in _ORDER if counts[state])
-        return f"{len(self._rows)} apps: {states}" if states else "no apps"
+        apps = "app" if len(self._rows) == 1 else "apps"
+        return f"{len(self._rows)} {apps}: {states}" if states else "no apps"
 
     @staticmethod
     def _title(width: int) -> str:

@@ -26,7 +26,7 @@ _PAGE = {"up": -1, "down": 1, "page up": -10, "page down": 10}
 
 async def monitor(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
     """Show the apps until the user leaves; without a terminal, print each change until all have ended."""
-    found = await (find_apps(runner, targets) if targets else _all_unfinished(runner))
+    found = await (find_apps(runner, targets) if targets else _all_unfinished(console, runner))
     if console.width is None or console.format != "table":
         return await watch_found(console, runner, found)
     if not found.apps:
@@ -35,11 +35,13 @@ async def monitor(console: Console, runner: Runner, targets: Sequence[Target]) -
     return await view.run()
 
 
-async def _all_unfinished(runner: Runner) -> Found:
+async def _all_unfinished(console: Console, runner: Runner) -> Found:
     rows = await list_apps(runner)
     found = Found(failures=failures_of(rows))
     unfinished = [AppHandle(row.app_handle) for row in rows if not row.state.is_terminal()]
     found.apps = [(handle, Target(app=handle)) for handle in unfinished]
+    if not unfinished:
+        console.say("no app runs")
     return found
 
 

@@ -290,6 +290,12 @@ def test_a_reader_that_leaves_ends_it_quietly_also_when_nothing_comes(staged: Cl
     following.stderr.close()
 
 
+def test_a_monitor_of_nothing_says_so(cli: Cli) -> None:
+    done = cli("monitor")
+
+    assert (0, "", "no app runs\n") == (done.code, done.out, done.err)
+
+
 def test_a_monitor_without_a_terminal_prints_changes(staged: Cli) -> None:
     done = staged("monitor", "stage://x/train-003", "-o", "jsonl")
 
