@@ -11,7 +11,8 @@
 
 The stream is Server-Sent Events: ``state`` with an app's status, ``log`` with a line, ``end`` when every app has ended
 and every line was sent. Each client has streams of its own, at its own pace: one that reads slowly holds back nobody,
-and one that goes away leaves nothing behind. The jobs outlive the service.
+and one that goes away leaves nothing behind. The jobs outlive the service; those of ``local_cwd``, which are processes
+below it, if they are submitted with ``"cfg": {"detach": true}``.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ routes = web.RouteTableDef()
 async def submit(request: web.Request) -> web.Response:
     """Launch an app of one role; with a `key`, asking again gives the same app."""
     asked = await request.json()
+    if not isinstance(asked, dict):
+        raise ValueError("describe the app as a JSON object")
     role = Role(
         asked.get("role", "main"),
         image=asked.get("image", ""),
@@ -141,7 +144,9 @@ async def tell_errors(
         return web.json_response({"error": str(error)}, status=404)
     except ConflictError as error:
         return web.json_response({"error": str(error)}, status=409)
-    except (ValueError, KeyError) as error:  # ours for a wrong app, option or name are ValueErrors too
+    except KeyError as error:
+        return web.json_response({"error": f"the request has no {error}"}, status=400)
+    except ValueError as error:  # ours for a wrong app, option or name are ValueErrors too
         return web.json_response({"error": str(error)}, status=400)
     except AsyncSchedError as error:
         return web.json_response({"error": str(error)}, status=502)
@@ -165,7 +170,7 @@ async def _make() -> web.Application:
 
 
 def main() -> None:
-    """Serve until Ctrl-C; jobs that run then run on."""
+    """Serve until Ctrl-C; jobs that run then run on, except for local ones that were not detached."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)
