@@ -208,7 +208,8 @@ class runopts:  # noqa: N801 - the documents' name
                 raise _mistyped(name, opt, text) from None
             # Not shown as it is: only a value that can be read can be masked.
             what = f"Run option: {name}, must be of type: {opt.type_name}"
-            raise RunOptionError(what, key=name, why=str(error), fix=_SYNTAX) from None
+            fix = _SYNTAX if kind is not dict else f"write it as {name}=NAME:value,NAME:value"
+            raise RunOptionError(what, key=name, why=str(error), fix=fix) from None
         return self.check(name, value)
 
     def cfg_from_json_repr(self, json_repr: str) -> dict[str, CfgVal]:

@@ -110,7 +110,7 @@ def test_numbers() -> None:
         ("n=", "n", "must be of type: int"),
         ("flag=maybe", "flag", "must be of type: bool, but was: 'maybe'"),
         ("x.y-z=much", "x.y-z", "must be of type: float"),
-        ("ENV=A", "ENV", r"must be of type: dict\[str, str\]: an item is not of the form name:value"),
+        ("ENV=A", "ENV", r"dict\[str, str\]: an item is not of the form name:value; write it as ENV=NAME:value"),
         ("ENV=A:1,A:2", "ENV", "`A` is given twice"),
         ("BAR='a'b", "BAR", "goes on after its closing quote"),
     ],
