@@ -200,7 +200,9 @@ def _unknown(component: str, name: str, known: Sequence[str], rest: Parameter | 
     import difflib
 
     near = difflib.get_close_matches(name.partition("=")[0], known, n=1)
-    hints = [f"did you mean {near[0]}?"] if near else [f"it has {', '.join(known) or 'none'}"]
+    hints = [f"did you mean {near[0]}?"] if near else []
+    if not near and rest is None:
+        hints.append(f"it has {', '.join(known) or 'none'}")
     if rest is not None:
         hints.append(f"what is meant for the program stands after -- : {component} ... -- {name}")
     if not near and name.startswith("-"):

@@ -205,7 +205,7 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
     file = short_path(getattr(module, "__file__", None) or module.__name__)
     raise ComponentError(
         f"no component {name}",
-        why=f"{file} has no function {function}; it has {', '.join(there) or 'none that is a component'}",
+        why=f"{file} has no function {function or 'without a name'}; it has {', '.join(there) or 'no component'}",
         fix=f"did you mean {name.removesuffix(function)}{near[0]}?"
         if near
         else "a component is a public function with annotations that returns an AppDef",
