@@ -1,4 +1,4 @@
-"""The demo scheduler under the public contract suite: ``pytest contract.py``, with ``asyncio_mode = auto``."""
+"""The demo scheduler under the public contract suite: ``pytest contract.py``."""
 
 from __future__ import annotations
 
