@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import INTERRUPTED
@@ -25,6 +25,10 @@ from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.secret import show_secrets
 from asyncsched.specs.state import AppState, AppStatus
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers.local import LocalScheduler
+    from asyncsched.schedulers.local.processes import Beginning
 
 __all__ = ["Launch"]
 
@@ -45,6 +49,7 @@ class Launch:
     detach: bool = False
     wait: bool = False
     log: bool = False
+    ahead: Beginning | None = None
 
     def run(self, console: Console, make_app: Callable[[], AppDef]) -> int:
         """Launch the app and return the exit code.
@@ -58,6 +63,8 @@ class Launch:
     async def _launch(self, console: Console, runner: Runner, make_app: Callable[[], AppDef]) -> int:
         scheduler = self.scheduler or get_default_scheduler_name()
         opts = await runner.scheduler_run_opts(scheduler)
+        if self.ahead is not None:
+            cast("LocalScheduler", await runner.scheduler(scheduler)).adopt(self.ahead)
         warming = None if self.dryrun else asyncio.create_task(_warm_up(runner, scheduler))
         names = await runner.scheduler_backends()
         try:

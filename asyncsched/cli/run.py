@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from asyncsched.cli.verb import Verb, verb
 
 if TYPE_CHECKING:
     from asyncsched.cli.launch import Launch
+    from asyncsched.schedulers.local.processes import Beginning
     from asyncsched.specs.app import AppDef
 
 __all__ = ["command"]
@@ -64,9 +66,48 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
     builtins lists them, asyncsched run COMPONENT --help explains one. Prints the app's handle. Local and Docker apps
     are followed to their end: Ctrl-C ends them, twice at once. Others are left to run.
     """
+    shape = {name: options[name] for name in SHAPE if options[name] not in (None, ())}
+    if shape and not is_command:
+        flags = ", ".join(f"--{name}" for name in shape)
+        raise click.UsageError(f"{flags} are for a command after --; a component's own stand behind its name")
+    name, *args = words or [options["component"] or ""]
+    if not name:
+        raise click.UsageError("nothing to run; name a component, or write a command after --")
+    ahead = _begin_ahead(options, words)
+    try:
+        launch = _launch(options, ahead)
+        if not is_command:
+            return _run_component(console, launch, name, args)
+        from asyncsched.cli.adhoc import app_of_command
+
+        return launch.run(console, lambda: app_of_command(words, shape))
+    finally:
+        if ahead is not None:
+            ahead.drop()
+
+
+def _begin_ahead(options: dict[str, Any], words: tuple[str, ...]) -> Beginning | None:
+    """Start what runs local apps before the rest is imported: two interpreters get ready in the time of one."""
+    is_local = options["scheduler"] in (None, "local_cwd")
+    if not is_local or options["dryrun"] or options["detach"] or not HELP.isdisjoint(words):
+        return None
+    from asyncsched.errors import AsyncSchedError
+    from asyncsched.schedulers.local.home import Home, find_home
+    from asyncsched.schedulers.local.processes import Beginning
+
+    home = Home(find_home(os.environ))
+    try:
+        return Beginning(home)
+    except (AsyncSchedError, OSError):
+        return None  # the submit will say so
+    finally:
+        home.close()
+
+
+def _launch(options: dict[str, Any], ahead: Beginning | None) -> Launch:
     from asyncsched.cli.launch import Launch
 
-    launch = Launch(
+    return Launch(
         scheduler=options["scheduler"],
         cfg=options["cfg"],
         workspace=options["workspace"],
@@ -76,19 +117,8 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
         detach=options["detach"],
         wait=options["wait"],
         log=options["log"],
+        ahead=ahead,
     )
-    shape = {name: options[name] for name in SHAPE if options[name] not in (None, ())}
-    if is_command:
-        from asyncsched.cli.adhoc import app_of_command
-
-        return launch.run(console, lambda: app_of_command(words, shape))
-    if shape:
-        flags = ", ".join(f"--{name}" for name in shape)
-        raise click.UsageError(f"{flags} are for a command after --; a component's own stand behind its name")
-    name, *args = words or [options["component"] or ""]
-    if not name:
-        raise click.UsageError("nothing to run; name a component, or write a command after --")
-    return _run_component(console, launch, name, args)
 
 
 def _run_component(console: Console, launch: Launch, name: str, args: list[str]) -> int:

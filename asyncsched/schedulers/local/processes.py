@@ -14,45 +14,65 @@ from asyncsched.clock import Clock
 from asyncsched.schedulers.local.home import Home
 from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time
 
-__all__ = ["start_supervisor", "until_ended"]
+__all__ = ["Beginning", "start_supervisor", "take_over", "until_ended"]
 
 BOOT = Path(__file__).parent / "supervisor" / "boot.py"
 LOOK_EVERY = 0.05
 
 
-async def start_supervisor(home: Home, *, detached: bool) -> socket.socket:
-    """Start a supervisor and return our end of its socket.
+class Beginning:
+    """A supervisor that has been started, and may not be ready yet.
 
     It is no child of ours: the process that is started here only forks, so that nobody finds a child that it does
-    not know, and nothing is left to be reaped. Cancelled, the supervisor finds its socket closed and ends.
+    not know. Dropped, the supervisor finds its socket closed and ends.
+
+    Args:
+        home: The state directory; it is made if need be.
+        detached: Whether it is for one app that outlives us.
     """
-    return await made_in_thread(lambda: _start(home, detached), socket.socket.close)
+
+    def __init__(self, home: Home, *, detached: bool = False) -> None:
+        home.make()
+        self._sock, theirs = socket.socketpair()
+        pidfd = _open_pidfd(os.getpid())
+        try:
+            arguments = [theirs.fileno(), pidfd, home.fd, os.getpid(), start_time(os.getpid()) or 0, int(detached)]
+            self._forks = subprocess.Popen(
+                [sys.executable or "python3", "-I", "-S", os.fspath(BOOT), *map(str, arguments)],
+                pass_fds=[fd for fd in (theirs.fileno(), pidfd, home.fd) if fd >= 0],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._sock.close()
+            raise
+        finally:
+            theirs.close()
+            if pidfd >= 0:
+                os.close(pidfd)
+
+    def finish(self) -> socket.socket:
+        """Wait until nothing of it is our child, and return our end of its socket."""
+        self._forks.wait()
+        self._sock.setblocking(False)
+        return self._sock
+
+    def drop(self) -> None:
+        """Have it end, unless somebody speaks with it: then that one lets go of it."""
+        self._forks.wait()
+        self._sock.close()
 
 
-def _start(home: Home, detached: bool) -> socket.socket:
-    home.make()
-    ours, theirs = socket.socketpair()
-    pidfd = _open_pidfd(os.getpid())
-    try:
-        arguments = [theirs.fileno(), pidfd, home.fd, os.getpid(), start_time(os.getpid()) or 0, int(detached)]
-        forks = subprocess.Popen(
-            [sys.executable or "python3", "-I", "-S", os.fspath(BOOT), *map(str, arguments)],
-            pass_fds=[fd for fd in (theirs.fileno(), pidfd, home.fd) if fd >= 0],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        forks.wait()
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
-        if pidfd >= 0:
-            os.close(pidfd)
-    ours.setblocking(False)
-    return ours
+async def start_supervisor(home: Home, *, detached: bool) -> socket.socket:
+    """Start a supervisor and return our end of its socket."""
+    return await made_in_thread(lambda: Beginning(home, detached=detached).finish(), socket.socket.close)
+
+
+async def take_over(beginning: Beginning) -> socket.socket:
+    """Return our end of the socket of a supervisor that has been started."""
+    return await made_in_thread(beginning.finish, socket.socket.close)
 
 
 def _open_pidfd(pid: int) -> int:

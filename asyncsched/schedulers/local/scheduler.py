@@ -29,6 +29,7 @@ from asyncsched.schedulers.local.home import Home, find_home
 from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
 from asyncsched.schedulers.local.logs import ReplicaLog
 from asyncsched.schedulers.local.options import LocalOptions
+from asyncsched.schedulers.local.processes import Beginning
 from asyncsched.schedulers.local.prune import prune
 from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord
 from asyncsched.schedulers.local.request import PopenRequest, count_devices, make_request, wire_form
@@ -99,6 +100,10 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         self._pruning: asyncio.Task[Sequence[str]] | None = None
 
     # Submitting
+
+    def adopt(self, beginning: Beginning) -> None:
+        """Use a supervisor that has been started ahead, before anything else is done."""
+        self._supervisors.adopt(beginning)
 
     async def _warm_up(self) -> None:
         await self._supervisors.own()

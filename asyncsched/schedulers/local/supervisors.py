@@ -14,7 +14,7 @@ from asyncsched._tasks import made_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.local.home import Home
-from asyncsched.schedulers.local.processes import start_supervisor, until_ended
+from asyncsched.schedulers.local.processes import Beginning, start_supervisor, take_over, until_ended
 from asyncsched.schedulers.local.record import BACKEND, SupervisorRecord
 from asyncsched.schedulers.local.supervisor.marks import end_marked
 from asyncsched.schedulers.local.wire import Connection, connect
@@ -36,6 +36,7 @@ class Supervisors:
         self._home = home
         self._clock = clock
         self._own: Connection | None = None
+        self._begun: Beginning | None = None
         self._own_socket = ""
         self._own_worker = self._own_watcher = (0, 0)
         self._stopping = False
@@ -78,6 +79,10 @@ class Supervisors:
         """Tell whether a socket is that of our own supervisor, or of the last one that we had."""
         return bool(name) and name == self._own_socket
 
+    def adopt(self, beginning: Beginning) -> None:
+        """Take a supervisor that has been started ahead for our own."""
+        self._begun = beginning
+
     async def own(self) -> Connection:
         """Return the connection to our own supervisor, starting it if there is none (any more)."""
         async with self._starting:
@@ -95,8 +100,11 @@ class Supervisors:
             connection.close()
 
     async def _start(self, *, detached: bool) -> Connection:
+        begun = None
+        if not detached:
+            begun, self._begun = self._begun, None
         try:
-            sock = await start_supervisor(self._home, detached=detached)
+            sock = await (take_over(begun) if begun is not None else start_supervisor(self._home, detached=detached))
         except OSError as error:
             raise UnavailableError(
                 "the supervisor of local apps cannot be started", why=error.strerror or str(error), backend=BACKEND
@@ -139,6 +147,9 @@ class Supervisors:
     async def stop(self) -> None:
         """End our own supervisor with all that runs under it, and return when they are gone."""
         async with self._starting:
+            if self._begun is not None:
+                begun, self._begun = self._begun, None
+                await asyncio.to_thread(begun.drop)
             own = self._own
             if own is None:
                 return
