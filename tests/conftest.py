@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,12 @@ pytest_plugins = ["tests._guard", "tests._parts", "tests._services", "tests.serv
 settings.register_profile("patient", deadline=None)
 settings.register_profile("quick", settings.get_profile("patient"), max_examples=20)  # of `tests/run --fast`
 settings.load_profile("patient")
+
+
+# Whoever runs us in the background may ignore these, and every process that a test starts would, too.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
