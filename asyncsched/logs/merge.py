@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from asyncsched.errors import LogStreamError, ReplicaFailure
 from asyncsched.logs.line import LogLine, utc
@@ -21,18 +20,20 @@ FRESH_IN_A_ROW = 16
 """So many quiet sources are read before one with a backlog gets its turn all the same."""
 
 
-@dataclass(eq=False, slots=True)
 class _Cursor:
     """What the merge knows of one source."""
 
-    source: LogSource
-    app_id: str
-    queued: bool = False  # it waits for its turn, or is being read
-    woken: bool = False  # it called `wake` while it was queued
-    last_ns: int | None = None
-    # The last lines of each replica, while the source still reads its past and only `tail_lines` of it are wanted.
-    tails: dict[tuple[str, int], deque[LogLine]] | None = None
-    over: bool = False
+    __slots__ = ("app_id", "last_ns", "over", "queued", "source", "tails", "woken")
+
+    def __init__(self, source: LogSource, app_id: str) -> None:
+        self.source = source
+        self.app_id = app_id
+        self.queued = False  # it waits for its turn, or is being read
+        self.woken = False  # it called `wake` while it was queued
+        self.last_ns: int | None = None
+        # The last lines of each replica, while the source still reads its past and only `tail_lines` of it are wanted.
+        self.tails: dict[tuple[str, int], deque[LogLine]] | None = None
+        self.over = False
 
 
 class Merge:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from asyncsched.runner.answers import AppEvent
-from asyncsched.runner.monitor import AppEventStream, CompletionStream
-from asyncsched.runner.report import AppList, RunnerStatistics, SchedulerStatistics
-from asyncsched.runner.runner import Runner, get_runner
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncsched.runner.answers import AppEvent as AppEvent
+    from asyncsched.runner.monitor import AppEventStream as AppEventStream
+    from asyncsched.runner.monitor import CompletionStream as CompletionStream
+    from asyncsched.runner.report import AppList as AppList
+    from asyncsched.runner.report import RunnerStatistics as RunnerStatistics
+    from asyncsched.runner.report import SchedulerStatistics as SchedulerStatistics
+    from asyncsched.runner.runner import Runner as Runner
+    from asyncsched.runner.runner import get_runner as get_runner
 
 __all__ = [
     "AppEvent",
@@ -17,3 +24,25 @@ __all__ = [
     "SchedulerStatistics",
     "get_runner",
 ]
+
+# Imported on their first use: a module of this package may be needed without all the others.
+_HOME = {
+    "AppEvent": "asyncsched.runner.answers",
+    "AppEventStream": "asyncsched.runner.monitor",
+    "AppList": "asyncsched.runner.report",
+    "CompletionStream": "asyncsched.runner.monitor",
+    "Runner": "asyncsched.runner.runner",
+    "RunnerStatistics": "asyncsched.runner.report",
+    "SchedulerStatistics": "asyncsched.runner.report",
+    "get_runner": "asyncsched.runner.runner",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next look-up does not come here
+    return value

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from asyncsched.schedulers.api import Scheduler, WorkspaceBuilder
-from asyncsched.schedulers.feed import FeedStatistics, StatePort
-from asyncsched.schedulers.registry import (
-    SchedulerFactory,
-    get_default_scheduler_name,
-    get_scheduler,
-    get_scheduler_factories,
-)
-from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse, StateEvent
-from asyncsched.schedulers.watch import StateStream
-from asyncsched.specs.stream import Stream
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers.api import Scheduler as Scheduler
+    from asyncsched.schedulers.api import WorkspaceBuilder as WorkspaceBuilder
+    from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
+    from asyncsched.schedulers.feed import StatePort as StatePort
+    from asyncsched.schedulers.registry import SchedulerFactory as SchedulerFactory
+    from asyncsched.schedulers.registry import get_default_scheduler_name as get_default_scheduler_name
+    from asyncsched.schedulers.registry import get_scheduler as get_scheduler
+    from asyncsched.schedulers.registry import get_scheduler_factories as get_scheduler_factories
+    from asyncsched.schedulers.responses import DescribeAppResponse as DescribeAppResponse
+    from asyncsched.schedulers.responses import ListAppResponse as ListAppResponse
+    from asyncsched.schedulers.responses import StateEvent as StateEvent
+    from asyncsched.schedulers.watch import StateStream as StateStream
+    from asyncsched.specs.stream import Stream as Stream
 
 __all__ = [
     "DescribeAppResponse",
@@ -29,3 +34,30 @@ __all__ = [
     "get_scheduler",
     "get_scheduler_factories",
 ]
+
+# Imported on their first use: a module of this package may be needed without all the others.
+_HOME = {
+    "DescribeAppResponse": "asyncsched.schedulers.responses",
+    "FeedStatistics": "asyncsched.schedulers.feed",
+    "ListAppResponse": "asyncsched.schedulers.responses",
+    "Scheduler": "asyncsched.schedulers.api",
+    "SchedulerFactory": "asyncsched.schedulers.registry",
+    "StateEvent": "asyncsched.schedulers.responses",
+    "StatePort": "asyncsched.schedulers.feed",
+    "StateStream": "asyncsched.schedulers.watch",
+    "Stream": "asyncsched.specs.stream",
+    "WorkspaceBuilder": "asyncsched.schedulers.api",
+    "get_default_scheduler_name": "asyncsched.schedulers.registry",
+    "get_scheduler": "asyncsched.schedulers.registry",
+    "get_scheduler_factories": "asyncsched.schedulers.registry",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next look-up does not come here
+    return value

@@ -11,7 +11,6 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from asyncsched._streams import for_one
@@ -56,14 +55,16 @@ class FeedStatistics(NamedTuple):
     connected: bool
 
 
-@dataclass(eq=False, slots=True)
 class _App:
     """What the feed knows of one watched app."""
 
-    subscriptions: dict[Subscription, None] = field(default_factory=dict[Subscription, None])
-    known: bool = False
-    last: DescribeAppResponse | None = None
-    print: tuple[object, ...] = ()
+    __slots__ = ("known", "last", "print", "subscriptions")
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[Subscription, None] = {}
+        self.known = False
+        self.last: DescribeAppResponse | None = None
+        self.print: tuple[object, ...] = ()
 
 
 class StatePort:
