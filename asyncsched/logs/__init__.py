@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asyncsched import _lazy
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource, QueueSource
@@ -43,24 +44,16 @@ __all__ = [
 
 # What backends are made of is imported by the backends that are used, not by everybody who reads a log.
 _HOME = {
-    "ConnectionSource": "connection",
-    "Hole": "resume",
-    "HubEvent": "hub",
-    "HubSource": "subscriber",
-    "HubStatistics": "hub",
-    "LineSplitter": "split",
-    "LogHub": "hub",
-    "NotStarted": "connection",
-    "Resume": "resume",
-    "StampReader": "stamps",
+    "ConnectionSource": "asyncsched.logs.connection",
+    "Hole": "asyncsched.logs.resume",
+    "HubEvent": "asyncsched.logs.hub",
+    "HubSource": "asyncsched.logs.subscriber",
+    "HubStatistics": "asyncsched.logs.hub",
+    "LineSplitter": "asyncsched.logs.split",
+    "LogHub": "asyncsched.logs.hub",
+    "NotStarted": "asyncsched.logs.connection",
+    "Resume": "asyncsched.logs.resume",
+    "StampReader": "asyncsched.logs.stamps",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value  # the next look-up does not come here
-    return value
+__getattr__ = _lazy.lazily(__name__, _HOME)

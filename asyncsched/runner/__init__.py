@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asyncsched import _lazy
+
 if TYPE_CHECKING:
     from asyncsched.runner.answers import AppEvent as AppEvent
     from asyncsched.runner.monitor import AppEventStream as AppEventStream
@@ -25,7 +27,6 @@ __all__ = [
     "get_runner",
 ]
 
-# Imported on their first use: a module of this package may be needed without all the others.
 _HOME = {
     "AppEvent": "asyncsched.runner.answers",
     "AppEventStream": "asyncsched.runner.monitor",
@@ -37,12 +38,4 @@ _HOME = {
     "get_runner": "asyncsched.runner.runner",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # the next look-up does not come here
-    return value
+__getattr__ = _lazy.lazily(__name__, _HOME)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asyncsched import _lazy
+
 if TYPE_CHECKING:
     from asyncsched.schedulers.api import Scheduler as Scheduler
     from asyncsched.schedulers.api import WorkspaceBuilder as WorkspaceBuilder
@@ -35,7 +37,6 @@ __all__ = [
     "get_scheduler_factories",
 ]
 
-# Imported on their first use: a module of this package may be needed without all the others.
 _HOME = {
     "DescribeAppResponse": "asyncsched.schedulers.responses",
     "FeedStatistics": "asyncsched.schedulers.feed",
@@ -52,12 +53,4 @@ _HOME = {
     "get_scheduler_factories": "asyncsched.schedulers.registry",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # the next look-up does not come here
-    return value
+__getattr__ = _lazy.lazily(__name__, _HOME)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asyncsched import _lazy
+
 if TYPE_CHECKING:
     from asyncsched.schedulers.local.images import CWDImageProvider as CWDImageProvider
     from asyncsched.schedulers.local.images import ImageProvider as ImageProvider
@@ -18,14 +20,14 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.local.scheduler import create_scheduler as create_scheduler
 
 _HOMES = {
-    "CWDImageProvider": "images",
-    "ImageProvider": "images",
-    "LocalDirectoryImageProvider": "images",
-    "LocalOptions": "options",
-    "LocalScheduler": "scheduler",
-    "PopenRequest": "request",
-    "ReplicaParam": "images",
-    "create_scheduler": "scheduler",
+    "CWDImageProvider": "asyncsched.schedulers.local.images",
+    "ImageProvider": "asyncsched.schedulers.local.images",
+    "LocalDirectoryImageProvider": "asyncsched.schedulers.local.images",
+    "LocalOptions": "asyncsched.schedulers.local.options",
+    "LocalScheduler": "asyncsched.schedulers.local.scheduler",
+    "PopenRequest": "asyncsched.schedulers.local.request",
+    "ReplicaParam": "asyncsched.schedulers.local.images",
+    "create_scheduler": "asyncsched.schedulers.local.scheduler",
 }
 
 __all__ = [
@@ -39,12 +41,4 @@ __all__ = [
     "create_scheduler",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value  # the next look-up does not come here
-    return value
+__getattr__ = _lazy.lazily(__name__, _HOMES)
