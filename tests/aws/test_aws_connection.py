@@ -106,7 +106,8 @@ async def test_keys_that_are_not_accepted(server: Server) -> None:
 async def test_credentials_that_expire_are_renewed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/emulator/credentials")
-    server.control.credential_life = 3.0  # longer than a request takes on a busy machine, shorter than the app
+    # Less than the time before their end at which the SDK has credentials renewed, and more than any request takes.
+    server.control.credential_life = 60.0
     scheduler = quick(create_scheduler("session"))
     app_id = await scheduler.submit(app(["lines", 20, 0.2, "$i"]), CFG)
 
