@@ -29,6 +29,7 @@ def test_measures_take_turns() -> None:
     assert {"a": 2.0, "b": 20.0} == medians
 
 
+@pytest.mark.slow
 def test_every_benchmark_makes_claims() -> None:
     assert "imports" in names()
     assert all(callable(load(name)) for name in names())

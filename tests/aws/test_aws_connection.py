@@ -102,17 +102,20 @@ async def test_keys_that_are_not_accepted(server: Server) -> None:
     assert "have expired" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nobody")
 async def test_credentials_that_expire_are_renewed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/emulator/credentials")
     # Less than the time before their end at which the SDK has credentials renewed, and more than any request takes.
     server.control.credential_life = 60.0
-    scheduler = quick(create_scheduler("session"))
-    app_id = await scheduler.submit(app(["lines", 20, 0.2, "$i"]), CFG)
-
-    lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
-    await scheduler.close()
+    lines: list[str] = []
+    async with quick(create_scheduler("session")) as scheduler:
+        app_id = await scheduler.submit(app(["lines", 20, 0.2, "$i"]), CFG)
+        async for line in scheduler.log_iter(app_id, should_tail=True):
+            lines.append(line.text)
+            if len(lines) == 5:
+                server.control.revoke()
 
     assert [str(i) for i in range(20)] == lines
     assert server.control.issued > 1
@@ -128,6 +131,7 @@ async def test_nobody_at_the_endpoint(monkeypatch: pytest.MonkeyPatch, server: S
     assert "127.0.0.1:1" in str(caught.value) or "0.5 s" in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_an_emulator_that_restarts_in_mid_tail_costs_no_line(
     server: Server, scheduler: AWSBatchScheduler
 ) -> None:
@@ -185,6 +189,7 @@ async def test_clients_that_are_given_are_used_and_not_closed(server: Server, mo
         assert [] != (await batch.describe_jobs(jobs=[server.cloud.jobs[0].id]))["jobs"]
 
 
+@pytest.mark.slow
 async def test_ecs_signals_processes_and_their_end_is_cancelled(server: Server, scheduler: AWSBatchScheduler) -> None:
     role = Role(
         "main", "busybox", entrypoint="sh", args=["-c", "trap 'echo bye; exit 0' TERM; echo up; sleep 60 & wait"]

@@ -236,6 +236,7 @@ async def test_lines_that_come_after_the_end_are_waited_for(virtual: Virtual) ->
     assert ["last words"] == [line.text async for line in scheduler.log_iter(again)]
 
 
+@pytest.mark.slow
 async def test_the_first_line_of_a_node_that_was_silent_until_the_end_is_found(virtual: Virtual) -> None:
     """Silent nodes are asked for a few at a time, and so most of them not in the last seconds."""
     busy = script(["lines", 60, 1, "$i"], name="busy")

@@ -243,6 +243,7 @@ async def test_a_job_that_cannot_start_says_what_it_waits_for(virtual: Virtual) 
     assert "no instance fits; ask for less" in found.msg
 
 
+@pytest.mark.slow
 async def test_the_list_has_everything_newest_first_and_takes_pages_as_they_are_needed(virtual: Virtual) -> None:
     scheduler = virtual.scheduler()
     virtual.cloud.queues.add("other")

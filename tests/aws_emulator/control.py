@@ -14,7 +14,7 @@ knob           body                                                   answer
 =============  =====================================================  =========================
 
 ``GET /emulator/credentials`` answers as a container's credential endpoint does: keys for
-`credential_life` seconds, new ones each time, and the old ones stop working.
+`credential_life` seconds, new ones each time; `revoke` makes those that were given so far stop working.
 """
 
 from __future__ import annotations
@@ -87,10 +87,15 @@ class Control:
 
         threading.Thread(target=restart, args=(self._server, body.get("down", 1.0)), daemon=True).start()
 
+    def revoke(self) -> None:
+        """Refuse the credentials that were given so far."""
+        with self._cloud.timeline.lock:
+            self._cloud.traffic.valid_keys = set()
+
     def _credentials(self, _: dict[str, Any]) -> dict[str, str]:
         self.issued += 1
         key = f"AKIAEMULATOR{self.issued:04d}"
-        self._cloud.traffic.valid_keys = {key}
+        self._cloud.traffic.valid_keys = {*(self._cloud.traffic.valid_keys or ()), key}
         expires = datetime.now(UTC) + timedelta(seconds=self.credential_life)
         return {
             "AccessKeyId": key,

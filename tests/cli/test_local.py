@@ -33,6 +33,7 @@ def test_the_first_command_of_a_new_user(local: Cli) -> None:
     assert 1 == len(done.err.splitlines())
 
 
+@pytest.mark.slow
 def test_every_other_process_sees_it(local: Cli) -> None:
     handle = local("run", "--replicas", "2", "--", "sh", "-c", "echo one; echo two >&2; exit 3").lines[0]
 

@@ -30,6 +30,7 @@ def test_replicas_have_colours_unless_somebody_says_no(cli: Cli) -> None:
         assert "\x1b" not in terminal.written
 
 
+@pytest.mark.slow
 def test_forty_columns_are_enough(staged: Cli) -> None:
     for line in (["list"], ["status", "train-*"], ["builtins"], ["builtins", "utils.sh"], ["doctor"]):
         with Terminal(staged, *line, columns=40, lines=400) as terminal:

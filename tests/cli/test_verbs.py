@@ -14,6 +14,7 @@ from tests.cli._cli import Cli
 FIELDS = {"handle", "scheduler", "session", "app_id", "state"}
 
 
+@pytest.mark.slow
 def test_help_says_what_there_is(cli: Cli) -> None:
     done = cli("--help")
 
@@ -94,6 +95,7 @@ def test_run_as_json(cli: Cli) -> None:
     assert FIELDS - {"state"} == {*detached}
 
 
+@pytest.mark.slow
 def test_the_configuration_counts(cli: Cli) -> None:
     (cli.folder / "asyncsched.toml").write_text(
         '[command.run]\nscheduler = "stage"\ncomponent = "utils.sh"\nlog = true\n'
@@ -197,6 +199,7 @@ def test_delete(staged: Cli) -> None:
     assert "train-001 still runs" in refused.err
 
 
+@pytest.mark.slow
 def test_logs_of_several_apps(staged: Cli) -> None:
     done = staged("log", "train-00[12]")
 
@@ -219,6 +222,7 @@ def test_builtins(cli: Cli) -> None:
     assert {"component", "summary"} == {*cli("builtins", "-o", "json").json[0]}
 
 
+@pytest.mark.slow
 def test_doctor_looks_at_everything(broken: Cli) -> None:
     cli = broken
     done = cli("doctor")

@@ -35,6 +35,7 @@ class TestLocal(SchedulerContract):
             )
 
 
+@pytest.mark.slow
 class TestLocalWithoutInotify(LogContract):
     """Where other programs of the user have taken all instances: logs are the only ones to need one."""
 

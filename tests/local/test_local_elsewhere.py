@@ -146,6 +146,7 @@ def _is_of(release: Path, home: Path, app_id: str) -> None:
     assert str(release) in Path(f"/proc/{pid}/cmdline").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["removed", "replaced"])
 async def test_a_detached_app_outlives_an_upgrade(home: Path, directory: Path, release: Path, then: str) -> None:
     with Other(SUBMITS, str(directory), "detach", path=release) as owner:

@@ -245,7 +245,7 @@ async def test_a_dry_run_makes_nothing(scheduler: LocalScheduler, home: Path, tm
     assert [] == [*tmp_path.iterdir()]
 
 
-HOWS: tuple[How, ...] = ("once", "again and again")
+HOWS = ["once", pytest.param("again and again", marks=pytest.mark.slow)]
 
 
 @EACH_LOOP

@@ -88,6 +88,7 @@ async def test_lines_that_become_visible_late_come_once(service: EventService, c
     assert sorted(map(str, range(60))) == sorted(texts(await reader))
 
 
+@pytest.mark.slow
 async def test_a_reader_that_stalls_is_parked_and_gets_everything(service: EventService, clock: VirtualClock) -> None:
     hub = EventHub(service)
     slow, fast = hub.source(["0"], tail=True, room=100), hub.source(["0"], tail=True, room=100)

@@ -155,6 +155,7 @@ def test_a_list_has_a_row_for_each_app_and_tells_who_could_not_be_asked() -> Non
     assert "docker could not be asked: who are you" in text
 
 
+@pytest.mark.slow
 def test_a_table_of_thousands_is_small_and_quick() -> None:
     handles = [AppHandle(f"fake://me/app-{n}") for n in range(5000)]
     table = AppTable(handles)

@@ -111,6 +111,7 @@ def test_silence_after_the_exit_is_the_end(supervisor: Supervisor) -> None:
     assert b"early\n" == supervisor.log().stdout
 
 
+@pytest.mark.slow
 def test_who_talks_for_ever_after_the_exit_is_ended(supervisor: Supervisor) -> None:
     began = time.monotonic()
     supervisor.run(shell("(while :; do echo more; sleep 0.05; done) & exit 0"), grace_period=1.5)
@@ -260,6 +261,7 @@ def test_a_disk_that_is_full_again_and_again(small_disk: Path, tmp_path: Path) -
         assert [ROTATED] * (len(segments) - 1) + [END] == [log.index(segment)[-1]["kind"] for segment in segments]
 
 
+@pytest.mark.slow
 def test_an_app_that_is_cancelled_does_not_wait_for_the_disk_for_ever(small_disk: Path) -> None:
     with Supervisor(small_disk / "home") as supervisor:
         (small_disk / "filler").write_bytes(b"x" * (1900 << 10))
