@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import errno
 import logging
+import math
 import os
 import resource
 import stat
@@ -42,6 +43,9 @@ NOTICES = 16 * 1024
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 """Seconds between two looks at a file without inotify: after it has grown, and once it has long been quiet."""
+
+NEXT_TRY = 1.0
+"""Seconds after a refusal in which inotify is not asked again: a thousand files make few instances in vain."""
 
 
 class Watch(Protocol):
@@ -117,6 +121,7 @@ class Follower:
         self._notices: dict[int, set[_Notices]] = {}
         self._looks: set[_Looks] = set()  # those that hold a descriptor
         self._told = False
+        self._not_before = -math.inf
 
     def watch(self, fd: int, changed: Callable[[], None]) -> Watch:
         """Call `changed` on the running loop when a file has grown, or something was made in a directory.
@@ -125,12 +130,15 @@ class Follower:
         The descriptor is not needed any longer; the file's watch lives on when it is closed.
         """
         mask = IN_CREATE | IN_MOVED_TO if stat.S_ISDIR(os.fstat(fd).st_mode) else IN_MODIFY
-        try:
-            return self._add(fd, mask, changed)
-        except OSError as error:
-            self._tell(error)
-            self._close_if_unused()
-            return _Looks(fd if len(self._looks) < self.open_files.most else None, changed, self._clock, self._looks)
+        now = self._clock.monotonic()
+        if now >= self._not_before:
+            try:
+                return self._add(fd, mask, changed)
+            except OSError as error:
+                self._not_before = now + NEXT_TRY
+                self._tell(error)
+                self._close_if_unused()
+        return _Looks(fd if len(self._looks) < self.open_files.most else None, changed, self._clock, self._looks)
 
     def _add(self, fd: int, mask: int, changed: Callable[[], None]) -> _Notices:
         if self._inotify is None:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from asyncsched.logs.follow import Follower, Inotify, OpenFiles, follower_of, open_directory, open_file, read_at
 from asyncsched.testing.clock import VirtualClock
 from tests._support import eventually
-from tests.logs._inotify import MAKERS, open_files
+from tests.logs._inotify import MAKERS, NoWatches, open_files
 
 
 @pytest.fixture(params=MAKERS)
@@ -164,6 +164,26 @@ async def test_a_quiet_file_is_looked_at_less_and_less(tmp_path: Path, descripto
     watch.close()
 
     assert 2 == len(told)
+
+
+async def test_a_refusal_holds_for_a_second(descriptors: Callable[[str], int]) -> None:
+    tries: list[float] = []
+
+    class Counted(NoWatches):
+        @override
+        def __init__(self) -> None:
+            tries.append(clock.monotonic())
+            super().__init__()
+
+    clock = VirtualClock()
+    follower = Follower(clock=clock, inotify=Counted)
+    watches = [follower.watch(descriptors(name), lambda: None) for name in "abc"]
+    await clock.advance(1)
+    watches += [follower.watch(descriptors(name), lambda: None) for name in "de"]
+    for watch in watches:
+        watch.close()
+
+    assert [0.0, 1.0] == tries
 
 
 async def test_polling_needs_no_descriptor(tmp_path: Path, descriptors: Callable[[str], int]) -> None:
