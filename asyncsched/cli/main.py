@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from typing import NoReturn, cast
@@ -87,8 +88,12 @@ def app(ctx: click.Context, debug: bool, no_color: bool) -> int:
 
 def main(args: list[str] | None = None) -> NoReturn:
     """Run the command line and leave the interpreter with its exit code."""
+    # What a short program makes is modules, not garbage: it is seldom looked for, and never at the very end, which
+    # would take as long as a small job does.
+    gc.set_threshold(10_000)
     console = Console()
     code = _run(console, args)
+    gc.freeze()
     try:
         sys.stdout.flush()
     except BrokenPipeError:
