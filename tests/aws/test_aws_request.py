@@ -77,6 +77,10 @@ SPOT = AppDef("spot", [role("worker", args=["--id", macros.app_id], max_retries=
 FARGATE = AppDef(
     "small", [role("job", resource=Resource(2, 0, 4096), mounts=[VolumeMount("fs-9", "/mnt", read_only=True)])]
 )
+MANAGED = AppDef(
+    "managed",
+    [role("job", args=["--data", "/mnt"], env={"A": "1"}, mounts=[VolumeMount("fs-9", "/mnt")], max_retries=1)],
+)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,7 @@ FARGATE = AppDef(
         ("echo", make(ECHO)),
         ("four_gpu_nodes", make(GPU, share_id="research", priority=7, efs_options={"iam": "ENABLED"})),
         ("spot", make(SPOT, spot_retries=3)),
+        ("managed_instances", make(MANAGED, platform="MANAGED_INSTANCES", job_role_arn="arn:job", cpu_arch="ARM64")),
         ("fargate", make(FARGATE, platform="FARGATE", execution_role_arn="arn:aws:iam::1:role/x", public_ip=True)),
     ],
 )
@@ -267,6 +272,12 @@ def test_every_option_reaches_the_requests() -> None:
         (app(role(max_retries=10)), {}, "10 retries.*1 to 10 times"),
         (app(role(env={"AWS_BATCH_X": "1"})), {}, "AWS_BATCH_X"),
         (app(role(num_replicas=2)), {"platform": "FARGATE"}, "FARGATE.*EC2 only"),
+        (app(role(num_replicas=2)), {"platform": "MANAGED_INSTANCES"}, "MANAGED_INSTANCES.*EC2 only"),
+        (app(), {"platform": "MANAGED_INSTANCES", "job_type": "multinode"}, "MANAGED_INSTANCES.*EC2 only"),
+        (app(), {"platform": "MANAGED_INSTANCES", "public_ip": True}, "public_ip does not fit.*FARGATE"),
+        (app(), {"ephemeral_storage_gb": 30}, "ephemeral_storage_gb does not fit platform=EC2"),
+        (app(), {"cpu_arch": "ARM64"}, "cpu_arch does not fit.*FARGATE or MANAGED_INSTANCES"),
+        (app(), {"platform": "FARGATE", "ephemeral_storage_gb": 20}, "21 to 200"),
         (app(role(num_replicas=2)), {"job_type": "container"}, "2 replicas"),
         (app(role(num_replicas=2)), {"array_size": 3}, "array_size"),
         (app(role(num_replicas=2)), {"main_node": 2}, "nodes 0 to 1"),

@@ -264,3 +264,20 @@ async def test_the_list_has_everything_newest_first_and_takes_pages_as_they_are_
     assert 1 + 1 + 2 * (2 + 2) == all_calls
     assert ids[:-11:-1] == [row.app_id for row in first]
     assert 1 + 1 + 2 * 2 == virtual.cloud.traffic.calls.total()
+
+
+async def test_managed_instances_run_tasks_that_are_read_like_any_other_job(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    steps = [["line", "$AWS_BATCH_JOB_ATTEMPT $GREETING"], ["sleep", 3], ["exit", [3, 4]]]
+    managed = {**CFG, "platform": "MANAGED_INSTANCES"}
+    app_id = await scheduler.submit(app(*steps, env={"GREETING": "hello"}, max_retries=1), managed)
+
+    lines = [line async for line in scheduler.log_iter(app_id, should_tail=True)]
+    found = await virtual.scheduler().describe(app_id)
+
+    assert ["MANAGED_INSTANCES"] == virtual.cloud.jobs[0].definition["platformCapabilities"]
+    assert [(0, "1 hello"), (1, "2 hello")] == [(line.attempt, line.text) for line in lines]
+    assert found is not None
+    (replica,), (role,) = found.replicas, found.roles
+    assert (AppState.FAILED, "main", 4, 1) == (replica.state, replica.role, replica.exit_code, replica.num_restarts)
+    assert ("main", "script", "play", 1) == (role.name, role.image, role.entrypoint, role.max_retries)

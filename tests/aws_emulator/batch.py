@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tests.aws_emulator import render
-from tests.aws_emulator.definitions import check_environment
+from tests.aws_emulator.definitions import check_environment, task_containers
 from tests.aws_emulator.errors import client_error
 from tests.aws_emulator.model import Job, Json, Node, arn, merge_container, new_id, node_range
 
@@ -174,7 +174,7 @@ class Batch:
             job = next((child for child in children if child.id == base), None)
         if job is None or not number:
             return job, None
-        node = job.nodes.get(int(number)) if number.isdigit() else None
+        node = job.nodes.get(int(number)) if number.isdigit() and job.multinode else None
         return (job, node) if node else (None, None)
 
     def _queue(self, identifier: str) -> str:
@@ -292,6 +292,10 @@ def _node_containers(definition: Json, request: Json) -> tuple[dict[int, Json], 
     if definition["type"] != "multinode":
         if "nodeOverrides" in request:
             raise client_error("nodeOverrides are for multi-node job definitions only")
+        if containers := task_containers(definition):
+            return {0: _task_container(containers, request)}, 0
+        if "ecsPropertiesOverride" in request:
+            raise client_error("ecsPropertiesOverride are for job definitions with ecsProperties only")
         overrides = request.get("containerOverrides", {})
         _check_overrides(overrides)
         return {0: merge_container(definition.get("containerProperties", {}), overrides)}, 0
@@ -310,6 +314,36 @@ def _node_containers(definition: Json, request: Json) -> tuple[dict[int, Json], 
                 raise client_error(f"nodePropertyOverrides name node {index}, which the job does not have")
             nodes[index] = merge_container(nodes[index], row.get("containerOverrides", {}))
     return nodes, properties["mainNode"]
+
+
+def _task_container(containers: list[Json], request: Json) -> Json:
+    """The one container of a task, which is all that runs here, with the overrides of this submit."""
+    if "containerOverrides" in request:
+        raise client_error("containerOverrides are not supported for ecsProperties; use ecsPropertiesOverride")
+    if len(containers) != 1:
+        raise client_error("this emulator runs tasks of one container")
+    (container,) = containers
+    for task in request.get("ecsPropertiesOverride", {}).get("taskProperties", ()):
+        for override in task["containers"]:
+            if override["name"] != container["name"]:
+                raise client_error(f"there is no container {override['name']}")
+            _check_overrides(override)
+            container = merge_container(container, override)
+    return container
+
+
+def _overrides_are_too_long(request: Json) -> bool:
+    """What ECS says when a job is to start, which Batch does not look at when it is submitted."""
+    nodes = request.get("nodeOverrides", {}).get("nodePropertyOverrides", ())
+    tasks = request.get("ecsPropertiesOverride", {}).get("taskProperties", ())
+    overrides = [request.get("containerOverrides", {}), *(row.get("containerOverrides", {}) for row in nodes), *tasks]
+    return any(len(json.dumps(each)) > MAX_OVERRIDES for each in overrides)
+
+
+def _checked_tags(tags: Json) -> Json:
+    if len(tags) > MAX_TAGS:
+        raise client_error(f"Maximum number of tags is {MAX_TAGS}")
+    return dict(tags)
 
 
 def _check_overrides(overrides: Json) -> None:

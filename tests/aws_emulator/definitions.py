@@ -85,13 +85,30 @@ def _check(request: Json) -> None:
     member = "nodeProperties" if kind == "multinode" else "containerProperties"
     if member not in request and not (kind == "container" and "ecsProperties" in request):
         raise client_error(f"{member} are required for type {kind}")
-    containers = [request.get("containerProperties", {})]
+    containers = [request.get("containerProperties", {}), *task_containers(request)]
     if kind == "multinode":
         containers = _nodes(request)
     for container in containers:
         check_environment(container)
     if "FARGATE" in request.get("platformCapabilities", ()):
         _check_fargate(request)
+    if "MANAGED_INSTANCES" in request.get("platformCapabilities", ()):
+        _check_managed(request)
+
+
+def task_containers(definition: Json) -> list[Json]:
+    """The containers of a definition by tasks: those that are not named by `containerProperties`."""
+    tasks = definition.get("ecsProperties", {}).get("taskProperties", [])
+    return [container for task in tasks for container in task["containers"]]
+
+
+def _check_managed(request: Json) -> None:
+    if request["type"] == "multinode":
+        raise client_error("Multi-node parallel jobs are not supported on Amazon ECS Managed Instances")
+    if "ecsProperties" not in request or "containerProperties" in request:
+        raise client_error("MANAGED_INSTANCES job definitions must use ecsProperties")
+    if "networkConfiguration" in request["ecsProperties"]["taskProperties"][0]:
+        raise client_error("networkConfiguration is not applicable for MANAGED_INSTANCES")
 
 
 def _nodes(request: Json) -> list[Json]:

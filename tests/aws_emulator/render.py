@@ -38,6 +38,10 @@ def detail(job: Job) -> Json:
     row["attempts"] = [_attempt(attempt) for attempt in main.attempts]
     if job.multinode:
         row["nodeProperties"] = job.definition["nodeProperties"]
+    elif "ecsProperties" in job.definition:
+        (task,) = job.definition["ecsProperties"]["taskProperties"]
+        row["ecsProperties"] = {"taskProperties": [{**task, "containers": [_task_run(_container(main))]}]}
+        row["attempts"] = [_task_attempt(attempt, main) for attempt in row["attempts"]]
     else:
         row["container"] = _container(main)
     return row
@@ -116,6 +120,17 @@ def _attempt(attempt: Attempt) -> Json:
     if attempt.status_reason:
         row["statusReason"] = attempt.status_reason
     return row
+
+
+def _task_attempt(row: Json, node: Node) -> Json:
+    """An attempt of a job by tasks: its container stands in a task, by its name."""
+    run = row.pop("container")
+    task = {"containers": [_task_run({"name": node.container["name"], **run})]}
+    return {**row, "taskProperties": [task]}
+
+
+def _task_run(container: Json) -> Json:
+    return {key: value for key, value in container.items() if key != "taskArn"}
 
 
 def _container(node: Node) -> Json:

@@ -70,7 +70,7 @@ def container_properties(
     if options.platform == "FARGATE":
         check_fargate(role, options, vcpus=vcpus, memory=memory)
         return properties | _on_fargate(mounts, options)
-    return properties | _on_ec2(role.resource, mounts, options, memory, multinode=multinode)
+    return properties | _on_ec2(role.resource, mounts, options, memory, multinode=multinode) | _processor(options)
 
 
 def _filled_in(role: Role, app_id: str, *, multinode: bool) -> Role:
@@ -167,9 +167,13 @@ def _on_fargate(mounts: Iterable[Mount], options: AWSBatchOpts) -> Json:
         properties["linuxParameters"] = {"initProcessEnabled": True}
     if options.ephemeral_storage_gb is not None:
         properties["ephemeralStorage"] = {"sizeInGiB": options.ephemeral_storage_gb}
-    if options.cpu_arch is not None:
-        properties["runtimePlatform"] = {"cpuArchitecture": options.cpu_arch, "operatingSystemFamily": "LINUX"}
-    return properties
+    return properties | _processor(options)
+
+
+def _processor(options: AWSBatchOpts) -> Json:
+    if options.cpu_arch is None:
+        return {}
+    return {"runtimePlatform": {"cpuArchitecture": options.cpu_arch, "operatingSystemFamily": "LINUX"}}
 
 
 def _volumes(mounts: Iterable[Mount], options: AWSBatchOpts) -> Json:

@@ -34,13 +34,21 @@ _TAG_VALUE = re.compile(r"[\w\s.:/=+\-@]{0,256}")
 _ULIMIT = re.compile(r"\w+=\d+(:\d+)?")
 _TMPFS = re.compile(r"/[^:]*:\d+")
 
-#: vCPUs of a Fargate task: the memory in MiB that goes with them, as (least, most, step).
-FARGATE_SIZES: Mapping[int, tuple[int, int, int]] = {
-    1: (2048, 8192, 1024),
-    2: (4096, 16384, 1024),
-    4: (8192, 30720, 1024),
-    8: (16384, 61440, 4096),
-    16: (32768, 122880, 8192),
+#: Options that only some platforms have.
+_PLATFORMS: Mapping[str, Sequence[str]] = {
+    "public_ip": ("FARGATE",),
+    "ephemeral_storage_gb": ("FARGATE",),
+    "cpu_arch": ("FARGATE", "MANAGED_INSTANCES"),
+}
+
+#: vCPUs of a Fargate task: the memory in MiB that goes with them.
+FARGATE_SIZES: Mapping[int, Sequence[int]] = {
+    1: range(2048, 8193, 1024),
+    2: range(4096, 16385, 1024),
+    4: range(8192, 30721, 1024),
+    8: range(16384, 61441, 4096),
+    16: range(32768, 122881, 8192),
+    32: (61440, 122880, 249856),
 }
 
 
@@ -73,9 +81,10 @@ def check_options(options: AWSBatchOpts, *, multinode: bool) -> None:
     Raises:
         ConfigError: The message says which, and what to write instead.
     """
-    if multinode and options.platform == "FARGATE":
+    if multinode and options.platform != "EC2":
         why = "multi-node jobs run on EC2 only"
-        raise ConfigError("platform=FARGATE does not fit", why=why, fix="use one replica, or platform=EC2")
+        raise ConfigError(f"platform={options.platform} does not fit", why=why, fix="use one replica, or platform=EC2")
+    _check_platform(options)
     if multinode and options.array_size is not None:
         raise ConfigError("array_size does not fit", why="a multi-node job cannot be an array")
     if options.array_size is not None and not 2 <= options.array_size <= 10_000:
@@ -93,6 +102,23 @@ def check_options(options: AWSBatchOpts, *, multinode: bool) -> None:
         _check_form(text, _ULIMIT, "ulimits", "nofile=1024:4096")
     for text in options.tmpfs or ():
         _check_form(text, _TMPFS, "tmpfs", "/scratch:64")
+    for name, amount in (options.consumable_resources or {}).items():
+        _check_form(f"{name}={amount}", _AMOUNT, "consumable_resources", "license=2")
+
+
+def _check_platform(options: AWSBatchOpts) -> None:
+    wanted = {
+        "public_ip": options.public_ip,
+        "ephemeral_storage_gb": options.ephemeral_storage_gb is not None,
+        "cpu_arch": options.cpu_arch is not None,
+    }
+    for option, platforms in _PLATFORMS.items():
+        if wanted[option] and options.platform not in platforms:
+            why = f"it is an option of platform={' or '.join(platforms)}"
+            raise ConfigError(f"{option} does not fit platform={options.platform}", why=why, fix=f"leave {option} out")
+    storage = options.ephemeral_storage_gb
+    if storage is not None and not 21 <= storage <= 200:
+        raise ConfigError(f"ephemeral_storage_gb={storage} is out of range", fix="choose 21 to 200")
 
 
 def _check_form(text: str, form: re.Pattern[str], option: str, example: str) -> None:
@@ -134,9 +160,9 @@ def check_fargate(role: Role, options: AWSBatchOpts, *, vcpus: int, memory: int)
             raise ConfigError(f"Fargate does not know {thing}", fix="leave it out, or use platform=EC2")
     if vcpus not in FARGATE_SIZES:
         raise ConfigError(f"Fargate has no task of {vcpus} vCPUs", fix=f"choose one of {list(FARGATE_SIZES)}")
-    least, most, step = FARGATE_SIZES[vcpus]
-    if not least <= memory <= most or memory % step:
-        fix = f"choose {least} to {most} MiB in steps of {step}"
+    sizes = FARGATE_SIZES[vcpus]
+    if memory not in sizes:
+        fix = f"choose {sizes[0]} to {sizes[-1]} MiB, such as {min(sizes, key=lambda size: abs(size - memory))}"
         raise ConfigError(f"Fargate has no task of {vcpus} vCPUs and {memory} MiB", fix=fix)
 
 

@@ -44,7 +44,7 @@ class AWSBatchOpts:
         Literal["auto", "container", "multinode"],
         Doc("auto: one replica is a container job (Spot and Fargate can run it), several are multi-node"),
     ] = "auto"
-    platform: Annotated[Literal["EC2", "FARGATE"], Doc("what runs the containers")] = "EC2"
+    platform: Annotated[Literal["EC2", "FARGATE", "MANAGED_INSTANCES"], Doc("what runs the containers")] = "EC2"
     timeout_s: Annotated[int | None, Doc("end each attempt after so many seconds (at least 60)")] = None
     spot_retries: Annotated[
         int, Doc("run again so often when Spot takes the host away; with max_retries the sum is shared")
@@ -76,7 +76,9 @@ class AWSBatchOpts:
     log_group: Annotated[str | None, Doc("CloudWatch group of the logs; else /aws/batch/job")] = None
     log_options: Annotated[dict[str, str] | None, Doc("further options of the awslogs driver")] = None
     public_ip: Annotated[bool, Doc("give a Fargate job a public address")] = False
-    cpu_arch: Annotated[Literal["X86_64", "ARM64"] | None, Doc("processor of a Fargate job")] = None
+    cpu_arch: Annotated[
+        Literal["X86_64", "ARM64"] | None, Doc("processor of a job on Fargate or managed instances")
+    ] = None
     ephemeral_storage_gb: Annotated[int | None, Doc("disk of a Fargate job (21-200)")] = None
     consumable_resources: Annotated[
         dict[str, str] | None, Doc("consumable resources to hold while it runs: name to quantity")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from asyncsched.schedulers.aws_batch.rows import Row, part, parts
 from asyncsched.schedulers.aws_batch.status import node_groups, node_ids
+from asyncsched.schedulers.aws_batch.tasks import container_of
 
 __all__ = ["LOG_GROUP", "LogPlaces", "Place"]
 
@@ -43,7 +44,7 @@ class LogPlaces:
         for group in node_groups(row):
             for replica, node in enumerate(group.nodes):
                 own = nodes.get(children[node]) if children else row
-                self._containers[group.name, replica] = part(own or {}, "container") or group.container
+                self._containers[group.name, replica] = container_of(own or {}) or group.container
                 self._places += (((group.name, replica), place) for place in _of_node(own or {}))
 
     def __iter__(self) -> Iterator[tuple[Replica, Place]]:

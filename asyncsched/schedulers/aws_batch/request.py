@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ from asyncsched.schedulers.aws_batch.limits import (
     revealed,
 )
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.schedulers.aws_batch.tasks import as_task, task_containers
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.masking import masked
 from asyncsched.specs.secret import Secret
@@ -162,6 +164,12 @@ def submit_request(job: BatchJob, definition: str) -> Json:
             for group in _groups(job.job_def)
         ]
         request["nodeOverrides"] = {"nodePropertyOverrides": rows}
+    elif "ecsProperties" in job.job_def:
+        tasks = [
+            {"containers": [{"name": each["name"], **_overrides(each)} for each in containers]}
+            for containers in task_containers(job.job_def["ecsProperties"])
+        ]
+        request["ecsPropertiesOverride"] = {"taskProperties": tasks}
     else:
         request["containerOverrides"] = _overrides(cast("Json", job.job_def["containerProperties"]))
     return cast("Json", revealed(request))
@@ -191,6 +199,8 @@ def _overridable(container: Mapping[str, object]) -> bool:
 def _containers(definition: Mapping[str, object]) -> Iterator[Json]:
     if definition["type"] == "multinode":
         yield from (group["container"] for group in _groups(definition))
+    elif "ecsProperties" in definition:
+        yield from itertools.chain.from_iterable(task_containers(definition["ecsProperties"]))
     else:
         yield cast("Json", definition["containerProperties"])
 
@@ -211,7 +221,10 @@ def _shape(app: AppDef, options: AWSBatchOpts, app_id: str, *, multinode: bool, 
         groups.append({"targetNodes": str(first) if first == last else f"{first}:{last}", "container": container})
         first = last + 1
     if not multinode:
-        return {"containerProperties": groups[0]["container"]}
+        container = cast("Json", groups[0]["container"])
+        if options.platform == "MANAGED_INSTANCES":
+            return {"ecsProperties": as_task(container)}
+        return {"containerProperties": container}
     _check_instance_types(groups)
     return {"nodeProperties": {"numNodes": nodes, "mainNode": options.main_node, "nodeRangeProperties": groups}}
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from asyncsched.schedulers.aws_batch.container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.identity import queue_name
 from asyncsched.schedulers.aws_batch.rows import Row, part, parts
+from asyncsched.schedulers.aws_batch.tasks import container_of
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
@@ -103,12 +104,12 @@ def node_groups(row: Row) -> list[NodeGroup]:
     """Return a job's roles, as its definition names them."""
     properties = part(row, "nodeProperties")
     if not properties:
-        container = part(row, "container")
+        container = container_of(row)
         size = part(row, "arrayProperties").get("size", 1)
         return [NodeGroup(_role_name(container) or row["jobName"], range(size), container)]
     groups: list[NodeGroup] = []
     for index, group in enumerate(parts(properties, "nodeRangeProperties")):
-        container = part(group, "container")
+        container = container_of(group)
         nodes = _nodes(group["targetNodes"], properties["numNodes"])
         groups.append(NodeGroup(_role_name(container) or f"group-{index}", nodes, container))
     return groups
@@ -200,11 +201,11 @@ def finished_attempts(row: Row) -> Sequence[Row]:
 
 def _last_run(row: Row) -> Row:
     """Return the newest container of a job, wherever it is shown."""
-    container = part(row, "container")
+    container = container_of(row)
     if "exitCode" in container:
         return container
     attempts = parts(row, "attempts")
-    return (part(attempts[-1], "container") if attempts else {}) or container
+    return (container_of(attempts[-1]) if attempts else {}) or container
 
 
 def _restarts(row: Row, state: AppState) -> int:
@@ -229,7 +230,7 @@ def _message(row: Row, state: AppState) -> str:
 
 
 def _address(row: Row) -> str:
-    for place in (part(row, "container"), _last_run(row)):
+    for place in (container_of(row), _last_run(row)):
         for interface in parts(place, "networkInterfaces"):
             if address := interface.get("privateIpv4Address"):
                 return str(address)
@@ -252,7 +253,7 @@ def _console(row: Row) -> str | None:
 def _role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
     """Rebuild a role from what runs: the node's own container knows what came with the submit."""
     first = nodes.get(children[group.nodes[0]]) if children else None
-    container: Row = {**group.container, **part(first or {}, "container")}
+    container: Row = {**group.container, **container_of(first or {})}
     command: list[str] = container.get("command") or [""]
     if part(row, "tags").get(SECRET_ARGS_TAG):
         command = [command[0], *map(Secret, command[1:])]
