@@ -13,6 +13,7 @@ from asyncsched.errors import (
     InvalidRequestError,
     NotFoundError,
     PermissionDeniedError,
+    SchedulerError,
     ThrottledError,
     UnavailableError,
 )
@@ -281,3 +282,22 @@ async def test_managed_instances_run_tasks_that_are_read_like_any_other_job(virt
     (replica,), (role,) = found.replicas, found.roles
     assert (AppState.FAILED, "main", 4, 1) == (replica.state, replica.role, replica.exit_code, replica.num_restarts)
     assert ("main", "script", "play", 1) == (role.name, role.image, role.entrypoint, role.max_retries)
+
+
+@pytest.mark.parametrize("away", [30, 70, 150])
+async def test_a_submit_whose_fate_cannot_be_looked_up_is_not_sent_again(virtual: Virtual, away: float) -> None:
+    scheduler = virtual.scheduler()
+    virtual.cloud.traffic.fail("SubmitJob", "cut_after")
+    fault = virtual.cloud.traffic.fail("ListJobs", "unavailable", times=1_000_000)
+    virtual.clock.call_later(away, lambda: setattr(fault, "times", 0))
+
+    outcome = (await asyncio.gather(scheduler.submit(app(), CFG), return_exceptions=True))[0]
+
+    assert 1 == virtual.cloud.traffic.calls["SubmitJob"]
+    (job,) = virtual.cloud.jobs
+    if away < 60:
+        assert f"{QUEUE}:{job.id}" == outcome
+    else:
+        assert isinstance(outcome, SchedulerError)
+        assert not outcome.retryable
+        assert f"{QUEUE}:{job.name}" in str(outcome)

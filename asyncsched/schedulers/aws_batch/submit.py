@@ -93,13 +93,25 @@ class Submission:
         try:
             answer = await self._connection.try_once("batch", "SubmitJob", "jobId", **request)
         except SchedulerError as error:
-            if may_have_happened(error):
-                found = await self._look_up_often()
-                if found is not None:
-                    return found
+            if may_have_happened(error) and (found := await self._found_again()) is not None:
+                return found
             self.open = False
             raise
         return str(answer["jobId"])
+
+    async def _found_again(self) -> str | None:
+        """Look for a job that may have been submitted; where that fails, it must not be sent again."""
+        try:
+            return await self._look_up_often()
+        except SchedulerError as error:
+            app_id = f"{queue_name(self._job.queue)}:{self._job.name}"
+            raise SchedulerError(
+                f"AWS did not say whether it took {app_id}, and cannot be asked",
+                why=str(error),
+                fix=f"describe or cancel {app_id} when AWS answers again",
+                backend=BACKEND,
+                operation="SubmitJob",
+            ) from error
 
     async def _look_up_often(self) -> str | None:
         for pause in _LOOKS:
