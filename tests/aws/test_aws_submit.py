@@ -301,3 +301,14 @@ async def test_a_submit_whose_fate_cannot_be_looked_up_is_not_sent_again(virtual
         assert isinstance(outcome, SchedulerError)
         assert not outcome.retryable
         assert f"{QUEUE}:{job.name}" in str(outcome)
+
+
+async def test_credentials_that_have_just_expired_get_another_chance_to_be_renewed(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    for operation in ("RegisterJobDefinition", "SubmitJob", "DescribeJobs"):
+        virtual.cloud.traffic.fail(operation, "expired")
+
+    app_id = await scheduler.submit(app(), CFG)
+
+    assert await scheduler.exists(app_id)
+    assert 1 == len(virtual.cloud.jobs)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from asyncsched.clock import Clock
-from asyncsched.errors import SchedulerError, ThrottledError, UnavailableError
+from asyncsched.errors import AuthError, ThrottledError, UnavailableError
 from asyncsched.schedulers._common.pacing import Limits, Pacer
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.faults import BACKEND, translate
@@ -34,6 +34,8 @@ RATES = {
     "ecr": 2.0,
 }
 SERVICES = ("batch", "logs", "ecr")
+#: Seconds in which credentials that have expired may be renewed.
+_RENEWAL = 0.25
 
 
 class VendorClient(Protocol):
@@ -138,11 +140,24 @@ class Connection:
             lambda: self.try_once(service, operation, expect, **request),
             clock=self._owner.clock,
             retry_for=self._owner.retry_for,
-            once_more=_Renewal(),
         )
 
     async def try_once(self, service: str, operation: str, expect: str = "", **request: object) -> dict[str, Any]:
-        """Call an operation once, in its turn: for what must not be repeated blindly."""
+        """Call an operation once, in its turn: for what must not be repeated blindly.
+
+        Expired credentials get one more chance, as the SDK renews them; a call with them has not taken effect.
+        """
+        try:
+            return await self._answered(service, operation, expect, request)
+        except AuthError as error:
+            if "have expired" not in error.what:
+                raise
+        await self._owner.clock.sleep(_RENEWAL)
+        return await self._answered(service, operation, expect, request)
+
+    async def _answered(
+        self, service: str, operation: str, expect: str, request: Mapping[str, object]
+    ) -> dict[str, Any]:
         pacer = self._owner.pacer(self.location, operation, service)
         client = await self._client(service)
         await pacer.turn()
@@ -193,19 +208,6 @@ class Connection:
         """Close the clients that were opened here."""
         self._clients.clear()
         await self._stack.aclose()
-
-
-class _Renewal:
-    """Gives expired credentials one more chance, as the SDK renews them."""
-
-    def __init__(self) -> None:
-        self._renewed = False
-
-    def __call__(self, error: SchedulerError) -> bool:
-        if "have expired" in error.what and not self._renewed:
-            self._renewed = True
-            return True
-        return False
 
 
 def _warm_session(location: Location) -> Any:
