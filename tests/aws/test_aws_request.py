@@ -290,6 +290,13 @@ def test_every_option_reaches_the_requests() -> None:
         (app(), {"depends_on": ["x"] * 21}, "20 jobs"),
         (app(), {"efs_options": {"root": "/"}}, None),
         (app(), {"tags": {"aws:x": "1"}}, "aws:x"),
+        (app(), {"tags": {"x": "tab\there"}}, "'x'"),
+        (app(metadata={"a": "line\nbreak"}), {}, "'a'"),
+        (app(metadata={"asyncsched/deleted": "1"}), {}, "asyncsched/deleted.*keeps"),
+        (app(), {"queue": ""}, "queue ''"),
+        (app(), {"queue": "my queue"}, "queue 'my queue'"),
+        (app(role(max_retries=1)), {"spot_retries": -1}, "spot_retries=-1"),
+        (app(), {"consumable_resources": {"license": "two"}}, "license=two.*license=2"),
         (app(), {"tags": {f"k{n}": "v" for n in range(50)}}, "too many"),
         (app(metadata={"a": "line\nbreak<"}), {}, "'a'"),
         (app(), {"platform": "FARGATE"}, "execution_role_arn"),
@@ -323,3 +330,9 @@ def test_all_nodes_have_one_instance_type() -> None:
         make(app(big, role("small")))
     nodes: Any = make(app(big, role("small")), instance_type="m5.large").job_def["nodeProperties"]
     assert {"m5.large"} == {group["container"]["instanceType"] for group in nodes["nodeRangeProperties"]}
+
+
+def test_spaces_and_letters_of_all_languages_may_stand_in_tags() -> None:
+    tags = {"größe": "две\u00a0 части", "a+b=c": "x@y:z/1"}
+
+    assert tags.items() <= dict(make(app(), tags=tags).job_def["tags"]).items()  # type: ignore[call-overload] # JSON

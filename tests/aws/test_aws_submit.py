@@ -9,6 +9,7 @@ import pytest
 
 from asyncsched.errors import (
     AsyncSchedError,
+    ConfigError,
     ConflictError,
     InvalidRequestError,
     NotFoundError,
@@ -312,3 +313,16 @@ async def test_credentials_that_have_just_expired_get_another_chance_to_be_renew
 
     assert await scheduler.exists(app_id)
     assert 1 == len(virtual.cloud.jobs)
+
+
+async def test_tags_leave_room_for_those_that_a_submit_and_a_delete_add(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    with pytest.raises(ConfigError, match="too many"):
+        await scheduler.submit(app(name="tagged"), {**CFG, "tags": {f"k{n}": "v" for n in range(45)}})
+
+    app_id = await scheduler.submit(app(["line", "x"]), {**CFG, "tags": {f"k{n}": "v" for n in range(44)}})
+    ended = [event async for event in scheduler.watch([app_id])][-1]
+    await scheduler.delete(app_id)
+
+    assert ended.over
+    assert not await scheduler.exists(app_id)

@@ -128,7 +128,8 @@ class Batch:
         return answer
 
     def tagresource(self, request: Json) -> Json:
-        self._tagged(request).tags.update(request["tags"])
+        job = self._tagged(request)
+        job.tags = _checked_tags({**job.tags, **request["tags"]})
         return {}
 
     def listtagsforresource(self, request: Json) -> Json:
@@ -196,7 +197,7 @@ class Batch:
             main=main,
             retry=request.get("retryStrategy") or definition.get("retryStrategy") or {},
             timeout=request.get("timeout") or definition.get("timeout"),
-            tags=dict(request.get("tags", {})),
+            tags=_checked_tags(request.get("tags", {})),
             parameters={**definition.get("parameters", {}), **request.get("parameters", {})},
             depends_on=request.get("dependsOn", []),
             share=request.get("shareIdentifier"),

@@ -19,6 +19,7 @@ __all__ = [
     "check_environment",
     "check_fargate",
     "check_options",
+    "check_own_tags",
     "check_size",
     "check_tags",
 ]
@@ -29,8 +30,16 @@ MAX_ATTEMPTS = 10
 MAX_DEFINITION_BYTES = 24 * 1024
 MAX_SUBMIT_BYTES = 30 * 1024
 MAX_TAGS = 50
-_TAG_KEY = re.compile(r"(?!aws:)[\w\s.:/=+\-@]{1,128}", re.IGNORECASE)
-_TAG_VALUE = re.compile(r"[\w\s.:/=+\-@]{0,256}")
+#: Tags that come later: what was submitted, and that it has been deleted.
+_LATER_TAGS = 2
+#: Tags of ours, by which apps are found, told apart and deleted.
+OWN_TAGS = "asyncsched/"
+#: AWS's spaces are those of Unicode: no tabs, no line breaks.
+_TAG_CHARACTER = r"[\w \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000.:/=+\-@]"
+_TAG_KEY = re.compile(rf"(?!aws:){_TAG_CHARACTER}{{1,128}}", re.IGNORECASE)
+_TAG_VALUE = re.compile(rf"{_TAG_CHARACTER}{{0,256}}")
+_QUEUE = re.compile(r"(arn:[\w-]+:batch:[\w-]+:\d+:job-queue/)?[A-Za-z0-9][\w-]{0,127}", re.ASCII)
+_AMOUNT = re.compile(r".+=\d+")
 _ULIMIT = re.compile(r"\w+=\d+(:\d+)?")
 _TMPFS = re.compile(r"/[^:]*:\d+")
 
@@ -176,8 +185,21 @@ def check_tags(tags: Mapping[str, str]) -> None:
         if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
             why = "AWS takes letters, digits, spaces and _.:/=+-@, 128 of them in a key and 256 in a value"
             raise ConfigError(f"The tag {key!r} cannot be set", why=why, fix="change the metadata or tags")
-    if len(tags) > MAX_TAGS:
-        raise ConfigError(f"{len(tags)} tags are too many", why=f"AWS takes {MAX_TAGS}", fix="use fewer metadata")
+    if len(tags) > MAX_TAGS - _LATER_TAGS:
+        why = f"AWS takes {MAX_TAGS}, of which asyncsched needs {_LATER_TAGS} later"
+        raise ConfigError(f"{len(tags)} tags are too many", why=why, fix="use fewer metadata or tags")
+
+
+def check_own_tags(tags: Mapping[str, str]) -> None:
+    """Check that metadata and tags of the user are none that asyncsched goes by.
+
+    Raises:
+        ConfigError: One is.
+    """
+    for key in tags:
+        if key.startswith(OWN_TAGS):
+            why = f"asyncsched keeps tags that begin with {OWN_TAGS} for itself"
+            raise ConfigError(f"The tag {key} cannot be set", why=why, fix="choose another name")
 
 
 def check_size(what: str, request: Mapping[str, object], limit: int) -> None:

@@ -24,6 +24,7 @@ from asyncsched.schedulers.aws_batch.limits import (
     MAX_SUBMIT_BYTES,
     check_app,
     check_options,
+    check_own_tags,
     check_size,
     check_tags,
     revealed,
@@ -256,10 +257,11 @@ def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dic
     }
     if any(isinstance(text, Secret) for role in app.roles for text in (role.entrypoint, *role.args)):
         ours[SECRET_ARGS_TAG] = "true"
+    theirs = {**app.metadata, **(options.tags or {})}
+    check_own_tags(theirs)
     return {
-        **app.metadata,
-        **(options.tags or {}),
-        **{key: re.sub(r"[^\w\s.:/=+\-@]", "-", value)[:256] for key, value in ours.items()},
+        **theirs,
+        **{key: re.sub(r"[^\w .:/=+\-@]", "-", value)[:256] for key, value in ours.items()},
     }
 
 
