@@ -96,6 +96,10 @@ def check_options(options: AWSBatchOpts, *, multinode: bool) -> None:
     _check_platform(options)
     if multinode and options.array_size is not None:
         raise ConfigError("array_size does not fit", why="a multi-node job cannot be an array")
+    if not _QUEUE.fullmatch(options.queue):
+        raise ConfigError(f"queue {options.queue!r} cannot be one", fix="give the name or the ARN of a job queue")
+    if options.spot_retries < 0:
+        raise ConfigError(f"spot_retries={options.spot_retries} is out of range", fix="choose 0 to 9")
     if options.array_size is not None and not 2 <= options.array_size <= 10_000:
         raise ConfigError(f"array_size={options.array_size} is out of range", fix="choose 2 to 10000")
     if options.timeout_s is not None and options.timeout_s < 60:
