@@ -93,6 +93,14 @@ async def test_a_profile_of_the_aws_configuration_is_used(server: Server, tmp_pa
     assert 1 == len(server.cloud.jobs)
 
 
+async def test_an_endpoint_that_is_no_url_is_named(server: Server) -> None:
+    error = await failure(endpoint_url="localhost:5000")
+
+    assert isinstance(error, ConfigError)
+    assert "localhost:5000" in str(error)
+    assert "http://" in error.fix
+
+
 async def test_keys_that_are_not_accepted(server: Server) -> None:
     server.cloud.traffic.valid_keys = {"another"}
 

@@ -260,7 +260,7 @@ def _client_arguments(location: Location) -> dict[str, Any]:
 
 def _is_vendors(error: Exception) -> bool:
     """Tell the SDK's errors, and those of the network below it, from mistakes of ours."""
-    if isinstance(error, (TimeoutError, OSError)):
+    if isinstance(error, (TimeoutError, OSError)) or "nvalid endpoint" in str(error):
         return True
     return type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp")
 

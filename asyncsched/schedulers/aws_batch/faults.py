@@ -21,12 +21,49 @@ __all__ = ["may_have_happened", "translate"]
 
 BACKEND = "aws_batch"
 
-_THROTTLED = {"TooManyRequestsException", "ThrottlingException", "Throttling", "RequestLimitExceeded", "SlowDown"}
+_THROTTLED = {
+    "BandwidthLimitExceeded",
+    "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "ThrottledException",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+}
+_TOO_SLOW = {"RequestTimeout", "RequestTimeoutException"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
-_REFUSED_KEYS = {"InvalidClientTokenId", "UnrecognizedClientException", "InvalidSignatureException", "AuthFailure"}
+_REFUSED_KEYS = {
+    "AuthFailure",
+    "IncompleteSignature",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "InvalidToken",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
 _DENIED = {"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"}
 _NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "NoAuthTokenError"}
 _SSO = {"SSOTokenLoadError", "UnauthorizedSSOTokenError", "TokenRetrievalError", "SSOError"}
+_LOGIN = {"LoginRefreshRequired", "LoginInsufficientPermissions", "LoginTokenLoadError", "LoginError"}
+_CONFIG = {
+    "ConfigNotFound",
+    "ConfigParseError",
+    "InfiniteLoopConfigError",
+    "InvalidConfigError",
+    "InvalidDefaultsMode",
+    "InvalidEndpointConfigurationError",
+    "InvalidMaxRetryAttemptsError",
+    "InvalidProxiesConfigError",
+    "InvalidRetryModeError",
+    "UnknownCredentialError",
+}
 _UNREACHED = {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
 _MISSING = re.compile(r"does not exist|can ?not be found|not found|INACTIVE", re.IGNORECASE)
 
@@ -47,8 +84,9 @@ def translate(
         return _from_answer(response, operation, service)
     if isinstance(error, TimeoutError):
         return _unavailable(operation, str(error) or "no answer in time")
-    if kind in _SSO:
-        login = f"aws sso login --profile {profile}" if profile else "aws sso login"
+    if kind in _SSO | _LOGIN:
+        login = "aws sso login" if kind in _SSO else "aws login"
+        login += f" --profile {profile}" if profile else ""
         return AuthError(
             "The AWS sign-on is not valid any more", why=str(error), fix=f"run {login}", **_where(operation)
         )
@@ -58,6 +96,11 @@ def translate(
     if kind == "ProfileNotFound":
         fix = "look at ~/.aws/config, or correct AWS_PROFILE or the run option profile"
         return ConfigError("The AWS profile does not exist", why=str(error), fix=fix)
+    if kind in _CONFIG:
+        return ConfigError("The AWS configuration is wrong", why=str(error), fix="correct ~/.aws/config")
+    if isinstance(error, ValueError) and "nvalid endpoint" in str(error):
+        fix = "write endpoint_url or AWS_ENDPOINT_URL as http://host:port"
+        return ConfigError("The AWS endpoint is no URL", why=str(error), fix=fix)
     if kind in ("NoRegionError", "InvalidRegionError"):
         fix = "set AWS_REGION, the run option region, or the profile's region"
         return ConfigError("No AWS region is set", why=str(error), fix=fix)
@@ -94,13 +137,13 @@ def _from_answer(response: dict[str, Any], operation: str, service: str) -> Asyn
         fix = "sign in again, or get new credentials"
         return AuthError("The AWS credentials have expired", why=message, fix=fix, **where)
     if code in _REFUSED_KEYS:
-        fix = "check the credentials, and that they belong to this partition and region"
+        fix = "check the credentials, that they belong to this partition and region, and this machine's clock"
         return AuthError("AWS does not accept the credentials", why=message, fix=fix, **where)
     if code in _DENIED or _status(response) == 403:
         action = f"{service}:{operation}"
         fix = f"allow the IAM action {action}"
         return PermissionDeniedError(f"AWS does not allow {action}", why=message, fix=fix, **where)
-    if _status(response) >= 500:
+    if _status(response) >= 500 or code in _TOO_SLOW:
         return _unavailable(operation, f"{code}: {message}")
     if code in ("ResourceNotFoundException", "RepositoryNotFoundException") or _MISSING.search(message):
         return NotFoundError(
