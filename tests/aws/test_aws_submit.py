@@ -326,3 +326,24 @@ async def test_tags_leave_room_for_those_that_a_submit_and_a_delete_add(virtual:
 
     assert ended.over
     assert not await scheduler.exists(app_id)
+
+
+async def test_a_definition_of_its_own_is_not_left_behind_by_a_submit_that_is_refused(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    virtual.cloud.traffic.fail("SubmitJob", "denied")
+
+    with pytest.raises(PermissionDeniedError):
+        await scheduler.submit(app(), {**CFG, "definition": "per-app"})
+
+    ((row,),) = virtual.cloud.definitions.revisions.values()
+    assert "INACTIVE" == row["status"]
+
+
+async def test_deleting_an_app_from_another_process_takes_its_own_definition_along(virtual: Virtual) -> None:
+    app_id = await virtual.scheduler().submit(app(["line", "x"]), {**CFG, "definition": "per-app"})
+    await virtual.clock.sleep(60)
+
+    await virtual.scheduler().delete(app_id)
+
+    ((row,),) = virtual.cloud.definitions.revisions.values()
+    assert "INACTIVE" == row["status"]

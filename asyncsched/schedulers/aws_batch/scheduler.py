@@ -180,7 +180,10 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         if not job_state(row).is_terminal():
             fix = "cancel it first, and wait for its end"
             raise ConflictError(f"{app_id} has not ended", fix=fix, backend=BACKEND, operation="delete")
-        await remove_traces(parts.jobs.connection(known), row, nodes)
+        connection = parts.jobs.connection(known)
+        await remove_traces(connection, row, nodes)
+        if parts.definitions.is_leftover(row):
+            await parts.definitions.deregister(connection, row["jobDefinition"])
         parts.jobs.forget(known.job_id)
 
     # Reading logs

@@ -37,6 +37,7 @@ class Submission:
         self._jobs, self._clock = jobs, clock
         self.job_id: str | None = None
         self.open = False
+        self._own_definition: str | None = None
 
     async def existing(self) -> str | None:
         """Return the job that was submitted under this name before, if there is one.
@@ -63,6 +64,7 @@ class Submission:
     async def send(self, definitions: Definitions, *, retry_for: float) -> str:
         """Submit the job and return its id, trying again only what cannot have taken effect."""
         definition = await definitions.ensure(self._connection, self._job)
+        self._own_definition = None if self._job.reuse else definition
         try:
             self.job_id = await self._repeated(definition, retry_for)
         except NotFoundError as error:
@@ -77,7 +79,7 @@ class Submission:
         return await retry(lambda: self._once(definition), clock=self._clock, retry_for=retry_for)
 
     async def undo(self) -> None:
-        """End the job, if there is one, after a submit that was broken off."""
+        """End the job, if there is one, after a submit that was broken off; a definition of its own goes too."""
         if self.job_id is None and self.open:
             self.job_id = await self._look_up_often()
         if self.job_id is not None:
@@ -85,6 +87,8 @@ class Submission:
             row = (await self._jobs.rows(self._connection, [self.job_id])).get(self.job_id)
             if row is not None:  # The service keeps it for days; for us it does not exist.
                 await mark_deleted(self._connection, row)
+        if self._own_definition is not None:
+            await self._connection.call("batch", "DeregisterJobDefinition", jobDefinition=self._own_definition)
 
     async def _once(self, definition: str) -> str:
         request = submit_request(self._job, definition)
