@@ -313,6 +313,7 @@ def test_every_option_reaches_the_requests() -> None:
             "BindMount.*EFS",
         ),
         (app(role(args=["x" * 40_000])), {}, "too large.*30720"),
+        (app(role(args=["x" * 26_000])), {}, "too large.*24576"),
         (app(role(image="x" * 30_000)), {}, "too large.*24576"),
     ],
 )

@@ -347,3 +347,23 @@ async def test_deleting_an_app_from_another_process_takes_its_own_definition_alo
 
     ((row,),) = virtual.cloud.definitions.revisions.values()
     assert "INACTIVE" == row["status"]
+
+
+@pytest.mark.parametrize(("size", "own"), [(1, False), (5_000, False), (12_000, True), (20_000, True)])
+async def test_a_large_environment_arrives_although_overrides_are_limited(
+    virtual: Virtual, size: int, own: bool
+) -> None:
+    """ECS takes 8192 characters of overrides, and a job with more of them fails when it is to start."""
+    scheduler = virtual.scheduler()
+    large = {f"V{n}": "x" * 1000 for n in range(size // 1000)}
+    app_id = await scheduler.submit(app(["line", "ok"], ["sleep", 5], env={**large, "LAST": "1"}), CFG)
+
+    states = [event.state async for event in scheduler.watch([app_id])]
+    found = await scheduler.describe(app_id)
+
+    assert AppState.SUCCEEDED == states[-1]
+    assert found is not None
+    assert large.keys() | {"LAST"} <= found.roles[0].env.keys()
+    await virtual.clock.sleep(5)
+    ((row,),) = virtual.cloud.definitions.revisions.values()
+    assert own == (row["status"] == "INACTIVE")

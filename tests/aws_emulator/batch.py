@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tests.aws_emulator.cloud import Cloud
 
 MAX_SUBMIT = 30 * 1024
+MAX_OVERRIDES = 8192
+MAX_TAGS = 50
 
 
 class Batch:
@@ -83,7 +85,9 @@ class Batch:
             job.children.append(child)
         depends = [self.find(row["jobId"])[0] for row in request.get("dependsOn", ()) if "jobId" in row]
         for each in job.children or [job]:
-            if depends:
+            if _overrides_are_too_long(request):
+                self._cloud.life.refuse(each, "Container Overrides length must be at most 8192")
+            elif depends:
                 self._cloud.life.depend(each, [other for other in depends if other])
             else:
                 self._cloud.life.submit(each)

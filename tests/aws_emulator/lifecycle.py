@@ -66,6 +66,10 @@ class Lifecycle:
     def submit(self, job: Job) -> None:
         self.timeline.after(self.pace.submitted, lambda: self._make_runnable(job))
 
+    def refuse(self, job: Job, reason: str) -> None:
+        """Let a job fail before its container starts."""
+        self.timeline.after(self.pace.submitted, lambda: self._end(job, "FAILED", reason))
+
     def unstick(self, queue: str, jobs: list[Job]) -> None:
         del self.stuck[queue]
         for job in jobs:

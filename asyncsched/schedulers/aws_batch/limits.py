@@ -14,6 +14,7 @@ from asyncsched.specs.secret import Secret
 
 __all__ = [
     "MAX_DEFINITION_BYTES",
+    "MAX_OVERRIDES_BYTES",
     "MAX_SUBMIT_BYTES",
     "check_app",
     "check_environment",
@@ -22,6 +23,8 @@ __all__ = [
     "check_own_tags",
     "check_size",
     "check_tags",
+    "revealed",
+    "size_of",
 ]
 
 MAX_ROLES = 5
@@ -29,6 +32,8 @@ MAX_NODES = 1000
 MAX_ATTEMPTS = 10
 MAX_DEFINITION_BYTES = 24 * 1024
 MAX_SUBMIT_BYTES = 30 * 1024
+#: ECS takes 8192 characters for each task, in which Batch needs some for its own variables.
+MAX_OVERRIDES_BYTES = 7 * 1024
 MAX_TAGS = 50
 #: Tags that come later: what was submitted, and that it has been deleted.
 _LATER_TAGS = 2
@@ -212,10 +217,15 @@ def check_size(what: str, request: Mapping[str, object], limit: int) -> None:
     Raises:
         ConfigError: It is larger than `limit`.
     """
-    size = len(json.dumps(revealed(request)).encode())
+    size = size_of(request)
     if size > limit:
         why = f"it has {size} bytes, and AWS Batch takes {limit}"
         raise ConfigError(f"The {what} is too large", why=why, fix="pass large arguments and variables as files")
+
+
+def size_of(request: Mapping[str, object]) -> int:
+    """Return a request's size in bytes, its secrets counted as they are sent."""
+    return len(json.dumps(revealed(request)).encode())
 
 
 def revealed(value: object) -> object:

@@ -21,6 +21,7 @@ from asyncsched.schedulers.aws_batch.container import (
 from asyncsched.schedulers.aws_batch.identity import parse_app_id
 from asyncsched.schedulers.aws_batch.limits import (
     MAX_DEFINITION_BYTES,
+    MAX_OVERRIDES_BYTES,
     MAX_SUBMIT_BYTES,
     check_app,
     check_options,
@@ -28,6 +29,7 @@ from asyncsched.schedulers.aws_batch.limits import (
     check_size,
     check_tags,
     revealed,
+    size_of,
 )
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.tasks import as_task, task_containers
@@ -115,7 +117,7 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
     tags = _tags(app, options, session, version)
     check_tags(tags)
     definition: Json = {
-        "jobDefinitionName": _definition_name(app.name) if options.definition == "reuse" else own_definition(name),
+        "jobDefinitionName": _definition_name(app.name),
         "type": "multinode" if multinode else "container",
         **_shape(app, options, app_id, multinode=multinode, nodes=nodes),
         "retryStrategy": _retries(app, options),
@@ -124,6 +126,9 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
     }
     if not multinode:
         definition["platformCapabilities"] = [options.platform]
+    reuse = options.definition == "reuse" and not any(map(_is_too_long, _containers(definition)))
+    if not reuse:
+        definition["jobDefinitionName"] = own_definition(name)
     job = BatchJob(
         name=name,
         queue=options.queue,
@@ -131,9 +136,11 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
         job_def=definition,
         submit=_submit_only(options),
         location=_location(options),
-        reuse=options.definition == "reuse",
+        reuse=reuse,
         create_repository=options.ecr_create_repository,
     )
+    runs = [_per_run(container) for container in _containers(definition)]
+    check_size("job", {"overrides": runs}, MAX_SUBMIT_BYTES)
     check_size("job definition", register_request(job), MAX_DEFINITION_BYTES)
     check_size("job", submit_request(job, "x" * 128), MAX_SUBMIT_BYTES)
     return job
@@ -143,6 +150,8 @@ def register_request(job: BatchJob) -> Json:
     """Return what `RegisterJobDefinition` gets: what does not differ from one run to the next."""
     definition = {key: value for key, value in copy.deepcopy(job.job_def).items() if key not in _KNOWN_TO_SUBMIT}
     for container in _containers(definition):
+        if _is_too_long(container):
+            continue
         environment = cast("list[dict[str, str]]", container.get("environment", []))
         container["environment"] = [row for row in environment if row["name"] in OWN_ENV]
         if _overridable(container):
@@ -184,6 +193,15 @@ def definition_hash(definition: Mapping[str, object]) -> str:
 
 
 def _overrides(container: Mapping[str, object]) -> Json:
+    return {"environment": []} if _is_too_long(container) else _per_run(container)
+
+
+def _is_too_long(container: Mapping[str, object]) -> bool:
+    """Tell whether ECS would not take a command and variables as overrides: they stay in the definition then."""
+    return size_of(_per_run(container)) > MAX_OVERRIDES_BYTES
+
+
+def _per_run(container: Mapping[str, object]) -> Json:
     environment = cast("list[dict[str, str]]", container.get("environment", []))
     overrides: Json = {"environment": [row for row in environment if row["name"] not in OWN_ENV]}
     if _overridable(container):
