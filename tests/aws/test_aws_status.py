@@ -40,6 +40,8 @@ def test_the_table_holds_every_documented_status() -> None:
         *((row(status=name), state) for name, state in STATES.items()),
         (row(status="FAILED", isTerminated=True), AppState.CANCELLED),
         (row(status="FAILED", isCancelled=True), AppState.CANCELLED),
+        (row(status="FAILED", statusReason="cancelled through asyncsched"), AppState.CANCELLED),
+        (row(status="FAILED", statusReason="Host EC2 (instance i-1) terminated."), AppState.FAILED),
         (row(status="SUCCEEDED", isTerminated=True), AppState.SUCCEEDED),
         (row(status="PENDING", arrayProperties={"size": 2, "statusSummary": {"RUNNING": 1}}), AppState.RUNNING),
         (row(status="PENDING", arrayProperties={"size": 2, "statusSummary": {"RUNNING": 0}}), AppState.PENDING),

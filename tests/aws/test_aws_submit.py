@@ -367,3 +367,16 @@ async def test_a_large_environment_arrives_although_overrides_are_limited(
     await virtual.clock.sleep(5)
     ((row,),) = virtual.cloud.definitions.revisions.values()
     assert own == (row["status"] == "INACTIVE")
+
+
+async def test_a_cancelled_array_is_cancelled(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(app(["sleep", 500]), {**CFG, "array_size": 3})
+    await virtual.clock.sleep(5)
+    await scheduler.cancel(app_id)
+
+    ended = [event async for event in scheduler.watch([app_id])][-1]
+
+    assert AppState.CANCELLED == ended.state
+    assert ended.current is not None
+    assert [AppState.CANCELLED] * 3 == [replica.state for replica in ended.current.replicas]

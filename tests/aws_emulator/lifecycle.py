@@ -91,6 +91,8 @@ class Lifecycle:
         """End a job whatever its state, as TerminateJob does."""
         for child in job.children:
             self.stop(child, reason)
+        if job.children and not job.over:
+            job.terminated, job.reason = True, reason
         if job.over or job.children or job.terminated:
             return
         job.terminated, job.reason = True, reason

@@ -11,13 +11,12 @@ from asyncsched.errors import InvalidRequestError, PermissionDeniedError, Schedu
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.faults import BACKEND
 from asyncsched.schedulers.aws_batch.jobs import Jobs
-from asyncsched.schedulers.aws_batch.status import job_state
+from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state
 
 __all__ = ["Endings"]
 
 #: Ids in one TerminateJobs, as AWS Batch accepts them.
 MAX_IDS = 50
-REASON_CANCELLED = "cancelled through asyncsched"
 
 Waiting = dict[str, list[asyncio.Future[None]]]
 

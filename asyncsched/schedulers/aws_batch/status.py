@@ -18,6 +18,7 @@ from asyncsched.specs.secret import Secret
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
 
 __all__ = [
+    "REASON_CANCELLED",
     "NodeGroup",
     "canonical_id",
     "finished_attempts",
@@ -40,6 +41,9 @@ STATES: Mapping[str, AppState] = {
     "FAILED": AppState.FAILED,
 }
 
+#: What jobs are terminated with here, and then show as their reason.
+REASON_CANCELLED = "cancelled through asyncsched"
+
 #: What a RUNNABLE job's reason begins with when it will not start by itself, and what helps.
 STUCK: Mapping[str, str] = {
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": "raise the compute environment's maxvCpus",
@@ -61,12 +65,17 @@ def job_state(row: Row) -> AppState:
     if state is None:
         _report_unknown(row["status"])
         return AppState.UNKNOWN
-    if state is AppState.FAILED and (row.get("isTerminated") or row.get("isCancelled")):
+    if state is AppState.FAILED and _was_stopped(row):
         return AppState.CANCELLED
     counts = part(part(row, "arrayProperties"), "statusSummary")
     if state is AppState.PENDING and any(counts.get(name) for name in ("RUNNING", "SUCCEEDED", "FAILED")):
         return AppState.RUNNING  # An array's parent stays PENDING while its children run.
     return state
+
+
+def _was_stopped(row: Row) -> bool:
+    # A server that is older than the flags tells the reason all the same.
+    return bool(row.get("isTerminated") or row.get("isCancelled")) or row.get("statusReason") == REASON_CANCELLED
 
 
 @functools.cache  # One record for each status, however often it is met.
