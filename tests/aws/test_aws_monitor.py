@@ -79,6 +79,21 @@ async def test_a_job_that_is_purged_while_it_is_watched_is_gone(virtual: Virtual
     assert AppState.RUNNING == getattr(gone.current, "state", None)
 
 
+async def test_a_page_token_that_expires_costs_a_watch_nothing(virtual: Virtual) -> None:
+    cloud, clock = virtual.cloud, virtual.clock
+    jobs = running_jobs(cloud, 3000, QUEUE)
+    scheduler = virtual.scheduler()
+    for second in range(30):
+        clock.call_later(second, cloud.batch.expire_tokens)
+    cloud.timeline.after(20, lambda: end(cloud, jobs[0]))
+    async with scheduler.watch([f"{QUEUE}:{job.id}" for job in jobs]) as watch:
+        async for event in watch:
+            if event.over:
+                break
+
+    assert (f"{QUEUE}:{jobs[0].id}", AppState.SUCCEEDED) == (event.app_id, event.state)
+
+
 async def test_a_watch_survives_half_a_minute_without_a_single_answer(virtual: Virtual) -> None:
     cloud, clock = virtual.cloud, virtual.clock
     job = running_jobs(cloud, 1, QUEUE)[0]

@@ -380,3 +380,24 @@ async def test_a_cancelled_array_is_cancelled(virtual: Virtual) -> None:
     assert AppState.CANCELLED == ended.state
     assert ended.current is not None
     assert [AppState.CANCELLED] * 3 == [replica.state for replica in ended.current.replicas]
+
+
+async def test_a_name_is_found_behind_an_empty_page(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(app(), CFG)
+    virtual.cloud.batch.sparse = True
+
+    found = await virtual.scheduler().describe(f"{QUEUE}:{virtual.cloud.jobs[0].name}")
+
+    assert app_id == getattr(found, "app_id", None)
+
+
+async def test_a_list_goes_on_when_its_page_token_has_expired(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    ids = [await scheduler.submit(app(["sleep", 1]), CFG) for _ in range(150)]
+    rows = scheduler.list_iter()
+    got = [(await anext(rows)).app_id for _ in range(20)]
+    virtual.cloud.batch.expire_tokens()
+    got += [row.app_id async for row in rows]
+
+    assert ids[::-1] == got

@@ -27,6 +27,10 @@ class Batch:
         self._cloud = cloud
         self.jobs: dict[str, Job] = {}
         self._order = 0
+        #: Give an empty page with a token before the first one of each list.
+        self.sparse = False
+        #: Refuse every token that has been given out so far.
+        self._generation = 0
         #: Pages of lists, and what had happened by then: ten thousand quiet jobs are rendered once.
         self._pages: dict[str, tuple[int, Json]] = {}
 
@@ -122,14 +126,25 @@ class Batch:
         happened, answer = self._pages.get(key, (-1, {}))
         if happened == self._cloud.timeline.happened:
             return answer
-        before = int(request.get("nextToken", self._order + 1))
+        if self.sparse and "nextToken" not in request:
+            return {"jobSummaryList": [], "nextToken": self._token(self._order + 1)}
+        before = self._place(request.get("nextToken", self._token(self._order + 1)))
         ahead = (job for job in self._chosen(request, filters) if job.order < before)
         shown = list(itertools.islice(ahead, page))
         answer = {"jobSummaryList": [_listed(job, filters) for job in shown]}
         if next(ahead, None) is not None:
-            answer["nextToken"] = str(shown[-1].order)
+            answer["nextToken"] = self._token(shown[-1].order)
         self._pages[key] = self._cloud.timeline.happened, answer
         return answer
+
+    def _token(self, order: int) -> str:
+        return f"{self._generation}/{order}"
+
+    def _place(self, token: str) -> int:
+        generation, _, order = token.partition("/")
+        if generation != str(self._generation):
+            raise client_error("Invalid nextToken")
+        return int(order)
 
     def tagresource(self, request: Json) -> Json:
         job = self._tagged(request)
@@ -162,6 +177,10 @@ class Batch:
 
     def canceljobs(self, request: Json) -> Json:
         return self._bulk(request, self.canceljob)
+
+    def expire_tokens(self) -> None:
+        self._generation += 1
+        self._pages.clear()
 
     def next_order(self) -> int:
         """Return a number for a job that is higher than those of all before it."""

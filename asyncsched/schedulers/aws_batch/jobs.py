@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from asyncsched.errors import AsyncSchedError, InvalidRequestError, NotFoundError
+from asyncsched.errors import AsyncSchedError, InvalidRequestError, NotFoundError, UnavailableError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
+from asyncsched.schedulers.aws_batch.faults import BACKEND
 from asyncsched.schedulers.aws_batch.identity import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.rows import Row, part
 from asyncsched.schedulers.aws_batch.status import job_to_response, node_ids
@@ -24,6 +26,8 @@ MAX_IDS = 100
 MAX_KNOWN = 50_000
 #: The largest array whose children are looked at one by one.
 MAX_CHILDREN = 1000
+#: How often a list begins anew because its page's token has expired.
+MAX_EXPIRED = 10
 #: AWS forgets jobs when it likes to; until then this tag says that an app has been deleted.
 DELETED_TAG = "asyncsched/deleted"
 
@@ -102,11 +106,37 @@ class Jobs:
         """Return the id of the job of this very name in a queue."""
         filters = [{"name": "JOB_NAME", "values": [name]}]
         try:
-            answer = await connection.call("batch", "ListJobs", "jobSummaryList", jobQueue=queue, filters=filters)
+            async with aclosing(self.listed(connection, jobQueue=queue, filters=filters)) as pages:
+                async for rows in pages:
+                    for row in rows:
+                        if row["jobName"] == name:  # The filter does not tell upper case from lower.
+                            return str(row["jobId"])
         except (NotFoundError, InvalidRequestError):
-            return None  # No such queue, and so no such job.
-        # The filter does not tell upper case from lower.
-        return next((row["jobId"] for row in answer["jobSummaryList"] if row["jobName"] == name), None)
+            pass  # No such queue, and so no such job.
+        return None
+
+    async def listed(self, connection: Connection, **request: object) -> AsyncGenerator[Sequence[Row]]:
+        """Yield the pages of ListJobs; where a page's token has expired, those from the first one on again."""
+        expired = 0
+        while True:
+            try:
+                answer = await connection.call("batch", "ListJobs", "jobSummaryList", **request)
+            except InvalidRequestError as error:
+                expired += 1
+                if request.pop("nextToken", None) is None:
+                    raise
+                if expired > MAX_EXPIRED:
+                    raise UnavailableError(
+                        "AWS's tokens for the next page of jobs expire at once",
+                        why=error.why,
+                        backend=BACKEND,
+                        operation="ListJobs",
+                    ) from error
+                continue
+            yield answer["jobSummaryList"]
+            if not answer.get("nextToken"):
+                return
+            request["nextToken"] = answer["nextToken"]
 
     async def queues(self, connection: Connection) -> list[str]:
         """Return the names of all queues."""

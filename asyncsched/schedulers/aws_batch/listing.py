@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.faults import BACKEND
@@ -20,12 +20,21 @@ __all__ = ["list_apps"]
 async def list_apps(jobs: Jobs, connection: Connection) -> AsyncGenerator[ListAppResponse]:
     """Yield a row for each app in any queue, newest first; two calls for a hundred apps, made as they are needed."""
     pages = [_Queue(jobs, connection, queue) for queue in await jobs.queues(connection)]
+    try:
+        async for row in _merged(pages):
+            yield _listed(row)
+    finally:
+        for queue in pages:
+            await queue.aclose()
+
+
+async def _merged(pages: Sequence[_Queue]) -> AsyncGenerator[Row]:
     await asyncio.gather(*(queue.fill() for queue in pages))
     heap = [(-queue.rows[-1]["createdAt"], number) for number, queue in enumerate(pages) if queue.rows]
     heapq.heapify(heap)
     while heap:
         queue = pages[heap[0][1]]
-        yield _listed(queue.rows.pop())
+        yield queue.rows.pop()
         await queue.fill()
         if queue.rows:
             heapq.heapreplace(heap, (-queue.rows[-1]["createdAt"], heap[0][1]))
@@ -38,19 +47,21 @@ class _Queue:
 
     def __init__(self, jobs: Jobs, connection: Connection, queue: str) -> None:
         self._jobs, self._connection = jobs, connection
-        self._request: dict[str, object] = {
-            "jobQueue": queue,
-            "filters": [{"name": "JOB_DEFINITION", "values": [f"{DEFINITION_PREFIX}*"]}],
-        }
+        filters = [{"name": "JOB_DEFINITION", "values": [f"{DEFINITION_PREFIX}*"]}]
+        self._pages = jobs.listed(connection, jobQueue=queue, filters=filters)
         self._over = False
+        self._told: set[str] = set()  # A list that begins anew repeats jobs.
         self.rows: list[Row] = []
+
+    async def aclose(self) -> None:
+        await self._pages.aclose()
 
     async def fill(self) -> None:
         while not self.rows and not self._over:
-            page = await self._connection.call("batch", "ListJobs", "jobSummaryList", **self._request)
-            self._request["nextToken"] = page.get("nextToken")
-            self._over = not page.get("nextToken")
-            ids = [row["jobId"] for row in page["jobSummaryList"]]
+            page = await anext(self._pages, None)
+            self._over = page is None
+            ids = [row["jobId"] for row in page or () if row["jobId"] not in self._told]
+            self._told.update(ids)
             # The list shows no tags, and those say whose job it is.
             details = await self._jobs.rows(self._connection, ids) if ids else {}
             shown = (details[job_id] for job_id in reversed(ids) if job_id in details)

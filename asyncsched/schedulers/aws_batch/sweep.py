@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from asyncsched.schedulers.aws_batch.client import Connection
@@ -62,15 +63,12 @@ class Sweeper:
         now: dict[str, Summary] = {}
         calls = 0
         for status in ACTIVE:
-            request: dict[str, object] = {"jobQueue": queue, "jobStatus": status, "maxResults": MAX_ROWS}
-            while True:
-                answer = await connection.call("batch", "ListJobs", "jobSummaryList", **request)
-                calls += 1
-                now |= {row["jobId"]: _summary(row) for row in answer["jobSummaryList"] if row["jobId"] in watched}
-                yield {}
-                if not answer.get("nextToken"):
-                    break
-                request["nextToken"] = answer["nextToken"]
+            pages = self._jobs.listed(connection, jobQueue=queue, jobStatus=status, maxResults=MAX_ROWS)
+            async with aclosing(pages):
+                async for rows in pages:
+                    calls += 1
+                    now |= {row["jobId"]: _summary(row) for row in rows if row["jobId"] in watched}
+                    yield {}
         self._cost[connection, queue] = calls
         await asyncio.sleep(0)
         changed = [app_id for job_id, app_id in watched.items() if self._is_new(job_id, now.get(job_id))]
