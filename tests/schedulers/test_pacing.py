@@ -113,18 +113,3 @@ async def test_what_will_not_pass_is_not_tried_again_and_a_named_pause_is_kept()
             await retry(call, clock=clock, retry_for=60)
 
     assert [0, 5] == tries
-
-
-async def test_an_error_may_deserve_one_more_chance() -> None:
-    clock = VirtualClock()
-    tries: list[float] = []
-
-    async def call() -> None:
-        tries.append(clock.monotonic())
-        raise InvalidRequestError("no")
-
-    async with clock:
-        with pytest.raises(InvalidRequestError):
-            await retry(call, clock=clock, retry_for=60, once_more=lambda _: len(tries) == 1)
-
-    assert 2 == len(tries)

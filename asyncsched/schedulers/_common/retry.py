@@ -21,7 +21,6 @@ async def retry(
     *,
     clock: Clock,
     retry_for: float,
-    once_more: Callable[[SchedulerError], bool] = lambda error: False,
 ) -> ResultT:
     """Return the result of `call`, trying again what is retryable until it has failed for `retry_for` seconds.
 
@@ -31,12 +30,11 @@ async def retry(
         call: Makes one try.
         clock: Tells the time.
         retry_for: Seconds of failures after which there is no more hope.
-        once_more: Whether an error that is not retryable deserves another try all the same.
     """
     backoff = Backoff(clock, retry_for=retry_for, shortest=_SHORTEST)
     while True:
         try:
             return await call()
         except SchedulerError as error:
-            pause = backoff.pause() if once_more(error) else backoff.failed(error)
+            pause = backoff.failed(error)
         await clock.sleep(pause)
