@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -86,11 +87,33 @@ def test_bytes_are_bytes(supervisor: Supervisor) -> None:
 
 
 def test_order_between_streams_is_that_of_reading(supervisor: Supervisor) -> None:
-    code = "import os, time\nfor n in range(50): os.write(1 + n % 2, b'%d\\n' % n); time.sleep(0.004)"
-    supervisor.run(python(code))
+    code = """
+        import fcntl, os, termios, time
+
+        def waiting():
+            return any(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)) != bytes(4) for fd in (1, 2))
+
+        for n in range(50):
+            os.write(1 + n % 2, b"%d\\n" % n)
+            while waiting():
+                time.sleep(0.0005)
+    """
+    supervisor.run(python(dedent(code)))
 
     kinds = [each["kind"] for each in supervisor.log().index()]
     assert [STDOUT, STDERR] * 25 + [END] == kinds
+
+
+def test_what_is_written_milliseconds_apart_keeps_its_order(supervisor: Supervisor) -> None:
+    code = "import os, time\nfor n in range(10): os.write(1 + n % 2, b'%d\\n' % n); time.sleep(0.004)"
+    found: list[list[int]] = []
+    # Where others take all of the machine, the worker may get its turn too late; not so each of many times.
+    while len(found) < 20 and [STDOUT, STDERR] * 5 + [END] not in found:
+        app_id = f"app{len(found)}"
+        supervisor.run(python(code), app_id=app_id)
+        found.append([each["kind"] for each in supervisor.log(app_id=app_id).index()])
+
+    assert [STDOUT, STDERR] * 5 + [END] == found[-1]
 
 
 # When a replica is over
