@@ -1,12 +1,14 @@
 """A Docker daemon of the tests' own, with its own data root, socket and address pool.
 
 Needs root, Linux and Debian's ``docker.io`` (and ``busybox-static`` for the image).  Nothing of the
-machine's own Docker is touched: the daemon listens on a unix socket only, makes no default bridge, and adds
-firewall rules for its own networks only (beside another Docker, whose policy is to drop, containers could
-not reach each other without). `Dockerd.stop` ends the processes that `Dockerd.start` began and no others.
+machine's own Docker is touched: the daemon listens on a unix socket only, makes no default bridge, has a
+range of addresses for itself, and leaves the firewall alone. (Daemons rewrite each other's rules, so several
+could not live side by side. Only where the machine's policy is to drop, as beside another Docker, it adds
+rules for its own networks: containers could not reach each other without.) `Dockerd.stop` ends the processes
+that `Dockerd.start` began and no others; if this process ends without it, all is removed nevertheless.
 
-From a shell: ``python tests/services/dockerd.py up DIR`` prints the ``DOCKER_HOST`` to use, and
-``python tests/services/dockerd.py down DIR`` ends it and removes the directory.
+From a shell: ``python -m tests.services.dockerd up DIR`` prints the ``DOCKER_HOST`` to use, and
+``python -m tests.services.dockerd down DIR`` ends it and removes the directory.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import io
 import ipaddress
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +32,8 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.services.lifeline import Lifeline
 
 BUSYBOX_IMAGE = "asyncsched-tests/busybox:1"
 """Has a shell and the usual small programs."""
@@ -68,9 +73,26 @@ def running_host() -> str | None:
 
 
 class Dockerd:
-    """A daemon in a directory: start it, stop it, kill it, start it again on the same data."""
+    """A daemon in a directory: start it, stop it, kill it, start it again on the same data.
 
-    def __init__(self, directory: Path, *, live_restore: bool = False, options: Sequence[str] = ()) -> None:
+    Args:
+        directory: Where its data are; made when it is not there, and removed by `remove`.
+        live_restore: Whether containers run on when the daemon ends.
+        options: More options of the command line.
+        outlives_us: Whether daemon and directory stay when this process ends.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        live_restore: bool = False,
+        options: Sequence[str] = (),
+        outlives_us: bool = False,
+    ) -> None:
+        self._outlives_us = outlives_us
+        self._lifeline: Lifeline | None = None
+        self._reserved: socket.socket | None = None
         self.directory = directory
         self.options = options
         self.socket = directory / "docker.sock"
@@ -87,16 +109,23 @@ class Dockerd:
     def start(self) -> None:
         """Start the daemon and wait until it answers."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        if self._lifeline is None and not self._outlives_us:
+            self._lifeline = Lifeline(sys.executable, "-m", "tests.services.dockerd", "down", str(self.directory))
+        # Who had started it may have been killed before it answered.
+        process = None if self.pid is not None and _is_alive(self.pid) else self._begin()
+        deadline = time.monotonic() + _DEADLINE
+        while not self.answers():
+            if time.monotonic() > deadline or (process is not None and process.poll() is not None):
+                raise RuntimeError(f"dockerd did not start:\n{self._end_of_log()}")
+            time.sleep(0.02)
+
+    def _begin(self) -> subprocess.Popen[bytes]:
         with (self.directory / "dockerd.log").open("ab") as log:
             process = subprocess.Popen(
                 self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + _DEADLINE
-        while not self.answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"dockerd did not start:\n{self._end_of_log()}")
-            time.sleep(0.02)
         _unwaited[process.pid] = process
+        return process
 
     def answers(self) -> bool:
         with contextlib.suppress(OSError):
@@ -117,14 +146,17 @@ class Dockerd:
 
     def remove(self) -> None:
         """End everything and remove the directory: containers, networks, mounts, files."""
-        if not self.directory.exists():
-            return
-        if not self.answers():
-            self.start()
-        self.clean()
-        self.stop()
-        _unmount_below(self.directory)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if self.directory.exists():
+            if not self.answers():
+                self.start()
+            self.clean()
+            self.stop()
+            _unmount_below(self.directory)
+            shutil.rmtree(self.directory, ignore_errors=True)
+        if self._lifeline is not None:
+            self._lifeline.release()
+        if self._reserved is not None:
+            self._reserved.close()
 
     def clean(self) -> None:
         """Remove every container and network."""
@@ -144,7 +176,8 @@ class Dockerd:
     def _command(self) -> list[str]:
         pool = self.directory / "pool"
         if not pool.exists():
-            pool.write_text(str(_free_network()))
+            network, self._reserved = _free_network()
+            pool.write_text(str(network))
         command = [
             "dockerd",
             f"--host={self.host}",
@@ -158,6 +191,7 @@ class Dockerd:
             f"--default-address-pool=base={pool.read_text()},size=24",
             "--shutdown-timeout=2",
             "--log-level=warn",
+            *([] if _drops_forwarded() else ["--iptables=false"]),
             *self.options,
         ]
         return [*command, "--live-restore"] if self.live_restore else command
@@ -282,8 +316,18 @@ def _is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def _free_network() -> ipaddress.IPv4Network:
-    """Find a /20 of private addresses that no route of this machine uses."""
+def _drops_forwarded() -> bool:
+    """Tell whether the machine's firewall drops what is forwarded, so that networks need rules to work at all."""
+    policy = subprocess.run(["iptables", "-S", "FORWARD"], capture_output=True, text=True, check=False).stdout
+    return "-P FORWARD ACCEPT" not in policy
+
+
+def _free_network() -> tuple[ipaddress.IPv4Network, socket.socket]:
+    """Find a /20 of private addresses that no route of this machine uses, and reserve it.
+
+    A daemon that has made no network yet has no route, so its range is reserved by a name that can be taken once:
+    that of an abstract socket, which is free again when the socket is closed.
+    """
     used: list[ipaddress.IPv4Network] = []
     for line in Path("/proc/net/route").read_text().splitlines()[1:]:
         fields = line.split()
@@ -291,11 +335,13 @@ def _free_network() -> ipaddress.IPv4Network:
         if mask:
             used.append(ipaddress.IPv4Network((address, mask.bit_count())))
     candidates = list(ipaddress.IPv4Network("10.128.0.0/9").subnets(new_prefix=20))
-    # Daemons that start at the same moment see the same routes: begin at different places.
-    start = os.getpid() * 37 % len(candidates)
-    for candidate in candidates[start:] + candidates[:start]:
+    for candidate in random.sample(candidates, len(candidates)):
         if not any(candidate.overlaps(network) for network in used):
-            return candidate
+            reserved = socket.socket(socket.AF_UNIX)
+            with contextlib.suppress(OSError):  # another daemon has it
+                reserved.bind(f"\0asyncsched-tests-{candidate}")
+                return candidate, reserved
+            reserved.close()
     raise RuntimeError("every private network of this machine is in use")
 
 
@@ -313,7 +359,7 @@ def new_directory() -> Path:
 
 def main(arguments: list[str]) -> None:
     verb, directory = arguments
-    daemon = Dockerd(Path(directory).resolve())
+    daemon = Dockerd(Path(directory).resolve(), outlives_us=True)
     if verb == "up":
         daemon.start()
         daemon.import_images()
@@ -321,7 +367,7 @@ def main(arguments: list[str]) -> None:
     elif verb == "down":
         daemon.remove()
     else:
-        raise SystemExit("usage: dockerd.py up|down DIRECTORY")
+        raise SystemExit("usage: python -m tests.services.dockerd up|down DIRECTORY")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.services.lifeline import Lifeline
+
 USER = "tester"
 PASSWORD = "open-sesame"
 # Of the password: htpasswd is in a package of its own.
@@ -32,6 +34,7 @@ class Registry:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline: Lifeline | None = None
         self.address = f"127.0.0.1:{_free_port()}"
 
     def start(self) -> None:
@@ -46,6 +49,7 @@ class Registry:
                 stdout=log,
                 stderr=log,
             )
+        self._lifeline = Lifeline("kill", str(self._process.pid))
         deadline = time.monotonic() + _DEADLINE
         while not self._listens():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -57,6 +61,9 @@ class Registry:
             self._process.terminate()
             self._process.wait(_DEADLINE)
             self._process = None
+        if self._lifeline is not None:
+            self._lifeline.release()
+            self._lifeline = None
 
     def _configuration(self) -> str:
         users = self._directory / "htpasswd"
