@@ -8,5 +8,6 @@ from __future__ import annotations
 from asyncsched._dockerd.client import Daemon
 from asyncsched._dockerd.images import PullPolicy, PullProgress, provide_image
 from asyncsched._dockerd.networks import ensure_network
+from asyncsched._dockerd.objects import read_objects
 
-__all__ = ["Daemon", "PullPolicy", "PullProgress", "ensure_network", "provide_image"]
+__all__ = ["Daemon", "PullPolicy", "PullProgress", "ensure_network", "provide_image", "read_objects"]

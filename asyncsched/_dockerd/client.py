@@ -13,7 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,8 @@ import aiohttp
 from aiodocker import Docker
 
 from asyncsched._dockerd.endpoint import Endpoint, find_endpoint
-from asyncsched._dockerd.errors import IN_BAND, answer_error, translated
+from asyncsched._dockerd.errors import IN_BAND, ForeignAnswerError, answer_error, translated
+from asyncsched._dockerd.objects import read_objects
 from asyncsched.errors import ClosedError, ConfigError, ConflictError, InvalidRequestError, NotFoundError
 
 __all__ = ["Daemon"]
@@ -241,11 +242,11 @@ class Daemon:
                 response.close()
 
     async def _steps(self, content: aiohttp.StreamReader, what: str, operation: str) -> AsyncIterator[dict[str, Any]]:
-        while line := await content.readline():
-            step: dict[str, Any] = json.loads(line)
-            if "error" in step:
-                raise answer_error(IN_BAND, str(step["error"]), what, self.backend, operation)
-            yield step
+        async with aclosing(read_objects(content)) as steps:
+            async for step in steps:
+                if "error" in step:
+                    raise answer_error(IN_BAND, str(step["error"]), what, self.backend, operation)
+                yield step
 
     async def has_image(self, image: str, *, operation: str) -> bool:
         try:
@@ -323,7 +324,10 @@ async def _agree_on_version(connection: _Connection) -> str:
     # Through the session: aiodocker would ask for the version of the version.
     async with connection.session.get(f"{connection.docker.docker_host}/version") as response:
         response.raise_for_status()
-        return f"v{(await response.json())['ApiVersion']}"
+        answer: Any = await response.json()
+        if not isinstance(answer, dict) or "ApiVersion" not in answer:
+            raise ForeignAnswerError
+        return f"v{answer['ApiVersion']}"
 
 
 async def _open(endpoint: Endpoint, request_timeout: float) -> _Connection:

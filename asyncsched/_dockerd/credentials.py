@@ -49,7 +49,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _from_helper(config: dict[str, Any], registry: str) -> dict[str, str]:
-    name = config.get("credHelpers", {}).get(registry) or config.get("credsStore")
+    name = _section(config, "credHelpers").get(registry) or config.get("credsStore")
     program = shutil.which(f"docker-credential-{name}") if name else None
     if program is None:
         return {}
@@ -70,17 +70,21 @@ def _from_helper(config: dict[str, Any], registry: str) -> dict[str, str]:
 
 
 def _from_file(config: dict[str, Any], registry: str) -> dict[str, str]:
-    logins: dict[str, Any] = config.get("auths", {})
-    entry: Any = next((logins[name] for name in _names(registry) if name in logins), None)
-    if not entry:
-        return {}
+    logins = _section(config, "auths")
+    entry = _section(logins, next((name for name in _names(registry) if name in logins), ""))
     if entry.get("identitytoken"):
         return {"identitytoken": str(entry["identitytoken"])}
     try:
-        user, _, password = base64.b64decode(entry.get("auth", "")).decode().partition(":")
+        user, _, password = base64.b64decode(str(entry.get("auth", ""))).decode().partition(":")
     except ValueError:
         return {}
     return {"username": user, "password": password.rstrip("\0")} if user else {}
+
+
+def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a part of the configuration; what is no object there, such as ``null``, holds nothing."""
+    found: Any = config.get(name)
+    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType] - any JSON
 
 
 def _names(registry: str) -> tuple[str, ...]:

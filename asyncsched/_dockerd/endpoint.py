@@ -105,26 +105,37 @@ def _usual_sockets(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
 def _endpoint(host: str, source: str, tls: TLS | None) -> Endpoint:
     """Bring an address into the one form of each scheme that the client knows."""
     address = host if "://" in host else f"tcp://{host}"
-    parts = urlsplit(address)
-    if parts.scheme not in _SCHEMES:
+    scheme, _, rest = address.partition("://")
+    if scheme not in _SCHEMES:
         raise ConfigError(
             f"cannot use the Docker address {host!r}",
-            why=f"{source} names the scheme {parts.scheme!r}",
+            why=f"{source} names the scheme {scheme!r}",
             fix=f"use one of {', '.join(f'{scheme}://' for scheme in _SCHEMES)}",
         )
-    if parts.scheme == "unix":
-        return Endpoint(url=f"unix://{parts.netloc}{parts.path}" if parts.path else f"unix://{_DEFAULT_SOCKET}",
-                        source=source)  # fmt: skip
-    if parts.scheme == "ssh":
+    if scheme == "unix":
+        return Endpoint(url=f"unix://{rest or _DEFAULT_SOCKET}", source=source)
+    if scheme == "ssh":
         return Endpoint(url=address, source=source)
-    secure = tls is not None or parts.scheme == "https"
-    port = parts.port or (2376 if secure else 2375)
-    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or "localhost"
+    name, port = _host_and_port(address, host, source)
+    secure = tls is not None or scheme == "https"
     return Endpoint(
-        url=f"{'https' if secure else 'http'}://{name}:{port}",
+        url=f"{'https' if secure else 'http'}://{name}:{port or (2376 if secure else 2375)}",
         source=source,
         tls=(tls or TLS()) if secure else None,
     )
+
+
+def _host_and_port(address: str, host: str, source: str) -> tuple[str, int | None]:
+    try:
+        parts = urlsplit(address)
+        name, port = parts.hostname or "localhost", parts.port
+    except ValueError as error:
+        raise ConfigError(
+            f"cannot use the Docker address {host!r}",
+            why=f"{source} names no host and port: {error}",
+            fix="write for instance tcp://127.0.0.1:2375",
+        ) from error
+    return f"[{name}]" if ":" in name else name, port
 
 
 def _environment_tls(environ: Mapping[str, str], config: Path) -> TLS | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from asyncsched.errors import (
     UnavailableError,
 )
 
-__all__ = ["IN_BAND", "answer_error", "translated"]
+__all__ = ["IN_BAND", "ForeignAnswerError", "answer_error", "translated"]
 
 _START = "start it (sudo systemctl start docker), set DOCKER_HOST, or use -s local_cwd"
 _NO_ANSWER = 900  # aiodocker's own status for a daemon that could not be reached
@@ -38,6 +39,23 @@ _BY_STATUS: dict[int, type[SchedulerError]] = {
     409: ConflictError,
     503: UnavailableError,
 }
+
+
+class ForeignAnswerError(Exception):
+    """Raised inside `translated` for an answer that no Docker daemon gives."""
+
+
+# What a daemon's message says of a request that cannot be met, and what to do about it.
+_REQUESTS = (
+    ("could not select device driver", "ask for no gpu, or install the driver's container toolkit where the daemon is"),
+    ("gathering device information", "check the device's path where the daemon is"),
+    ("bind source path does not exist", "make the directory where the daemon is, or correct the mount"),
+    ("unable to find user", "name a user that the image has"),
+    ("rlimit", "check the run option ulimits"),
+    ("exec: ", "check the role's entrypoint and its image"),
+    ("executable file not found", "check the role's entrypoint and its image"),
+    ("runtime create failed", "check the role and its run options"),
+)
 
 
 @contextmanager
@@ -60,6 +78,8 @@ def translated(endpoint: Endpoint, what: str, *, backend: str, operation: str) -
     except (aiohttp.ClientError, OSError) as error:
         # TimeoutError, of the loop and of sockets alike, is an OSError.
         raise _unreachable(endpoint, error, backend, operation) from error
+    except (json.JSONDecodeError, ForeignAnswerError) as error:
+        raise _unreachable(endpoint, error, backend, operation) from error
 
 
 def answer_error(status: int, message: str, what: str, backend: str, operation: str) -> SchedulerError:
@@ -77,14 +97,10 @@ def answer_error(status: int, message: str, what: str, backend: str, operation: 
     if status == IN_BAND or "pull access denied" in lower or "no basic auth credentials" in lower:
         return _registry_error(text, what, backend, operation)
     kind = _BY_STATUS.get(status, SchedulerError)
-    if kind is SchedulerError and _is_bad_command(lower):
-        kind = InvalidRequestError
-    fix = "check the role's entrypoint and its image" if _is_bad_command(lower) else ""
+    fix = next((fix for phrase, fix in _REQUESTS if phrase in lower), "")
+    if fix and kind is SchedulerError:
+        kind = InvalidRequestError  # the daemon says 500 of some requests that can never succeed
     return kind(what, why=text or f"status {status}", fix=fix, backend=backend, operation=operation)
-
-
-def _is_bad_command(text: str) -> bool:
-    return "runtime create failed" in text or "executable file not found" in text
 
 
 def _registry_error(text: str, what: str, backend: str, operation: str) -> SchedulerError:
@@ -101,7 +117,11 @@ def _registry_error(text: str, what: str, backend: str, operation: str) -> Sched
     if any(word in lower for word in ("not found", "manifest unknown", "does not exist")):
         return NotFoundError(what, why=text, fix="check the image's name and tag", backend=backend, operation=operation)
     return UnavailableError(
-        what, why=text, fix="check that the registry can be reached", backend=backend, operation=operation
+        what,
+        why=text,
+        fix="check the image's name, and that its registry can be reached",
+        backend=backend,
+        operation=operation,
     )
 
 
@@ -130,4 +150,6 @@ def _reason(number: object, error: Exception) -> str:
         return os.strerror(number).lower()
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, (json.JSONDecodeError, ForeignAnswerError)):
+        return "its answer was cut off, or is not Docker's"
     return str(error) or type(error).__name__

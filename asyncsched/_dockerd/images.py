@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from asyncsched._dockerd.credentials import registry_auth
 from asyncsched.errors import NotFoundError, SchedulerError
 
 __all__ = ["PullPolicy", "PullProgress", "provide_image"]
+
+_log = logging.getLogger("asyncsched.dockerd")
 
 PullPolicy = Literal["missing", "always", "never"]
 
@@ -60,9 +63,10 @@ async def provide_image(
         raise _missing(daemon, image, "it is not on the daemon, and pull=never", operation)
     try:
         await _pull(daemon, image, on_progress, operation)
-    except SchedulerError:
+    except SchedulerError as error:
         # What only exists on this daemon cannot be pulled again: that is no reason to fail.
         if policy == "always" and await daemon.has_image(image, operation=operation):
+            _log.warning("the image %s is used as the daemon has it: %s", image, error)
             return
         raise
     if not await daemon.has_image(image, operation=operation):

@@ -36,6 +36,7 @@ def context(home: Path, name: str, host: str, *, tls: bool = False) -> None:
     ("host", "url"),
     [
         ("unix:///run/a.sock", "unix:///run/a.sock"),
+        ("unix:///run/a#1?.sock", "unix:///run/a#1?.sock"),
         ("unix://", "unix:///var/run/docker.sock"),
         ("tcp://h:1", "http://h:1"),
         ("tcp://h", "http://h:2375"),
@@ -52,6 +53,12 @@ def test_addresses(home: Path, host: str, url: str) -> None:
 def test_a_scheme_that_cannot_be_used(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot use the Docker address 'fd://3'.*unix://, tcp://"):
         find_endpoint({"DOCKER_HOST": "fd://3"}, home)
+
+
+@pytest.mark.parametrize("host", ["tcp://h:port", "tcp://h:99999", "tcp://[::1"])
+def test_an_address_that_is_none(home: Path, host: str) -> None:
+    with pytest.raises(ConfigError, match=r"cannot use the Docker address '.*DOCKER_HOST names"):
+        find_endpoint({"DOCKER_HOST": host}, home)
 
 
 def test_tls_is_switched_on_by_any_value(home: Path) -> None:

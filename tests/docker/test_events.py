@@ -21,8 +21,9 @@ NOW = 1_000_000.0
 class FakeDaemon:
     """A daemon whose events the test says, and whose inspections are answered when it likes."""
 
-    def __init__(self, events: list[tuple[str, str, float]], *, refusals: int = 0) -> None:
+    def __init__(self, events: list[tuple[str, str, float]], *, refusals: int = 0, more: str = "") -> None:
         self._events = events
+        self._more = more  # what else the containers' labels hold
         self._refusals = refusals
         self.down: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -34,7 +35,7 @@ class FakeDaemon:
         reader = asyncio.StreamReader()
         for action, name, at in self._events:
             if at >= float(params["since"]):
-                actor = {"ID": name, "Attributes": {labels.APP_ID: f"app of {name}"}}
+                actor = {"ID": name, "Attributes": {labels.APP_ID: f"app of {name}", labels.METADATA: self._more}}
                 reader.feed_data(json.dumps({"Action": action, "Actor": actor}).encode() + b"\n")
         yield reader
 
@@ -100,3 +101,10 @@ async def test_an_inspection_that_breaks_is_made_again() -> None:
         assert reports.empty()
         daemon.down["one"].set()
         assert "app of one" == await reports.get()
+
+
+async def test_labels_may_be_longer_than_any_buffer() -> None:
+    daemon = FakeDaemon([("start", "one", NOW), ("start", "two", NOW)], more="x" * 1_000_000)
+    async with reading(daemon) as reports:
+        assert "app of one" == await reports.get()
+        assert "app of two" == await reports.get()

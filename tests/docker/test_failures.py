@@ -50,6 +50,22 @@ async def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: 
             await scheduler.submit(app(shell(":")))
 
 
+@pytest.mark.parametrize("body", [b'{"ApiVersion": "1.4', b"<html>", b"[]", b"{}"])
+async def test_an_answer_that_is_not_dockers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    path = str(tmp_path / "other.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    async with await asyncio.start_unix_server(answer, path), DockerScheduler("session") as scheduler:
+        with pytest.raises(UnavailableError, match="its answer was cut off, or is not Docker's"):
+            await scheduler.list()
+
+
 async def test_unknown_context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))

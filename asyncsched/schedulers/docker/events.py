@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from asyncsched._tasks import outlast
@@ -53,14 +54,17 @@ class EventReader:
             await outlast(list(self._ends), 10.0)
 
     async def _read(self) -> None:
+        from asyncsched._dockerd import read_objects  # loaded by whoever has made the daemon, in a thread
+
         now = await self._daemon.ask_time(operation="watch")
         filters = {"type": ["container"], "label": [labels.APP_ID], "event": list(_ACTIONS)}
         params = {"filters": json.dumps(filters), "since": f"{now - _LOOK_BACK:.0f}"}
         what = "cannot read Docker's events"
         async with self._daemon.stream("events", params, what=what, operation="watch") as content:
             self._port.connected()
-            while line := await content.readline():
-                self._take(json.loads(line))
+            async with aclosing(read_objects(content)) as events:
+                async for event in events:
+                    self._take(event)
 
     def _take(self, event: dict[str, Any]) -> None:
         actor: dict[str, Any] = event["Actor"]
