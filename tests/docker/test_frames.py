@@ -53,6 +53,16 @@ def test_every_single_cut() -> None:
         assert expected == read(data, [cut])
 
 
+def test_what_the_daemon_says_itself_is_no_line() -> None:
+    words = b"Error grabbing logs: invalid character '\\x00' looking for beginning of value\n"
+    data = frame(1, b"one\n") + struct.pack(">BxxxI", 3, len(words)) + words
+    for cut in range(len(data)):
+        reader = FrameReader(origin)
+
+        assert ["one\n"] == [*reader.feed(data[:cut]), *reader.feed(data[cut:])]
+        assert words.decode().strip() == reader.trouble
+
+
 def test_pieces_of_a_long_line_are_joined_for_each_stream() -> None:
     piece = b"x" * 16384
     data = frame(1, piece) + frame(2, b"between\n") + frame(1, piece) + frame(1, b"end\n")

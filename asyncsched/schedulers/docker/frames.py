@@ -20,7 +20,7 @@ __all__ = ["FrameReader"]
 _HEADER = 8
 _LENGTH = Struct(">4xI")
 _BLANK, _NEWLINE = b" \n"
-_STREAMS = {1: Stream.STDOUT, 2: Stream.STDERR}
+_STREAMS = {0: Stream.COMBINED, 1: Stream.STDOUT, 2: Stream.STDERR}
 _PIECE = 16 * 1024  # bytes of a line that the daemon takes for one entry
 _STAMP = 30  # letters of a time, as the daemon writes it: 2026-11-21T02:49:43.084925868Z
 
@@ -34,6 +34,9 @@ class FrameReader:
         origin: Says who wrote a line, from its stream and its time in nanoseconds.
         terminal: Whether the container has a terminal, and so a log without frames.
         max_line: Bytes after which an overlong line is delivered in pieces.
+
+    Attributes:
+        trouble: Why the daemon cannot read on; it says so in a stream of its own, without a time, and ends.
     """
 
     def __init__(self, origin: Origins, *, terminal: bool = False, max_line: int = MAX_LINE) -> None:
@@ -42,6 +45,7 @@ class FrameReader:
         self._max = max_line
         self._stamps = StampReader()
         self._rest: bytes = b""
+        self.trouble = ""
         # The pieces of unfinished lines: the time of the first, the pieces, their bytes.
         self._parts: dict[Stream, tuple[int, list[bytes], int]] = {}
 
@@ -77,7 +81,9 @@ class FrameReader:
             if end > size:
                 break
             text = begin + _STAMP + 1
-            stream = _STREAMS.get(data[at], Stream.COMBINED)
+            if (stream := _STREAMS.get(data[at])) is None:
+                self.trouble = data[begin:end].decode(errors="replace").strip()
+                return size  # the daemon has given up
             if data[end - 1] == _NEWLINE and data[text - 1] == _BLANK and not self._parts:
                 line = LogLine(data[text:end], "utf-8", "replace")
                 line.ns = ns = parse_ns(data[begin : text - 1])

@@ -161,6 +161,13 @@ class ContainerLog(ConnectionSource):
         if self._past:
             self._past = False
             self._wake()
+        if self._frames.trouble:
+            raise LogStreamError(
+                f"the log of {self._container.name} cannot be read any further",
+                why=f"the daemon says: {self._frames.trouble}",
+                fix="look at the daemon's disk: the file of the log is damaged there",
+                backend=self._daemon.backend,
+            )
         return self._last_stream if self._marked else await self._has_brought_all()
 
     async def _has_brought_all(self) -> bool:
