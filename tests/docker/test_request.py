@@ -40,7 +40,8 @@ def test_macros_and_the_address_of_rank_0() -> None:
 
     assert ["run", "--id", "app-x1/0", "TORCHX_RANK0_HOST"] == made.containers[1].command
     assert "app-x1-first-0" == made.containers[1].env["TORCHX_RANK0_HOST"]
-    assert "localhost" == job(role(), network="host").containers[0].env["TORCHX_RANK0_HOST"]
+    for shared in ("host", "container:other"):
+        assert "localhost" == job(role(), network=shared).containers[0].env["TORCHX_RANK0_HOST"]
 
 
 def test_environment_of_role_over_option_over_submitter() -> None:
@@ -48,6 +49,16 @@ def test_environment_of_role_over_option_over_submitter() -> None:
 
     env = made.containers[0].env
     assert {"FOO_ONE": "option", "FOO_TWO": "role", "TORCHX_RANK0_HOST": "app-x1-worker-0"} == env
+
+
+def test_the_rank_0_of_an_app_around_us_is_not_copied() -> None:
+    around = {"TORCHX_RANK0_HOST": "of the app that submits", "TORCHX_JOB_ID": "copied"}
+    options = DockerOptions(copy_env=["TORCHX_*"])
+    made = make_job(AppDef("app", [role()]), "app-x1", options, session="me", environ=around, version="1.0")
+
+    assert {"TORCHX_RANK0_HOST": "app-x1-worker-0", "TORCHX_JOB_ID": "copied"} == made.containers[0].env
+    chosen = job(role(), env={"TORCHX_RANK0_HOST": "chosen"})
+    assert {"TORCHX_RANK0_HOST": "chosen"} == chosen.containers[0].env
 
 
 def test_secrets_are_sent_and_never_printed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from typing import Any
 
 import pytest
@@ -144,6 +145,31 @@ def test_an_app_is_rebuilt_from_labels() -> None:
         role.num_replicas,
     )
     assert "local_docker://me/app-x1" == list_row("local_docker", "app-x1", containers).app_handle
+
+
+def test_an_image_keeps_the_name_that_it_was_asked_for_by() -> None:
+    moved = entry("running", "Up 1 second")
+    moved["Image"] = "sha256:0123"
+    moved["Labels"][labels.SPEC] = json.dumps({"image": "image:1"})
+    found = describe_app("app-x1", [read_container(moved)])
+
+    assert found is not None
+    assert "image:1" == found.roles[0].image
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"resource": 3, "args": "x"}', '{"resource": {"cpu": "a"}}'])
+def test_labels_that_somebody_else_has_written_break_nothing(text: str) -> None:
+    strange = entry("exited", "Exited (0) now")
+    strange["Labels"] |= dict.fromkeys((labels.SPEC, labels.METADATA, labels.REMOVE_AFTER, labels.RETRIES), text)
+    strange["Labels"][labels.REPLICA] = "first"
+    container = read_container(strange)
+    found = describe_app("app-x1", [container])
+
+    assert found is not None
+    assert (AppState.SUCCEEDED, 0, ["worker"]) == (found.state, found.replicas[0].id, [r.name for r in found.roles])
+    assert [] == found.roles[0].args
+    assert isinstance(found.metadata, dict)
+    assert container.remove_after == (7 if text == "7" else math.inf)
 
 
 def test_foreign_containers_are_nobodys() -> None:

@@ -127,9 +127,10 @@ def make_job(
     if app.metadata:
         app_labels[labels.METADATA] = json.dumps(masked(app.metadata))
     if options.remove_after is not None:
-        app_labels[labels.REMOVE_AFTER] = f"{options.remove_after:g}"
-    shared = {**_copied(options.copy_env or (), environ), **(options.env or {})}
-    rank0 = _rank0_host(app, app_id, options)
+        app_labels[labels.REMOVE_AFTER] = str(options.remove_after)
+    # What is copied may come from within an app, which has a replica 0 of its own.
+    rank0 = {RANK0: _rank0_host(app, app_id, options)}
+    shared = {**_copied(options.copy_env or (), environ), **rank0, **(options.env or {})}
     for index, role in enumerate(app.roles):
         role_labels = {
             **app_labels,
@@ -141,7 +142,7 @@ def make_job(
             role_labels[labels.RETRIES] = str(role.max_retries)
         host_config = _host_config(role, options)
         for replica in range(role.num_replicas):
-            job.containers.append(_container(app_id, role, replica, shared, rank0, role_labels, host_config, options))
+            job.containers.append(_container(app_id, role, replica, shared, role_labels, host_config, options))
     return job
 
 
@@ -150,7 +151,6 @@ def _container(
     role: Role,
     replica: int,
     shared: Mapping[str, str],
-    rank0: str,
     role_labels: Mapping[str, str],
     host_config: Mapping[str, Any],
     options: DockerOptions,
@@ -163,7 +163,7 @@ def _container(
         replica=replica,
         image=role.image,
         command=[applied.entrypoint, *applied.args],
-        env={RANK0: rank0, **shared, **applied.env},
+        env={**shared, **applied.env},
         labels={**role_labels, labels.REPLICA: str(replica)},
         user=options.user or "",
         stop_timeout=math.ceil(options.grace_period),
@@ -177,14 +177,15 @@ def _copied(patterns: Iterable[str], environ: Mapping[str, str]) -> dict[str, st
 
 
 def _rank0_host(app: AppDef, app_id: str, options: DockerOptions) -> str:
-    if options.network == "host":
-        return "localhost"
+    if options.network == "host" or options.network.startswith("container:"):
+        return "localhost"  # all replicas share one network interface
     return labels.container_name(app_id, app.roles[0].name, 0)
 
 
 def _spec(role: Role) -> str:
     """Describe a role for a list: without its environment, which may hold secrets, and without long texts."""
     spec = {
+        "image": role.image,
         "entrypoint": role.entrypoint,
         "args": masked(role.args),
         "num_replicas": role.num_replicas,

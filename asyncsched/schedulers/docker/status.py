@@ -6,8 +6,8 @@ a container has to be inspected: `needs_details` says of which containers anybod
 
 from __future__ import annotations
 
-import json
 import logging
+import math
 import re
 import signal as signals
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.rebuild import read_metadata, rebuilt_roles
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
 
@@ -119,6 +119,14 @@ class Container:
     def max_retries(self) -> int:
         """How often it may be started again."""
         return _number(self.labels.get(labels.RETRIES, ""))
+
+    @property
+    def remove_after(self) -> float:
+        """How many seconds after its end it may be removed; never without the label, or with one that is no number."""
+        try:
+            return float(self.labels.get(labels.REMOVE_AFTER, "inf"))
+        except ValueError:
+            return math.inf
 
     @property
     def over(self) -> bool:
@@ -296,13 +304,13 @@ def describe_app(app_id: str, members: Sequence[Container]) -> DescribeAppRespon
         num_restarts=sum(replica.num_restarts or 0 for replica in replicas),
         msg=_message(replicas, state),
         roles_statuses=[RoleStatus(role=role, replicas=each) for role, each in statuses.items()],
-        roles=_roles(members),
+        roles=rebuilt_roles(members),
         name=first.labels.get(labels.APP_NAME, ""),
         session=first.labels.get(labels.SESSION, ""),
         created_at=_created(members),
         started_at=min((r.started_at for r in replicas if r.started_at), default=None),
         finished_at=_finished(replicas, state),
-        metadata=_json(first.labels.get(labels.METADATA, "")),
+        metadata=read_metadata(first),
     )
 
 
@@ -326,35 +334,6 @@ def _finished(replicas: Sequence[ReplicaStatus], state: AppState) -> datetime | 
 
 def _created(members: Sequence[Container]) -> datetime:
     return min(container.created_at for container in members)
-
-
-def _roles(members: Sequence[Container]) -> list[Role]:
-    roles: dict[str, Role] = {}
-    for container in members:
-        if container.role not in roles:
-            spec = _spec(container)
-            size: dict[str, int] = spec.get("resource") or {"cpu": -1, "gpu": -1, "memMB": -1}
-            roles[container.role] = Role(
-                name=container.role,
-                image=container.image,
-                entrypoint=spec.get("entrypoint", ""),
-                args=list(spec.get("args", ())),
-                num_replicas=int(spec.get("num_replicas", 0)),
-                max_retries=container.max_retries,
-                resource=Resource(cpu=size["cpu"], gpu=size["gpu"], memMB=size["memMB"]),
-            )
-    return list(roles.values())
-
-
-def _spec(container: Container) -> dict[str, Any]:
-    return _json(container.labels.get(labels.SPEC, ""))
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        return json.loads(text) if text else {}
-    except ValueError:
-        return {}  # a label that somebody else has written
 
 
 def list_row(backend: str, app_id: str, members: Sequence[Container]) -> ListAppResponse:

@@ -1,0 +1,66 @@
+"""What an app was made of, as far as its containers' labels tell: no I/O, no SDK.
+
+Anybody may write labels. What is none of ours tells nothing, and breaks nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
+
+from asyncsched.schedulers.docker import labels
+from asyncsched.specs.app import Resource, Role
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers.docker.status import Container
+
+__all__ = ["read_metadata", "rebuilt_roles"]
+
+
+def rebuilt_roles(members: Iterable[Container]) -> list[Role]:
+    """Return an app's roles: without environment and mounts, which no label holds."""
+    roles: dict[str, Role] = {}
+    for container in members:
+        if container.role not in roles:
+            roles[container.role] = _role(container)
+    return list(roles.values())
+
+
+def read_metadata(container: Container) -> dict[str, str]:
+    """Return the metadata of the app that a container belongs to."""
+    return {key: str(value) for key, value in _object(_json(container, labels.METADATA)).items()}
+
+
+def _role(container: Container) -> Role:
+    spec = _object(_json(container, labels.SPEC))
+    size = _object(spec.get("resource"))
+    args = spec.get("args")
+    return Role(
+        name=container.role,
+        # The list names an image by its digest once its name has gone to another one.
+        image=str(spec.get("image") or container.image),
+        entrypoint=str(spec.get("entrypoint", "")),
+        args=[str(arg) for arg in cast("list[object]", args)] if isinstance(args, list) else [],
+        num_replicas=_number(spec.get("num_replicas"), 0),
+        max_retries=container.max_retries,
+        resource=Resource(
+            cpu=_number(size.get("cpu"), -1), gpu=_number(size.get("gpu"), -1), memMB=_number(size.get("memMB"), -1)
+        ),
+    )
+
+
+def _json(container: Container, label: str) -> object:
+    try:
+        return json.loads(container.labels.get(label, ""))
+    except ValueError:
+        return None
+
+
+def _object(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _number(value: object, default: int) -> int:
+    # A fraction of a processor stays one, as the caller had written it.
+    return cast("int", value) if isinstance(value, (int, float)) else default
