@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from asyncsched._tasks import gather_bounded
-from asyncsched.errors import UnavailableError
-from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.errors import ConflictError, UnavailableError
+from asyncsched.schedulers.docker import DockerScheduler, labels
+from asyncsched.schedulers.docker.request import container_body
 from asyncsched.specs import AppState, Stream
 from tests._support import eventually
 from tests.docker._apps import OBEYS, app, shell
 from tests.docker._proxy import CuttingProxy
 from tests.services import dockerd as docker_service
-from tests.services.dockerd import Dockerd
+from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 
 pytestmark = [pytest.mark.service("dockerd"), pytest.mark.slow]
 
@@ -88,23 +89,42 @@ async def test_a_log_whose_connection_is_cut_at_any_byte_is_whole(proxy: Cutting
     assert next(places, None) is None
 
 
-async def test_one_connection_for_the_events_of_all_watches(proxy: CuttingProxy) -> None:
-    async with DockerScheduler("session") as scheduler:
-        ids = [await scheduler.submit(app(shell(OBEYS))) for _ in range(4)]
-        watches = [scheduler.watch([app_id]) for app_id in ids for _ in range(25)]
-        for watch in watches:
-            assert (await anext(watch)).state is AppState.RUNNING
-        await eventually(lambda: proxy.count("/events") == 1)
+async def created(scheduler: DockerScheduler) -> str:
+    """Make an app of one container that was not started: the cheapest there is."""
+    info = await scheduler.submit_dryrun(app(shell(":")))
+    (container,) = info.request.containers
+    daemon = await scheduler._docker()
+    await daemon.create_container(container.name, container_body(container, "none", info.digest), operation="submit")
+    return info.app_id
 
+
+@pytest.mark.timeout(120)
+async def test_one_connection_tells_of_100_apps_and_its_loss_hides_nothing(proxy: CuttingProxy) -> None:
+    async with DockerScheduler("session") as scheduler, DockerScheduler("another process") as other:
+        ids = await gather_bounded(lambda _: created(other), range(100), 8)
+        watches = [scheduler.watch([app_id]) for app_id in ids for _ in range(2)]
+        for watch in watches:
+            assert (await anext(watch)).state is AppState.PENDING
+        await eventually(lambda: proxy.count("/events") == 1)
+        await gather_bounded(other.cancel, ids[:30], 8)
+        told = [(await anext(watch)).state for watch in watches[:60]]
+
+        proxy.drop = lambda _, line: "before" if "/events" in line else ""
         proxy.cut("/events")
-        await scheduler.cancel(ids[0])
-        ended = [await anext(watch) for watch in watches[:25]]
+        await gather_bounded(other.cancel, ids[30:60], 8)
+        assert proxy.count("/events") == 0
+        proxy.drop = lambda _, line: ""
+        told_late = [(await anext(watch)).state for watch in watches[60:120]]
         await eventually(lambda: proxy.count("/events") == 1)
-        for watch in watches:
-            await watch.aclose()
 
-    assert {AppState.CANCELLED} == {event.state for event in ended}
-    assert 2 == sum("/events" in request for request in proxy.requests)
+        await gather_bounded(other.cancel, ids[60:], 8)
+        told_again = [(await anext(watch)).state for watch in watches[120:]]
+        assert 1 == proxy.count("/events")
+        ends = [[event async for event in watch] for watch in watches]
+        await gather_bounded(other.delete, ids, 8)
+
+    assert [AppState.CANCELLED] * 200 == told + told_late + told_again
+    assert [[]] * 200 == ends
 
 
 async def test_who_waits_is_told_as_soon_as_the_daemon_says_so(scheduler: DockerScheduler) -> None:
@@ -180,6 +200,63 @@ async def test_a_submit_that_is_cut_off_at_any_request_leaves_nothing(
             if number >= len(proxy.requests):
                 return  # no request was left to be cut
     raise AssertionError("a submit of two replicas took a hundred requests")
+
+
+async def test_a_foreign_container_is_not_removed_for_an_answer_that_was_lost(
+    proxy: CuttingProxy, dockerd: Dockerd
+) -> None:
+    async with DockerScheduler("session") as scheduler:
+        info = await scheduler.submit_dryrun(app(shell(OBEYS)))
+        name = info.request.containers[0].name
+        dockerd.api.json("POST", f"/containers/create?name={name}", {"Image": BUSYBOX_IMAGE, "Cmd": ["true"]})
+        proxy.drop = lambda _, line: "after" if "/containers/create" in line else ""
+        with pytest.raises(UnavailableError):
+            await scheduler.schedule(info)
+        proxy.drop = lambda _, line: ""
+
+    left = dockerd.api.json("GET", "/containers/json?all=1")
+    assert [[f"/{name}"]] == [container["Names"] for container in left]
+
+
+async def test_a_submit_during_which_the_app_is_cancelled_leaves_nothing(proxy: CuttingProxy, dockerd: Dockerd) -> None:
+    async with DockerScheduler("session") as scheduler:
+        info = await scheduler.submit_dryrun(app(shell(OBEYS, num_replicas=3)))
+        names = [container.name for container in info.request.containers]
+
+        def cancel(_: int, line: str) -> str:
+            while "/start" in line and names:  # what another process does that cancels the app at this moment
+                name = names.pop()
+                dockerd.api.call("POST", f"/containers/{name}/rename?name={name}{labels.CANCELLED}")
+            return ""
+
+        proxy.drop = cancel
+        with pytest.raises(ConflictError, match=rf"{info.app_id} was cancelled or removed while it was submitted"):
+            await scheduler.schedule(info)
+
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+async def test_a_cancel_that_is_cut_off_at_any_request_is_done_or_says_so(
+    proxy: CuttingProxy, dockerd: Dockerd, how: str
+) -> None:
+    for number in range(100):
+        async with DockerScheduler("session") as scheduler:
+            app_id = await scheduler.submit(app(shell(OBEYS)))
+            proxy.requests.clear()
+            proxy.drop = lambda at, line, cut_at=number: how if at == cut_at else ""  # type: ignore[misc]
+            try:
+                await scheduler.cancel(app_id)
+            except UnavailableError:
+                proxy.drop = lambda at, line: ""
+                await scheduler.cancel(app_id)
+            last = await anext(event async for event in scheduler.watch([app_id]) if event.over)
+            proxy.drop = lambda at, line: ""
+            assert AppState.CANCELLED is last.state
+            await scheduler.delete(app_id)
+            if number >= 4:
+                return  # list, rename and stop were cut, and more than these there are not
+    raise AssertionError("unreachable")
 
 
 async def test_a_submit_that_is_cancelled_at_any_request_leaves_nothing(proxy: CuttingProxy, dockerd: Dockerd) -> None:

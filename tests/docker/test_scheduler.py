@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers.docker import DockerScheduler
-from asyncsched.specs import AppState, BindMount, Resource, Role, Secret, VolumeMount
+from asyncsched.specs import AppState, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount
 from tests._support import eventually
 from tests.docker._apps import IGNORES, OBEYS, app, shell
 from tests.services.dockerd import BUSYBOX_IMAGE, SHELL_LESS_IMAGE, Dockerd
@@ -125,6 +126,45 @@ async def test_cancel_marks_for_other_processes(scheduler: DockerScheduler) -> N
     await scheduler.cancel(app_id)
 
 
+async def test_who_cancels_has_the_last_word_over_a_stop_for_a_failure(scheduler: DockerScheduler) -> None:
+    roles = shell("exit 3", name="bad"), shell(IGNORES, name="other")
+    app_id = await scheduler.submit(app(*roles), {"on_failure": "stop", "grace_period": 2.0})
+
+    async def is_being_stopped() -> bool:
+        return any(container.stopped for container in await scheduler._members(app_id, "describe"))
+
+    await eventually(is_being_stopped)
+    await scheduler.cancel(app_id)
+
+    assert AppState.CANCELLED is await end(scheduler, app_id)
+
+
+async def test_cancel_of_what_waits_to_be_started_again(scheduler: DockerScheduler) -> None:
+    app_id = await scheduler.submit(app(shell("exit 1", max_retries=50)))
+
+    async def waits() -> bool:
+        status = await scheduler.describe(app_id)  # Docker's pauses grow: after three they are long
+        return status is not None and status.replicas[0].state is AppState.PENDING and status.num_restarts > 3
+
+    await eventually(waits)
+    await scheduler.cancel(app_id)
+
+    assert AppState.CANCELLED is await end(scheduler, app_id)
+
+
+async def test_cancel_of_what_is_paused(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    app_id = await scheduler.submit(app(shell(OBEYS)))
+    await eventually_running(scheduler, app_id)
+    dockerd.api.call("POST", f"/containers/{app_id}-worker-0/pause")
+    status = await scheduler.describe(app_id)
+    assert status is not None
+    assert (AppState.PENDING, "paused") == (status.replicas[0].state, status.replicas[0].reason)
+
+    await scheduler.cancel(app_id)
+
+    assert AppState.CANCELLED is await end(scheduler, app_id)
+
+
 async def test_cancel_survives_the_end_of_the_canceller(scheduler: DockerScheduler) -> None:
     app_id = await scheduler.submit(app(shell(IGNORES)), {"grace_period": 1.0})
     async with DockerScheduler("brief") as brief:
@@ -148,6 +188,35 @@ async def test_bad_entrypoint_leaves_nothing(scheduler: DockerScheduler, dockerd
         await scheduler.submit(app(shell(OBEYS, num_replicas=2), bad))
 
     assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "cfg", "told"),
+    [
+        ({"resource": Resource(cpu=-1, gpu=1, memMB=-1)}, {}, "could not select device driver.*ask for no gpu"),
+        ({"mounts": [DeviceMount("/dev/absent", "/dev/x")]}, {}, "/dev/absent.*check the device's path"),
+        ({"mounts": [BindMount("/absent/here", "/x")]}, {}, "bind source path does not exist.*make the directory"),
+        ({"resource": Resource(cpu=100_000, gpu=-1, memMB=-1)}, {}, "[Rr]ange of CPUs"),
+        ({"resource": Resource(cpu=-1, gpu=-1, memMB=1)}, {}, "[Mm]inimum memory limit"),
+        ({}, {"user": "nobody-of-this-name"}, "unable to find user.*name a user that the image has"),
+        ({}, {"ulimits": ["nonsense=1"]}, "NONSENSE.*check the run option ulimits"),
+        ({"image": "Not A Name"}, {}, "invalid reference format"),
+    ],
+    ids=["gpu", "device", "bind", "cpu", "memory", "user", "ulimit", "image"],
+)
+async def test_what_the_daemon_refuses_leaves_nothing(
+    scheduler: DockerScheduler, dockerd: Dockerd, fields: dict[str, Any], cfg: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=f"(?s){told}"):
+        await scheduler.submit(app(shell(OBEYS), shell(OBEYS, name="refused", **fields)), cfg)
+
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+async def test_a_device_is_there(scheduler: DockerScheduler) -> None:
+    role = shell("test -c /dev/other && echo there", mounts=[DeviceMount("/dev/null", "/dev/other", "r")])
+
+    assert ["there"] == await text(scheduler, await scheduler.submit(app(role)))
 
 
 async def test_image_without_a_shell(scheduler: DockerScheduler, dockerd: Dockerd) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
-from asyncsched.schedulers.docker.labels import APP_ID, REQUEST
+from asyncsched.schedulers.docker.labels import APP_ID, REQUEST, base_name
 from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, container_body
+from asyncsched.schedulers.docker.status import read_container
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
@@ -40,7 +41,7 @@ class Launch:
         self._job = job
         self._digest = digest
         self._network = network
-        self._made: dict[str, bool] = {}  # names that were asked for, and whether the daemon has answered
+        self._made: dict[str, str] = {}  # names that were asked for, and their ids once the daemon has answered
         self._given_up = False
         self._workers: list[asyncio.Task[None]] = []
 
@@ -86,10 +87,10 @@ class Launch:
 
     async def _is_made(self, container: DockerContainer) -> bool:
         """Create a container; False if its name is taken by one that nobody can see yet, or any more."""
-        self._made[container.name] = False
+        self._made[container.name] = ""
         body = container_body(container, self._network, self._digest)
         try:
-            await self._daemon.create_container(container.name, body, operation="submit")
+            self._made[container.name] = await self._daemon.create_container(container.name, body, operation="submit")
         except UnavailableError:
             raise  # nobody knows whether it was made
         except ConflictError as error:
@@ -101,8 +102,6 @@ class Launch:
         except BaseException:
             del self._made[container.name]
             raise
-        else:
-            self._made[container.name] = True
         return True
 
     async def _accept_or_raise(self, container: DockerContainer, error: ConflictError) -> None:
@@ -120,25 +119,41 @@ class Launch:
         ) from error
 
     async def _start(self, container: DockerContainer) -> None:
-        await self._daemon.start_container(container.name, operation="submit")
+        # By its name: a container that was cancelled meanwhile has another one, and must not be started.
+        try:
+            await self._daemon.start_container(container.name, operation="submit")
+        except NotFoundError as error:
+            if "no such container" not in error.why.lower():
+                raise
+            raise ConflictError(
+                f"{self._job.app_id} was cancelled or removed while it was submitted",
+                why=error.why,
+                fix="dry-run it again for a new id if it is wanted after all",
+                backend=error.backend,
+                operation=error.operation,
+            ) from error
 
     async def _remove(self, name: str) -> None:
         """Remove a container, trying again while the daemon cannot be reached or may still be making it."""
         while True:
             try:
-                if self._made[name] or await self._exists(name):
-                    await self._daemon.remove_container(name, force=True, operation="submit")
+                # By its id: it has another name if it was cancelled meanwhile.
+                if found := self._made[name] or await self._find(name):
+                    await self._daemon.remove_container(found, force=True, operation="submit")
                 return
             except UnavailableError:
                 await asyncio.sleep(_AGAIN)  # until the caller's deadline
 
-    async def _exists(self, name: str) -> bool:
-        """Look for a container whose creation was not answered; it may take the daemon a moment."""
+    async def _find(self, name: str) -> str:
+        """Return the id of a container whose creation was not answered, if there is one; it may take a moment.
+
+        One of its name that is not ours was there before: the answer that was lost has said so.
+        """
+        ours = [f"{APP_ID}={self._job.app_id}", f"{REQUEST}={self._digest}"]
         for pause in (_AGAIN, 5 * _AGAIN, 0):
-            try:
-                await self._daemon.inspect_container(name, operation="submit")
-            except NotFoundError:
-                await asyncio.sleep(pause)
-            else:
-                return True
-        return False
+            entries = await self._daemon.list_containers(ours, operation="submit")
+            for container in map(read_container, entries):
+                if base_name(container.name) == name:
+                    return container.id
+            await asyncio.sleep(pause)
+        return ""

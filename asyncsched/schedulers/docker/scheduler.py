@@ -32,6 +32,7 @@ from asyncsched.schedulers.docker.status import (
     read_container,
     with_details,
 )
+from asyncsched.schedulers.docker.stop import Stop
 from asyncsched.schedulers.feed import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
@@ -203,9 +204,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
     # Ending
 
     async def _cancel(self, app_id: str) -> None:
-        members = await self._members(app_id, "cancel")
-        live = [container for container in members if not container.over]
-        await gather_bounded(lambda container: self._stop(container, labels.CANCELLED), live, AT_ONCE)
+        await self._stop(await self._members(app_id, "cancel"), labels.CANCELLED)
 
     async def kill(self, app_id: str) -> None:
         """End an app as `cancel` does, but at once: its replicas get no grace period, also if they are in it."""
@@ -215,19 +214,10 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         live = [container for container in await self._members(app_id, "kill") if not container.over]
         await gather_bounded(lambda container: daemon.kill_container(container.id, operation="kill"), live, AT_ONCE)
 
-    async def _stop(self, container: Container, mark: str) -> None:
-        """Mark a container for every process to see, then have it stopped; returns when the daemon knows."""
-        daemon = await self._docker()
-        if not container.name.endswith((labels.CANCELLED, labels.STOPPED)):
-            try:
-                await daemon.rename_container(container.id, container.name + mark, operation="cancel")
-            except NotFoundError:
-                return
-        sent = asyncio.Event()
-        stopping = daemon.stop_container(container.id, on_sent=sent.set, operation="cancel")
-        # The daemon waits for the grace period; nobody here does.
-        self._own(stopping).add_done_callback(lambda _: sent.set())
-        await sent.wait()
+    async def _stop(self, containers: Sequence[Container], mark: str) -> None:
+        """Mark those that have not ended for every process to see, and have them stopped; nobody waits for it."""
+        stop = Stop(await self._docker(), mark, own=self._own, clock=self.clock, retry_for=self.retry_for)
+        await gather_bounded(stop, [container for container in containers if not container.over], AT_ONCE)
 
     async def _stop_when_one_fails(self, app_id: str) -> None:
         async with self.watch([app_id]) as watch:
@@ -235,9 +225,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
                 replicas = event.current.replicas if event.current is not None else []
                 if any(replica.state is AppState.FAILED for replica in replicas):
                     break
-        members = await self._members(app_id, "cancel")
-        live = [container for container in members if not container.over]
-        await gather_bounded(lambda container: self._stop(container, labels.STOPPED), live, AT_ONCE)
+        await self._stop(await self._members(app_id, "cancel"), labels.STOPPED)
 
     def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Let something go on behind its caller, until it or this scheduler ends."""
@@ -277,10 +265,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         return await self._remove_ended(labels.APP_ID, "delete", lambda _: seconds)
 
     async def _remove_expired(self) -> None:
-        def wanted(container: Container) -> float:
-            return float(container.labels[labels.REMOVE_AFTER])
-
-        await self._remove_ended(labels.REMOVE_AFTER, "submit", wanted)
+        await self._remove_ended(labels.REMOVE_AFTER, "submit", lambda container: container.remove_after)
 
     async def _remove_ended(self, label: str, operation: str, age: Callable[[Container], float]) -> Sequence[str]:
         """Remove the apps with this label that ended at least so many seconds ago, by the daemon's clock."""
@@ -292,6 +277,8 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         now = await daemon.ask_time(operation=operation)
         removed: list[str] = []
         for app_id, members in ended.items():
+            if any(each.created + age(each) > now + 1 for each in members):
+                continue  # nothing ends before it was made: no need to ask for more
             detailed = await gather_bounded(self._inspect_known, members, INSPECT_AT_ONCE)
             times = [(each.finished_at or each.created_at).timestamp() + age(each) for each in detailed]
             if max(times) <= now + 1:  # the clock was read to the second below
