@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
 
+from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
 from asyncsched.runner import Runner
+from asyncsched.schedulers.feed import StatePort
 from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.apps import Apps
+from asyncsched.schedulers.local.home import Home
+from asyncsched.schedulers.local.record import read_record
+from asyncsched.schedulers.local.states import StateReader
+from asyncsched.schedulers.local.supervisors import Supervisors
 from asyncsched.specs import AppState
 from tests._cancelling import cancelled_at_each_await
 from tests._support import eventually
@@ -189,6 +197,8 @@ async def test_a_supervisor_of_another_protocol_is_an_error_that_says_so(
                 await other.describe(app_id)
             with pytest.raises(SchedulerError, match="protocol 2"):
                 await other.cancel(app_id)
+            with pytest.raises(SchedulerError, match="protocol 2"):
+                await other.delete(app_id)
             assert [(app_id, AppState.UNKNOWN)] == [(row.app_id, row.state) for row in await other.list()]
 
             # What it has written down is still understood, once there is nobody to be asked.
@@ -227,6 +237,63 @@ async def test_an_app_whose_directory_is_removed_while_it_runs(scheduler: LocalS
 
     again = await scheduler.submit(app(shell("echo still there")))
     assert ["still there"] == await texts(scheduler, again)
+
+
+class _Port:
+    """Somebody who has asked for apps already, and is to be told of what has changed since."""
+
+    def __init__(self, *app_ids: str) -> None:
+        self.app_ids = app_ids
+        self.told: set[str] = set()
+        self.on_add: Callable[[str], None] | None = None
+        self.on_discard: Callable[[str], None] | None = None
+
+    def connected(self) -> None:
+        pass
+
+    def changed(self, *app_ids: str) -> None:
+        self.told.update(app_ids)
+
+
+async def test_the_end_of_an_app_that_nobody_tells_of_any_more_is_told(scheduler: LocalScheduler, home: Path) -> None:
+    app_id = await scheduler.submit(app(shell("true")), {"detach": True})
+    await ended(scheduler, app_id)
+    place = Home([home])
+    supervisors = Supervisors(place, Clock())
+    port = _Port(app_id, "no-such-app")
+    reader = StateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock())
+    reading = asyncio.create_task(reader.run())
+    try:
+        await eventually(lambda: port.told == {app_id, "no-such-app"})
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+        place.close()
+
+
+async def test_a_connection_that_is_kept_stays_when_another_one_ends(scheduler: LocalScheduler, home: Path) -> None:
+    app_id = await scheduler.submit(app(shell("exec sleep 1000")))
+    record = read_record(app_id, (app_directory(home, app_id) / "state.json").read_bytes())
+    place = Home([home])
+    supervisors = Supervisors(place, Clock())
+    lost: list[str] = []
+    supervisors.listen(lambda _: None, lost.append)
+    try:
+        async with supervisors.ask(record.supervisor) as passing:
+            async with supervisors.ask(record.supervisor, keep=True) as kept:
+                assert kept is not passing
+        await passing.lost()
+
+        async with supervisors.ask(record.supervisor) as again:
+            assert kept is again
+        assert [] == lost
+
+        await scheduler.close()
+        await kept.lost()
+        assert [record.supervisor.socket] == lost
+    finally:
+        await supervisors.close(10.0)
+        place.close()
 
 
 async def test_asking_another_supervisor_leaves_nothing_when_it_is_cancelled_at_any_await(

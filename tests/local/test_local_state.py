@@ -188,6 +188,8 @@ async def test_a_newer_major_format_is_an_error_that_names_it(
 
     with pytest.raises(SchedulerError, match=r"format 2\.3.*reads 1\.x"):
         await scheduler.describe(app_id)
+    with pytest.raises(SchedulerError, match=r"format 2\.3"):
+        await scheduler.delete(app_id)
     assert [AppState.UNKNOWN] == [row.state for row in await scheduler.list()]
     assert [] == [*await scheduler.prune()]
 

@@ -13,7 +13,6 @@ Everything here reads and writes files: call it in a thread.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import threading
@@ -22,8 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError, UnavailableError
-from asyncsched.schedulers.local.record import BACKEND, AppRecord, read_record
+from asyncsched.schedulers.local.record import BACKEND, AppRecord, SpoiltError, read_record
 from asyncsched.schedulers.local.supervisor.files import (
+    USED_UP,
     ForeignDirectory,
     open_directory,
     open_path,
@@ -33,9 +33,6 @@ from asyncsched.schedulers.local.supervisor.files import (
 from asyncsched.schedulers.local.supervisor.layout import APPS, STATE, SUPERVISORS
 
 __all__ = ["Home", "find_home"]
-
-USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Errors that say nothing about what is there."""
 
 LARGEST_RECORD = 256 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
@@ -164,9 +161,7 @@ class Home:
         except AsyncSchedError as error:
             return error
         except OSError as error:
-            return SchedulerError(
-                f"cannot read the record of {app_id}", why=str(error), backend=BACKEND, operation="describe"
-            )
+            return _unreadable(f"the record of {app_id} cannot be read", error)
 
     def app_ids(self) -> list[str]:
         """Return the ids of all apps."""
@@ -222,13 +217,16 @@ class Home:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise SchedulerError(
-                f"the state directory {self.path} cannot be read", why=str(error), backend=BACKEND
-            ) from error
+            raise _unreadable(f"the state directory {self.path} cannot be read", error) from error
 
     def open_sockets(self) -> int:
         """Open the directory of the supervisors' sockets."""
         return self.open_below(SUPERVISORS)
+
+
+def _unreadable(what: str, error: OSError) -> SchedulerError:
+    kind = UnavailableError if error.errno in USED_UP else SpoiltError
+    return kind(what, why=str(error), backend=BACKEND)
 
 
 def _not_to_be_trusted(path: Path, error: ForeignDirectory) -> PermissionDeniedError:

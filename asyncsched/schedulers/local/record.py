@@ -11,9 +11,13 @@ from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.local.supervisor.layout import FORMAT
 from asyncsched.specs.handle import make_app_handle
 
-__all__ = ["BACKEND", "AppRecord", "ReplicaRecord", "SupervisorRecord", "parse_record", "read_record"]
+__all__ = ["BACKEND", "AppRecord", "ReplicaRecord", "SpoiltError", "SupervisorRecord", "parse_record", "read_record"]
 
 BACKEND = "local_cwd"
+
+
+class SpoiltError(SchedulerError):
+    """What is there in an app's place can be read by no release, now or later: it may be deleted unread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +126,8 @@ def read_record(app_id: str, data: bytes) -> AppRecord:
     """Read the file of an app.
 
     Raises:
-        SchedulerError: It is damaged, or in a format of a later release.
+        SpoiltError: It is damaged.
+        SchedulerError: It is in a format of a later release.
     """
     try:
         found = json.loads(data)
@@ -159,8 +164,8 @@ def _check_format(app_id: str, version: str) -> None:
         )
 
 
-def _damaged(app_id: str, why: str) -> SchedulerError:
-    return SchedulerError(f"the record of {app_id} is damaged", why=why, fix="delete the app", backend=BACKEND)
+def _damaged(app_id: str, why: str) -> SpoiltError:
+    return SpoiltError(f"the record of {app_id} is damaged", why=why, fix="delete the app", backend=BACKEND)
 
 
 def _app(data: Mapping[str, Any]) -> AppRecord:

@@ -13,6 +13,7 @@ from typing import Any
 
 from asyncsched._tasks import outlast
 from asyncsched.errors import (
+    AsyncSchedError,
     ConflictError,
     InvalidRequestError,
     SchedulerError,
@@ -31,7 +32,7 @@ from asyncsched.schedulers.local.logs import ReplicaLog
 from asyncsched.schedulers.local.options import LocalOptions
 from asyncsched.schedulers.local.processes import Beginning
 from asyncsched.schedulers.local.prune import prune
-from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord
+from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord, SpoiltError
 from asyncsched.schedulers.local.request import PopenRequest, count_devices, make_request, wire_form
 from asyncsched.schedulers.local.states import StateReader
 from asyncsched.schedulers.local.status import Standing, describe_app, list_row
@@ -250,7 +251,8 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
 
     async def _delete(self, app_id: str) -> None:
         found = (await self._apps.find([app_id]))[app_id]
-        # A record that is damaged says no more, and is not wanted any more.
+        if isinstance(found, AsyncSchedError) and not isinstance(found, SpoiltError):
+            raise found  # the app may run: another release can tell
         if isinstance(found, Found) and not (await _described(found)).state.is_terminal():
             raise ConflictError(
                 f"{app_id} has not ended",

@@ -107,7 +107,9 @@ class StateReader:
         groups: dict[str, tuple[SupervisorRecord, set[str]]] = {}
         for app_id, found in (await self._apps.find(app_ids)).items():
             if not isinstance(found, Found) or found.record.finished_ns is not None:
-                continue  # what it is will not change: the feed has asked for it
+                # It will not change any more; but the feed may have asked a moment before it did.
+                self._port.changed(app_id)
+                continue
             if not found.is_open:
                 self._look_again([app_id])
                 continue

@@ -63,8 +63,13 @@ class Supervisors:
         for listener in tuple(self._listeners):
             listener(app_id)
 
+    def _hung_up(self, name: str, connection: Connection | None) -> None:
+        """Take note that a connection to somebody else's has ended: only that of the one that is kept is a loss."""
+        if connection is not None and self._kept.get(name) is connection:
+            del self._kept[name]
+            self._lost(name)
+
     def _lost(self, name: str) -> None:
-        self._kept.pop(name, None)
         for loss in tuple(self._losses):
             loss(name)
 
@@ -217,7 +222,8 @@ class Supervisors:
         finally:
             if at >= 0:
                 os.close(at)
-        connection = await connect(sock, self._changed, lambda: self._lost(name))
+        connection: Connection | None = None
+        connection = await connect(sock, self._changed, lambda: self._hung_up(name, connection))
         try:
             await connection.greet()
         except BaseException:

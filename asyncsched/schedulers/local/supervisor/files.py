@@ -8,6 +8,8 @@ import stat
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors that say nothing about what is there."""
 
 
 class ForeignDirectory(PermissionError):  # noqa: N818 - a state of things that readers tell apart by this name
