@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from asyncsched.schedulers.local.supervisor import layout
 from asyncsched.schedulers.local.supervisor.machine import is_alive
 from asyncsched.schedulers.local.supervisor.marks import end_marked
 from tests._support import WITHIN, eventually_blocking
-from tests.local.supervisor._client import Supervisor, Talk, marked, replica, shell, tree
+from tests.local.supervisor._client import Supervisor, Talk, marked, python, replica, shell, tree
 
 REPLICAS, KINDS = 3, 7
 
@@ -145,8 +147,7 @@ def test_first_processes_die_with_both_halves_of_the_supervisor_and_the_owner_ca
         eventually_blocking(lambda: not first & set(marked(it.token)))
 
         assert end_marked(it.identity["pid"], it.identity["start"])
-        # The owner, and those who have cleared their environment, which by now are anybody's.
-        assert 1 + REPLICAS == len(marked(it.token))
+        assert [it.process.pid] == marked(it.token)
 
 
 def test_a_detached_app_outlives_its_submitter(home: Path) -> None:
@@ -240,3 +241,31 @@ def test_what_a_replica_leaves_behind_ends_with_it(home: Path) -> None:
         assert [] == marked(token)
         assert [-9, 1] == [each["exit_code"] for each in record["replicas"]]
         assert not record["ended_by"]
+
+
+@pytest.mark.parametrize("how", ["killed", "cancelled"])
+def test_what_a_replica_leaves_behind_does_not_wait_for_the_end_of_others(supervisor: Supervisor, how: str) -> None:
+    token = f"token-{os.getpid()}-{time.monotonic_ns()}"
+    supervisor.submit(shell("exec sleep 1000"), app_id="other")
+    supervisor.submit(tree(token), grace_period=0.2)
+    supervisor.log().wait_for_tree()
+    if how == "killed":
+        os.kill(supervisor.describe()["replicas"][0]["pid"], signal.SIGKILL)
+    else:
+        supervisor.ask("cancel", app_id="app")
+    supervisor.until()
+
+    assert [] == marked(token)
+    assert not supervisor.describe("other")["replicas"][0]["over"]
+
+
+def test_a_brand_limits_nobody(supervisor: Supervisor) -> None:
+    code = "import resource; print({number: resource.getrlimit(number) for number in range(16)})"
+    supervisor.run(python(code))
+
+    found: dict[int, tuple[int, int]] = ast.literal_eval(supervisor.log().stdout.decode())
+    ours = {number: resource.getrlimit(number) for number in range(16)}
+    assert ours[resource.RLIMIT_RTTIME][1] == found[resource.RLIMIT_RTTIME][1]
+    assert found.pop(resource.RLIMIT_RTTIME)[0] >> 62 == 1
+    del ours[resource.RLIMIT_RTTIME]
+    assert ours == found

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from .census import die_with_parent
 from .limits import Limits, restore
+from .marks import put_brand
 from .program import find_program
 
 
@@ -73,7 +74,9 @@ class Setup:
         return bool(os.read(self._gate, 1))
 
 
-def become(setup: Setup, number: int, spec: dict[str, Any], env: Mapping[str, str], outputs: list[int]) -> NoReturn:
+def become(
+    setup: Setup, number: int, spec: dict[str, Any], env: Mapping[str, str], outputs: list[int], brand: int
+) -> NoReturn:
     """Turn this freshly forked process into the replica's program; never returns."""
     try:
         _prepare(setup, outputs)
@@ -82,6 +85,7 @@ def become(setup: Setup, number: int, spec: dict[str, Any], env: Mapping[str, st
         setup.report(f"{number}")
         if setup.wait_at_gate():
             restore(setup.limits)
+            put_brand(brand)
             os.execve(program, spec["argv"], env)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent has to hear of it
         setup.report(f"{number} {describe(error)}")

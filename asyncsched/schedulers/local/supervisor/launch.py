@@ -113,9 +113,10 @@ class Launch:
         return replica, env, replica.open_log(self._app.at)
 
     def _fork_one(self, replica: Replica, env: dict[str, str], outputs: list[int]) -> None:
+        brand = self._family.brand(replica)
         pid = os.fork()
         if pid == 0:
-            become(self._setup, replica.number, replica.spec, env, outputs)
+            become(self._setup, replica.number, replica.spec, env, outputs, brand)
         replica.pid = pid
         self._family.enter(replica)
         self._forked.add(replica)

@@ -1,13 +1,24 @@
-"""Marks in the environment: by them a process that has lost its parents is known."""
+"""Marks in the environment, and in a limit: by them a process that has lost its parents is known."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Iterator
 
 from .layout import MARK
+from .machine import start_time
+
+BRAND = resource.RLIMIT_RTTIME
+"""The limit whose lower value is a brand: microseconds that a real-time program may run without a pause.
+
+Every child has it from its parent, whatever it does to its environment, session and descriptors. A brand is a
+hundred thousand years, so that it never limits anybody.
+"""
+REPLICAS = 1 << 21
+"""So many are told apart by their brands."""
 
 ROUNDS = 50
 PAUSE = 0.02
@@ -31,15 +42,35 @@ def marks_of(pid: int) -> list[str]:
     return []
 
 
+def first_brand(pid: int, start: int) -> int:
+    """Return the least of the brands that a supervisor gives; there are `REPLICAS` of them."""
+    return 1 << 62 | (pid & 0x3FFFFF) << 40 | (start & 0x7FFFF) * REPLICAS
+
+
+def put_brand(brand: int) -> None:
+    """Brand this process, and all that it will start."""
+    try:
+        resource.setrlimit(BRAND, (brand, resource.getrlimit(BRAND)[1]))
+    except (OSError, ValueError):
+        pass  # The user's own limit is lower: then the environment has to do.
+
+
+def brand_of(pid: int) -> int:
+    """Return a process's brand; it may have none, or not be ours to look at."""
+    try:
+        return resource.prlimit(pid, BRAND)[0]
+    except OSError:
+        return 0
+
+
 def end_marked(pid: int, start: int) -> bool:
     """End whatever bears the marks of a supervisor that is gone; tell whether nothing is left of it.
 
     For the owner of a supervisor of which both processes have been killed at once, so that neither could end what
     the other led. It looks at every process of the machine, and takes as long as they take to die.
     """
-    name = mark_name(pid, start)
     for _ in range(ROUNDS):
-        found = list(_marked(name))
+        found = list(_marked(pid, start))
         if not found:
             return True
         for each in found:
@@ -51,7 +82,11 @@ def end_marked(pid: int, start: int) -> bool:
     return False
 
 
-def _marked(name: str) -> Iterator[int]:
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and any(mark.startswith(name) for mark in marks_of(int(entry))):
-            yield int(entry)
+def _marked(pid: int, start: int) -> Iterator[int]:
+    name, first = mark_name(pid, start), first_brand(pid, start)
+    for each in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        branded = (
+            0 <= brand_of(each) - first < REPLICAS and start_time(each) is not None
+        )  # those that have ended keep it
+        if branded or any(mark.startswith(name) for mark in marks_of(each)):
+            yield each

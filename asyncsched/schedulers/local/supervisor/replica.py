@@ -39,6 +39,7 @@ class Replica:
         self.k: int = spec["k"]
         self.env: dict[str, str] = spec["env"]
         self.pid = 0
+        self.brand = 0
         self.start: int | None = None
         self.exit_code: int | None = None
         self.signal: int | None = None
