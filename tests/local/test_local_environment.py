@@ -69,6 +69,24 @@ async def test_the_path_has_the_working_directory_and_what_was_added(home: Path)
     assert [cwd, "/extra/one", "/extra/two", "/of/the/role", *ours] == first
 
 
+async def test_a_path_among_the_options_is_looked_in_unless_the_role_has_its_own(scheduler: LocalScheduler) -> None:
+    cfg: dict[str, CfgVal] = {"env": {"PATH": "/of/the/options"}}
+    ours = [*os.environ["PATH"].split(":"), str(Path.cwd())]
+
+    assert ["/of/the/options", *ours] == (await _environment(scheduler, cfg))["PATH"].split(":")
+    assert ["/of/the/role", *ours] == (await _environment(scheduler, cfg, PATH="/of/the/role"))["PATH"].split(":")
+
+
+async def test_a_renewed_dry_run_has_the_same_environment(scheduler: LocalScheduler) -> None:
+    info = await scheduler.submit_dryrun(app(python(TELLS, env={"PATH": "/of/the/role"})))
+
+    again = await info.renew()
+
+    paths = [each.request.role_params["main"][0].env["PATH"] for each in (info, again)]
+    assert paths[0] == paths[1]
+    assert info.digest == again.digest
+
+
 async def test_macros_are_filled_in(scheduler: LocalScheduler) -> None:
     told = f'echo {macros.app_id} {macros.replica_id} $(printenv {macros.rank0_env}) "$HERE"'
     role = shell(told, num_replicas=2, env={"HERE": macros.replica_id})

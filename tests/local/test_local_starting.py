@@ -133,6 +133,7 @@ NAMES = [
     "lone \ud800 surrogate",
     "line\nbreak",
     "nul\0nul",
+    "state.json",
 ]
 
 
@@ -202,6 +203,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     place.mkdir()
     monkeypatch.chdir(place)
     return place
+
+
+async def test_an_app_that_is_too_long_for_its_supervisor_disturbs_no_other(scheduler: LocalScheduler) -> None:
+    other = await scheduler.submit(app(shell("exec sleep 1000")))
+    info = await scheduler.submit_dryrun(app(shell("true", "x" * 100_000)))
+    info.request.role_params["main"] *= 700
+
+    with pytest.raises(InvalidRequestError, match=r"too long.*64 are taken"):
+        await scheduler.schedule(info)
+
+    found = await scheduler.describe(other)
+    assert found is not None
+    assert AppState.RUNNING is found.state
 
 
 async def test_a_working_directory_that_is_gone_before_the_dry_run(scheduler: LocalScheduler, place: Path) -> None:

@@ -21,6 +21,7 @@ from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.local.images import ImageProvider, ReplicaParam, working_directory
 from asyncsched.schedulers.local.options import LocalOptions
+from asyncsched.schedulers.local.supervisor.layout import STATE
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.macros import macros
 from asyncsched.specs.masking import masked
@@ -115,10 +116,10 @@ async def make_request(
     for role in app.roles:
         root = await provider.fetch_role(role)
         cwd = provider.get_cwd(role.image) or ""
-        role.env["PATH"] = _join(
+        search = _join(
             cwd if options.prepend_cwd else "",
             *extra_paths,
-            reveal(role.env.get("PATH", "")),
+            reveal(role.env.get("PATH") or (options.env or {}).get("PATH", "")),
             path,
             "" if options.prepend_cwd else cwd,
         )
@@ -126,7 +127,7 @@ async def make_request(
         request.role_log_dirs[role.name] = [str(directory) for directory in dirs]
         params = request.role_params[role.name] = []
         for k, directory in enumerate(dirs):
-            params.append(_replica(provider, root, role, k, directory, app_id, options))
+            params.append(_replica(provider, root, role, k, directory, app_id, options, search))
             await budget.breathe()  # a role may have thousands
     if options.auto_set_cuda_visible_devices and not split_devices(request, app.roles, devices):
         _log.warning("%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs", app_id, devices)
@@ -147,10 +148,18 @@ def _check(options: LocalOptions) -> None:
 
 
 def _replica(
-    provider: ImageProvider, root: str, role: Role, k: int, directory: Path, app_id: str, options: LocalOptions
+    provider: ImageProvider,
+    root: str,
+    role: Role,
+    k: int,
+    directory: Path,
+    app_id: str,
+    options: LocalOptions,
+    search: str,
 ) -> ReplicaParam:
     values = macros.Values(img_root=root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
+    applied.env["PATH"] = values.substitute(search)
     wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
     if options.log_dir is not None and not options.merge_streams:
         wanted.append("combined")
@@ -174,8 +183,8 @@ def _join(*paths: str) -> str:
 def role_directory(name: str) -> str:
     """Return a directory's name for a role or a session, whatever that is called."""
     safe = quote(name, safe=" +=@,:", errors="surrogatepass")
-    if safe.startswith("."):
-        safe = "%2E" + safe[1:]
+    if safe.startswith(".") or safe == STATE:  # the record lies beside the roles' directories
+        safe = f"%{ord(safe[0]):02X}{safe[1:]}"
     if len(safe) > LONGEST_NAME:
         from hashlib import sha256
 

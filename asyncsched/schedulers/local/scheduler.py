@@ -152,7 +152,10 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         launching = asyncio.ensure_future(connection.call("submit", app=wire))
 
         async def remove() -> None:
-            answer = await launching  # it starts as a whole or not at all; which one is known in a moment
+            try:
+                answer = await launching  # it starts as a whole or not at all; which one is known in a moment
+            except InvalidRequestError:
+                return  # it has not even been sent
             if "error" not in answer:
                 await self._remove(connection, info.app_id)
 

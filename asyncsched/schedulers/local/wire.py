@@ -9,9 +9,9 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
-from asyncsched.errors import SchedulerError, UnavailableError
+from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local.record import BACKEND
-from asyncsched.schedulers.local.supervisor.layout import PROTOCOL
+from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE, PROTOCOL
 
 __all__ = ["Connection", "connect"]
 
@@ -78,6 +78,7 @@ class Connection(asyncio.Protocol):
 
         Raises:
             UnavailableError: The supervisor is gone, or went away meanwhile.
+            InvalidRequestError: It is longer than a supervisor takes.
         """
         if self._transport is None or not self.is_open:
             raise _gone()
@@ -86,7 +87,10 @@ class Connection(asyncio.Protocol):
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
-            self._transport.write(await _encode({"op": operation, "n": number, **more}))
+            message = await _encode({"op": operation, "n": number, **more})
+            if len(message) > LONGEST_MESSAGE:
+                raise _too_long(operation, len(message))
+            self._transport.write(message)
             line = await answer
         finally:
             self._waiting.pop(number, None)
@@ -140,10 +144,21 @@ def _gone() -> UnavailableError:
     return UnavailableError("the supervisor of local apps is gone", why="it has ended or was killed", backend=BACKEND)
 
 
+def _too_long(operation: str, size: int) -> InvalidRequestError:
+    return InvalidRequestError(
+        "the request is too long for the supervisor of local apps",
+        why=f"it has {size >> 20} MiB, and {LONGEST_MESSAGE >> 20} are taken",
+        fix="pass large values in files, not in arguments and variables of many replicas",
+        backend=BACKEND,
+        operation=operation,
+    )
+
+
 async def _encode(message: dict[str, object]) -> bytes:
-    encode = json.JSONEncoder(separators=(",", ":")).encode
-    text = await asyncio.to_thread(encode, message) if message["op"] == "submit" else encode(message)
-    return text.encode() + b"\n"
+    def encode() -> bytes:
+        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+    return await asyncio.to_thread(encode) if message["op"] == "submit" else encode()
 
 
 async def connect(sock: socket.socket, on_change: Callable[[str], None], on_lost: Callable[[], None]) -> Connection:

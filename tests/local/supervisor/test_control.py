@@ -142,6 +142,14 @@ def test_who_never_reads_is_let_go(supervisor: Supervisor, visitor: Talk) -> Non
     visitor.wait_for_eof()
 
 
+def test_a_long_answer_is_no_reason_to_hang_up(supervisor: Supervisor, visitor: Talk) -> None:
+    for app_id in ("one", "two"):
+        supervisor.submit(shell(WAITS), app_id=app_id, spec={"long": "x" * (3 * LONGEST_BACKLOG // 4)})
+
+    for each in (supervisor, visitor):
+        assert ["one", "two"] == [found["app_id"] for found in each.ask("describe", app_ids=["one", "two"])["apps"]]
+
+
 def test_many_visitors_come_and_go(supervisor: Supervisor) -> None:
     before = supervisor.descriptors()
     visitors = [supervisor.visitor() for _ in range(100)]

@@ -10,13 +10,12 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from .layout import PROTOCOL
+from .layout import LONGEST_MESSAGE, PROTOCOL
 
 if TYPE_CHECKING:
     from .events import Loop
 
 Message = dict[str, Any]
-LONGEST_MESSAGE = 64 << 20
 LONGEST_BACKLOG = 64 << 20
 ACCEPT_AGAIN = 0.25
 REFUSE_WITHIN = 10.0
@@ -89,8 +88,11 @@ class Connection:
             self.close()
 
     def send(self, message: Message) -> None:
-        """Send a message, or keep it until there is room; one who never reads is let go."""
+        """Send a message, however long, or keep it until there is room; one who never reads is let go."""
         if not self._open:
+            return
+        if len(self._outgoing) > LONGEST_BACKLOG:
+            self.close()
             return
         self._outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self._flush()
@@ -102,9 +104,6 @@ class Connection:
         except BlockingIOError:
             pass
         except OSError:
-            self.close()
-            return
-        if len(self._outgoing) > LONGEST_BACKLOG:
             self.close()
             return
         wanted = select.EPOLLIN | (select.EPOLLOUT if self._outgoing else 0)

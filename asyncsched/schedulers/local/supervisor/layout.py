@@ -10,6 +10,9 @@ FORMAT = (1, 0)
 PROTOCOL = 1
 """Of the control socket. A detached supervisor outlives an upgrade of the package, so both sides say theirs."""
 
+LONGEST_MESSAGE = 64 << 20
+"""Bytes of a message to a supervisor, its newline included; it hangs up on whoever sends more."""
+
 RECORD = struct.Struct("<QQIBBH")
 """Of the index: time in ns, offset, length, kind, flags, spare. Fixed, so that a reader can cut to whole ones."""
 
