@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,7 +16,9 @@ import pytest
 
 from asyncsched.errors import ConflictError
 from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.supervisor.files import remove_tree
 from asyncsched.specs import AppState, Stream
+from tests._support import eventually
 from tests.local._local import (
     EACH_LOOP,
     FAMILY,
@@ -211,6 +216,22 @@ async def test_a_failure_stops_the_others_where_that_is_asked_for(scheduler: Loc
         assert AppState.CANCELLED is found.state
 
 
+async def test_an_app_that_a_failure_stops_can_still_be_cancelled(
+    scheduler: LocalScheduler, home: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    fails = shell(f"until [ -e {go} ]; do sleep 0.01; done; exit 3", name="fails")
+    roles = [shell(STUBBORN.replace("echo ready", f"touch {go}"), name="stubborn"), fails]
+    app_id = await scheduler.submit(app(*roles), {"on_failure": "stop", "grace_period": 1000.0})
+    await eventually(lambda: read_state(home, app_id)["ended_by"] == "stop")
+
+    await scheduler.cancel(app_id)
+    await scheduler.kill(app_id)
+
+    async with LocalScheduler("another") as another:
+        assert AppState.CANCELLED is (await ended(another, app_id)).state
+
+
 async def test_without_that_the_others_run_on(scheduler: LocalScheduler) -> None:
     app_id = await scheduler.submit(app(shell("exec sleep 1000", name="waits"), shell("exit 3", name="ends")))
 
@@ -261,6 +282,26 @@ async def test_bytes_and_links_in_place_of_an_error_file(scheduler: LocalSchedul
     found = await ended(scheduler, await scheduler.submit(app(*roles)))
 
     assert ["\ufffd\0x", "<NONE>", "<NONE>"] == [replica.structured_error_msg for replica in found.replicas]
+
+
+def test_several_who_remove_one_directory_return_when_it_is_gone(tmp_path: Path) -> None:
+    at = os.open(tmp_path, os.O_RDONLY)
+    barrier = threading.Barrier(4)
+
+    def remove() -> bool:
+        barrier.wait()
+        remove_tree("tree", at=at)
+        return not (tmp_path / "tree").exists()
+
+    for k in range(100):
+        (tmp_path / f"tree/role/{k}").mkdir(parents=True)
+        for name in ("index", "stdout.log", "stderr.log"):
+            (tmp_path / f"tree/role/{k}/{name}").touch()
+    with ThreadPoolExecutor(4) as pool:
+        removing = [pool.submit(remove) for _ in range(4)]
+    os.close(at)
+
+    assert [True] * 4 == [each.result() for each in removing]
 
 
 async def test_a_running_app_cannot_be_deleted(scheduler: LocalScheduler) -> None:

@@ -51,6 +51,20 @@ async def test_the_same_key_again_begins_a_new_log(scheduler: LocalScheduler, tm
     assert (logs / "session" / app_id / "main/0/stdout.log").exists()
 
 
+async def test_an_error_of_an_earlier_app_of_the_same_key_is_not_told_again(
+    scheduler: LocalScheduler, tmp_path: Path
+) -> None:
+    definition = app(shell(f". {tmp_path}/what"))
+    told: list[str] = []
+    for what in ("echo one > $TORCHELASTIC_ERROR_FILE; exit 1", "exit 1", "echo two > $TORCHELASTIC_ERROR_FILE"):
+        (tmp_path / "what").write_text(what)
+        app_id = await scheduler.submit(definition, {"log_dir": str(tmp_path / "logs")}, key="again")
+        told.append((await ended(scheduler, app_id)).structured_error_msg)
+        await scheduler.delete(app_id)
+
+    assert ["one\n", "<NONE>", "two\n"] == told
+
+
 async def test_a_directory_that_is_removed_while_the_app_runs(scheduler: LocalScheduler, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     script = f"echo one; until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo two"

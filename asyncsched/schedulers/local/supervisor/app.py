@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LARGEST_SEGMENT = 64 << 20
 SMALLEST_SEGMENT = 4 << 10
-NO_ROOM = "the state directory has no room left on its disk"
 FORMAT_NAME = ".".join(map(str, FORMAT))
 
 _serial = itertools.count(1)
@@ -115,22 +114,30 @@ class App:
             raise LaunchError(f"there is an app {self.app_id} already", code="exists") from None
         except OSError as error:
             raise LaunchError(f"the app's directory cannot be made: {error.strerror}") from None
-        self.at = open_directory(name, at=apps_at)
-        if not self.save():
+        try:
+            self.at = open_directory(name, at=apps_at)
+        except OSError as error:
+            os.rmdir(name, dir_fd=apps_at)
+            raise LaunchError(f"the app's directory cannot be opened: {error.strerror}") from None
+        try:
+            self.save()
+        except OSError as error:
             self.close()
             remove_tree(name, at=apps_at)
-            raise LaunchError(NO_ROOM)
+            raise LaunchError(_why_unsaved(error)) from None
 
     def mark_started(self) -> None:
         """Write down that it runs: that has to be known before it does.
 
         Raises:
-            LaunchError: There is no room for that.
+            LaunchError: It cannot be written.
         """
         self.started_ns = time.time_ns()
-        if not self.save():
+        try:
+            self.save()
+        except OSError as error:
             self.started_ns = None
-            raise LaunchError(NO_ROOM)
+            raise LaunchError(_why_unsaved(error)) from None
 
     def begin(self) -> None:
         """Read the output of its replicas from now on."""
@@ -148,6 +155,9 @@ class App:
             return
         if not self.is_ending:
             self._start_ending(why)
+        elif self.ended_by == "stop" and why == "cancel":
+            self.ended_by = why  # it was ending by itself, and is a cancelled one from now on
+            self.changed()
         if not grace:
             self._kill(KILL_EVERY[0])
 
@@ -212,15 +222,9 @@ class App:
 
     # Its record
 
-    def save(self) -> bool:
-        """Replace the record on the disk; tell whether there was room for it."""
-        data = json.dumps(self.record(), separators=(",", ":")).encode()
-        try:
-            write_atomic(STATE, data, at=self.at)
-        except OSError as error:
-            # The directory may have been removed under us; the app goes on without a record.
-            return error.errno not in DISK_FULL
-        return True
+    def save(self) -> None:
+        """Replace the record on the disk; raises OSError if it cannot be written, and the old one stands."""
+        write_atomic(STATE, json.dumps(self.record(), separators=(",", ":")).encode(), at=self.at)
 
     def record(self) -> dict[str, Any]:
         """Return what is told of it, here and in the file."""
@@ -247,9 +251,14 @@ class App:
 
     def remove(self, apps_at: int) -> None:
         """Remove what has been made for an app that has run no code."""
+        for replica in self.replicas:
+            replica.close()  # Removing takes descriptors, and there may be no others left.
         for replica in reversed(self.replicas):
             replica.remove_log()  # The first has made the directories that the others use too.
-        remove_tree(self.spec["dir"], at=apps_at)
+        try:
+            remove_tree(self.spec["dir"], at=apps_at)
+        except OSError:
+            pass  # What is left has no app that has started in it; this process has others to look after.
 
     def close(self) -> None:
         """Let go of everything that is open for it."""
@@ -258,3 +267,9 @@ class App:
         if self.at >= 0:
             os.close(self.at)
             self.at = -1
+
+
+def _why_unsaved(error: OSError) -> str:
+    if error.errno in DISK_FULL:
+        return "the state directory has no room left on its disk"
+    return f"its record cannot be written: {error.strerror}"

@@ -11,6 +11,9 @@ DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors that say nothing about what is there."""
 
+PASSING = DISK_FULL | USED_UP
+"""Errors of writing that may be gone another time."""
+
 
 class ForeignDirectory(PermissionError):  # noqa: N818 - a state of things that readers tell apart by this name
     """A directory of the state belongs to somebody else, or others may write to it."""
@@ -141,24 +144,30 @@ def _read(fd: int, limit: int) -> bytes:
 
 
 def remove_tree(name: str, *, at: int) -> None:
-    """Remove a directory and all that is in it, following no link; one that is not there is fine."""
+    """Remove a directory and all that is in it, following no link; what is not there is fine, now or in between.
+
+    Several may remove it at once, and each returns when all is gone.
+    """
     try:
         fd = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        os.unlink(name, dir_fd=at)
+        remove_file(name, at=at)
         return
     try:
         for entry in os.listdir(fd):
             _remove_entry(entry, fd)
     finally:
         os.close(fd)
-    os.rmdir(name, dir_fd=at)
+    try:
+        os.rmdir(name, dir_fd=at)
+    except FileNotFoundError:
+        pass
 
 
 def _remove_entry(entry: str, fd: int) -> None:
     try:
-        os.unlink(entry, dir_fd=fd)
+        remove_file(entry, at=fd)
     except IsADirectoryError:
         remove_tree(entry, at=fd)

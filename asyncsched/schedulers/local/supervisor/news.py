@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from .files import PASSING
 from .pump import DISK_RETRY
 
 if TYPE_CHECKING:
@@ -60,9 +61,13 @@ class News:
 
     def _save(self, app: App) -> None:
         self._unsaved[app.app_id] = app
-        if not app.save():
-            self._wake_in(DISK_RETRY)
-            return
+        try:
+            app.save()
+        except OSError as error:
+            if error.errno in PASSING:
+                self._wake_in(DISK_RETRY)
+                return
+            # Its directory may have been removed under us: it goes on without a record.
         del self._unsaved[app.app_id]
         if app.is_over:
             self._on_last_word(app)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
-from .files import DIRECTORY, DISK_FULL, create_file, missing_directories, open_path, remove_file
+from .files import DIRECTORY, DISK_FULL, PASSING, create_file, missing_directories, open_path, remove_file
 from .layout import COMBINED, END, LINE_START, RECORD, ROTATED, STDERR, STDOUT, index_name, log_name
 
 LONGEST_LINE = 1 << 20
@@ -245,11 +245,11 @@ class Segments:
         return self._newest
 
     def _rotate(self) -> None:
-        """Go on in a new segment; without room for one on the disk the present one grows a little longer."""
+        """Go on in a new segment; while there is no room for one, or no descriptor, the present one grows longer."""
         try:
             sinks = self._open_sinks(self._segment + 1)
         except OSError as error:
-            if error.errno not in DISK_FULL:
+            if error.errno not in PASSING:
                 raise
             return
         self._put(INDEX, RECORD.pack(self._now(), 0, 0, ROTATED, 0, 0))

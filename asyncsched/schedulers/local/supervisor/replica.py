@@ -51,6 +51,8 @@ class Replica:
         self.stopped = False
         self._exited_at: float | None = None
         self._silent = False
+        # In a directory that the user has named an earlier app of the same key may have left one.
+        self._error_of_another: tuple[int, ...] | None = None
         self._look_after = KILL_EVERY[0]
         self._places: Places | None = None
         self._pump = Pump(
@@ -69,6 +71,7 @@ class Replica:
 
     def begin(self) -> None:
         """Read its output from now on."""
+        self._error_of_another = self._find_error()
         self.started_ns = time.time_ns()
         self._pump.begin()
 
@@ -98,7 +101,17 @@ class Replica:
         self._owner.look_again(self)
         self.app.replica_exited(self)
 
+    def _find_error(self) -> tuple[int, ...] | None:
+        """Return which error file is there, and of when."""
+        try:
+            found = os.stat(self.spec["error_file"], follow_symlinks=False)
+        except (OSError, ValueError):
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
     def _read_error(self) -> str | None:
+        if self._find_error() == self._error_of_another:
+            return None
         try:
             data = read_regular(self.spec["error_file"], limit=ERROR_LIMIT)
         except (OSError, ValueError):
