@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -147,6 +147,10 @@ class HubSource(QueueSource):
         """Return when to begin with a stream, where each has a beginning of its own."""
         return self._since_ns
 
+    def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
+        """Yield what there is of these streams from `since_ns` on, to catch up with it; as `LogHub.pages` does."""
+        return self._hub.pages(keys, since_ns)
+
     # What the hub does.
 
     def offer(self, events: Sequence[HubEvent]) -> None:
@@ -233,7 +237,7 @@ class HubSource(QueueSource):
         overlap = self._hub.overlap_ns
         budget = budget_of(asyncio.get_running_loop())
         waited = False
-        async with aclosing(self._hub.pages(keys, self._reached(keys))) as pages:
+        async with aclosing(self.pages(keys, self._reached(keys))) as pages:
             async for page in pages:
                 backoff.worked()
                 budget.begin()
