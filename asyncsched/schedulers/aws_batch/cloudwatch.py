@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from typing_extensions import override
@@ -12,7 +14,7 @@ from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, NotFoundError, PermissionDeniedError
 from asyncsched.logs.hub import HubEvent, LogHub
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, label, utc
-from asyncsched.schedulers.aws_batch.births import Births
+from asyncsched.schedulers.aws_batch.births import Births, Group
 from asyncsched.schedulers.aws_batch.client import Connection
 
 __all__ = ["CloudWatchHub", "StreamKey"]
@@ -25,6 +27,10 @@ MAX_STREAMS = 100
 PAGE = 1000
 #: Queries in vain for streams that do not exist yet, in one round.
 MAX_TRIES = 4
+#: Pages of a search for streams that may exist: what is not found on so many is asked for by name.
+MAX_SEARCHED = 4
+#: How far the clocks of two hosts may differ, in milliseconds, for the first line of a stream to be found.
+_SKEW = 60_000
 
 
 class StreamKey(NamedTuple):
@@ -58,6 +64,8 @@ class CloudWatchHub(LogHub):
         self._origins: dict[str, LogOrigin] = {}
         self._readers: Counter[str] = Counter()
         self._since: dict[str, int] = {}  # in milliseconds
+        self._born: dict[str, int] = {}  # in milliseconds: no event of a stream is older
+        self._awaited: set[str] = set()  # streams that the shared query has not come by yet
         self._births = Births(clock)
         self._last: dict[str, int] = {}  # the time of the newest event that anybody has had of a stream
         self._lost: dict[str, tuple[LogGap, int]] = {}  # streams that were there and are gone, and since when
@@ -65,12 +73,20 @@ class CloudWatchHub(LogHub):
     def __repr__(self) -> str:
         return f"<CloudWatchHub {self._group}: {len(self._origins)} streams>"
 
-    def know(self, stream: str, origin: LogOrigin, since_ns: int) -> str:
-        """Say who writes a stream, and since when, once for each reader of it; returns the key to ask for it by."""
+    def know(self, stream: str, origin: LogOrigin, *, since_ns: int, born_ns: int) -> str:
+        """Say who writes a stream, once for each reader of it; returns the key to ask for it by.
+
+        Args:
+            stream: The log stream.
+            origin: What its lines are marked with.
+            since_ns: The reader wants no older lines.
+            born_ns: There are no older lines.
+        """
         key = StreamKey(origin.app_id, stream).text
         self._origins[key] = origin
         since = since_ns // 1_000_000
         self._since[stream] = min(since, self._since.get(stream, since))
+        self._born[stream] = born_ns // 1_000_000
         self._readers[key] += 1
         return key
 
@@ -85,7 +101,8 @@ class CloudWatchHub(LogHub):
             if not self._readers[key]:
                 del self._readers[key], self._origins[key]
                 self._births.forget(_stream(key))
-                for of_streams in (self._since, self._last, self._lost):
+                self._awaited.discard(_stream(key))
+                for of_streams in (self._since, self._born, self._last, self._lost):
                     of_streams.pop(_stream(key), None)
 
     @override
@@ -94,16 +111,46 @@ class CloudWatchHub(LogHub):
 
     @override
     async def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
+        there, not_yet = self._births.divide({_stream(key): None for key in keys})
+        # Others may have found them meanwhile: who has waited for them here has had nothing of them yet.
+        found = self._awaited.intersection(there)
+        self._awaited -= found
+        async with aclosing(self._pages(keys, since_ns, first_time=found)) as pages:
+            async for events in pages:
+                yield events
+        self._awaited.update(stream for stream in not_yet if not self._births.exists(stream))
+
+    async def past(
+        self, keys: Sequence[str], since_ns: int | None, *, at_once: bool
+    ) -> AsyncGenerator[Sequence[HubEvent]]:
+        """Yield the events of these streams for one reader, up to the present, as `pages` does.
+
+        Args:
+            keys: The streams.
+            since_ns: From when on.
+            at_once: Whether every stream that exists now must be found, and not only before long.
+        """
+        async with aclosing(self._pages(keys, since_ns, at_once=at_once)) as pages:
+            async for events in pages:
+                yield events
+
+    async def _pages(
+        self, keys: Sequence[str], since_ns: int | None, *, first_time: Iterable[str] = (), at_once: bool = False
+    ) -> AsyncGenerator[Sequence[HubEvent]]:
         by_stream: dict[str, list[str]] = {}
         for key in keys:
             by_stream.setdefault(_stream(key), []).append(key)
         start = max(0, (since_ns or 0) // 1_000_000)
         yield self._holes(by_stream)
         there, not_yet = self._births.divide(by_stream)
-        for streams in _chunks(there):
+        new = list(first_time)
+        for streams in _chunks(new):
+            async for page in self._existing(streams, min(self._since.get(stream, 0) for stream in streams)):
+                yield self._events(page, by_stream)
+        for streams in _chunks([stream for stream in there if stream not in new]):
             async for page in self._existing(streams, start):
                 yield self._events(page, by_stream)
-        async for page in self._perhaps(not_yet, start):
+        async for page in self._perhaps(not_yet, start, at_once=at_once):
             yield self._events(page, by_stream)
         yield self._holes(by_stream)  # those that have been found just now
 
@@ -115,24 +162,64 @@ class CloudWatchHub(LogHub):
             # One of them has been deleted: which one, the next round finds out.
             self._births.doubt(streams)
 
-    async def _perhaps(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
+    async def _perhaps(self, streams: Sequence[str], start: int, *, at_once: bool) -> AsyncGenerator[Page]:
         """Read streams of which some may not exist, which CloudWatch says only of all together.
 
         New ones are read from their beginning on: by the time that one is found, its first lines may be old.
         """
+        left = dict.fromkeys(streams)
         tries = 0
-        while group := self._births.next_group(streams, MAX_STREAMS):
+        # Those that exist are not kept waiting for those that do not.
+        while tries < MAX_TRIES and (group := self._births.next_group(left, MAX_STREAMS, at_once=at_once)):
+            asked = list(group.streams)
+            tries += not at_once and not self._births.has_ended(asked)
+            if group.how == "search":
+                for stream in await self._search(group):
+                    left.pop(stream, None)
+                continue
             try:
-                async for page in self._window(group, min(self._start_of(stream, start) for stream in group)):
+                async for page in self._window(asked, min(self._start_of(stream, start) for stream in asked)):
                     yield page
             except NotFoundError:
-                if self._births.missing(group):
-                    self._lose(group[0])
-                tries += not self._births.has_ended(group)
+                if self._births.missing(group, self._present(), at_once=at_once):
+                    self._lose(asked[0])
+                if len(asked) == 1:
+                    left.pop(asked[0], None)
             else:
-                self._births.exist(group)
-            if tries >= MAX_TRIES:
-                return  # Those that exist are not kept waiting for those that do not.
+                self._births.exist(asked)
+                for stream in asked:
+                    left.pop(stream, None)
+                tries = 0
+        # Somebody else has found these meanwhile, and has had their lines.
+        for found in _chunks([stream for stream in left if self._births.exists(stream)]):
+            async for page in self._existing(found, min(self._since.get(stream, 0) for stream in found)):
+                yield page
+
+    async def _search(self, group: Group) -> list[str]:
+        """Look for streams through whatever was written in their folder; returns those that do not exist."""
+        asked, present = set(group.streams), self._present()
+        since = min(self._born.get(stream, 0) for stream in asked) if group.since is None else group.since - _SKEW
+        request: dict[str, object] = {
+            "logGroupName": self._group,
+            "logStreamNamePrefix": group.streams[0].rpartition("/")[0] + "/",
+            "startTime": max(since, 0),
+            "limit": PAGE,
+            "interleaved": True,
+        }
+        found: set[str] = set()
+        complete = False
+        with contextlib.suppress(NotFoundError, PermissionDeniedError):
+            for _ in range(MAX_SEARCHED):
+                page = await self._connection.try_once("logs", "FilterLogEvents", "events", **request)
+                found |= asked.intersection(row["logStreamName"] for row in page["events"])
+                complete = not page.get("nextToken") or found == asked
+                if complete:
+                    break
+                request["nextToken"] = page["nextToken"]
+        return self._births.searched(group, found, present, complete=complete)
+
+    def _present(self) -> int | None:
+        return None if self.newest is None else self.newest // 1_000_000
 
     def _start_of(self, stream: str, start: int) -> int:
         if stream not in self._last:

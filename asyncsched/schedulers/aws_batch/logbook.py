@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 from typing_extensions import override
 
 from asyncsched.clock import Clock
+from asyncsched.logs.hub import HubEvent
 from asyncsched.logs.line import LogOrigin
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.subscriber import HubSource
@@ -86,7 +87,7 @@ class LogBook:
             hub,
             replicas,
             query,
-            since_ns=max(query.since_ns or 0, row["createdAt"] * 1_000_000 - _EARLY),
+            born_ns=row["createdAt"] * 1_000_000 - _EARLY,
             # Lines of a program that has just ended may still be on their way.
             tail=query.tail or (age is not None and fresh),
             settle_polls=self._settle_polls if fresh else 1,
@@ -130,7 +131,7 @@ class _Reader(HubSource):
         replicas: Sequence[tuple[str, int]],
         query: LogQuery,
         *,
-        since_ns: int,
+        born_ns: int,
         tail: bool,
         settle_polls: int,
         settled: bool,
@@ -140,7 +141,7 @@ class _Reader(HubSource):
         super().__init__(
             hub,
             (),
-            since_ns=since_ns,
+            since_ns=max(query.since_ns or 0, born_ns),
             tail=tail,
             role=role,
             replica=replica,
@@ -148,7 +149,8 @@ class _Reader(HubSource):
             settle_polls=settle_polls,
         )
         self._cloudwatch, self._query, self._closed = hub, query, closed
-        self._settled, self._since = settled, since_ns
+        self._settled, self._at_once, self._born = settled, not tail, born_ns
+        self._since = max(query.since_ns or 0, born_ns)
         self._replicas = frozenset(replicas)
         self._streams: set[str] = set()
         self._keys: list[str] = []
@@ -161,6 +163,10 @@ class _Reader(HubSource):
             self._streams |= {place.stream for _, place in new}
             self._keys += keys
             self.add_keys(keys)
+
+    @override
+    def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
+        return self._cloudwatch.past(keys, since_ns, at_once=self._at_once)
 
     @property
     @override
@@ -195,4 +201,4 @@ class _Reader(HubSource):
         )
         if self._settled:
             self._cloudwatch.end(place.stream)
-        return self._cloudwatch.know(place.stream, origin, self._since)
+        return self._cloudwatch.know(place.stream, origin, since_ns=self._since, born_ns=self._born)
