@@ -47,7 +47,8 @@ class _LaunchingRunner(_RunnerBase):
             scheduler: The scheduler's name.
             cfg: Its run options, as a mapping or as its own class.
             workspace: Files to lay over the app's images.
-            key: Makes the call idempotent: with the same session and key it returns the app there is.
+            key: Makes the call idempotent: with the same session and key it returns the app there is. Its id begins
+                with the key.
 
         Raises:
             ValueError: The app cannot be run as it is described; the message names the role.

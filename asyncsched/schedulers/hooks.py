@@ -123,5 +123,8 @@ class SchedulerHooks(abc.ABC, Generic[OptsT, RequestT]):
         """Release what this backend holds. Bounded by `cleanup_timeout`; errors are logged."""
 
     def _app_id(self, app: AppDef, options: OptsT, key: str | None) -> str:
-        """Return the id for an app: unique, or derived from session and key."""
-        return make_unique(app.name) if key is None else derive_id(app.name, self.session_name, key)
+        """Return the id for an app: unique, or derived from session and key alone.
+
+        The app has no part in it: another one under the same key has to meet the first, to be refused.
+        """
+        return make_unique(app.name) if key is None else derive_id(key, self.session_name)

@@ -75,6 +75,9 @@ async def test_a_key_makes_a_run_idempotent(rig: Rig) -> None:
     assert [first.app_id] == [*rig.push.apps]
     with pytest.raises(ConflictError):
         await rig.runner.run(app(replicas=2), "push", key="order-42")
+    with pytest.raises(ConflictError):
+        await rig.runner.run(replace(app(), name="another"), "push", key="order-42")
+    assert [first.app_id] == [*rig.push.apps]
     assert first != await rig.runner.run(app(), "push", key="order-43")
 
 

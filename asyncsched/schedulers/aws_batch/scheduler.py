@@ -96,8 +96,10 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     def _app_id(self, app: AppDef, options: AWSBatchOpts, key: str | None) -> str:
-        stem = job_stem(app.name, options.share_id)
-        name = make_unique(stem) if key is None else derive_id(stem, self.session_name, key)
+        if key is None:
+            name = make_unique(job_stem(app.name, options.share_id))
+        else:
+            name = derive_id(job_stem(key, None), self.session_name, key)
         app_id = f"{queue_name(options.queue)}:{name}"
         if key is None:
             self._fresh[app_id] = None

@@ -145,6 +145,8 @@ class SubmitContract:
             assert first != await rig.submit(rig.app(echo("a")), key="order-43")
             with pytest.raises(ConflictError):
                 await rig.submit(rig.app(echo("b")), key="order-42")
+            with pytest.raises(ConflictError):  # by another name it is another app, too
+                await rig.submit(dataclasses.replace(rig.app(echo("a")), name="another"), key="order-42")
         finally:
             await other.close()
 
