@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from asyncsched.specs.app import MISSING, AppDef, Role
+from asyncsched.specs.app import MISSING, AppDef
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.secret import reveal
 
@@ -27,21 +27,41 @@ def check_app(app: AppDef) -> None:
             raise ValueError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
         if not role.entrypoint or role.entrypoint == MISSING:
             raise ValueError(f"role {role.name!r} has no entrypoint: name the program that it runs")
+        _check_types(role.name, role.entrypoint, role.num_replicas, role.args, role.env)
         if role.num_replicas <= 0:
             raise ValueError(f"role {role.name!r} has {role.num_replicas} replicas: it needs at least one")
         if role.name in names:
             raise ValueError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
         names.add(role.name)
-        _check_args(role)
 
 
-def _check_args(role: Role) -> None:
-    args: object = role.args  # callers without types
-    if isinstance(args, str):
-        raise ValueError(f"role {role.name!r} has args={args!r}: they are a list, such as [{args!r}]")
+def _check_types(role: str, entrypoint: object, replicas: object, args: object, env: object) -> None:
+    """Look at what callers without types get wrong, and services would tell late or not at all."""
+    if not isinstance(entrypoint, str):
+        raise ValueError(f"role {role!r} has the entrypoint {entrypoint!r}: it is one text, the rest are args")
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise ValueError(f"role {role!r} has {replicas!r} replicas: write a number")
+    _check_args(role, args)
+    _check_env(role, env)
+
+
+def _check_args(role: str, args: object) -> None:
+    if isinstance(args, str) or not isinstance(args, Iterable):
+        raise ValueError(f"role {role!r} has args={args!r}: they are a list, such as [{str(args)!r}]")
     for arg in cast("Iterable[object]", args):
         if not isinstance(arg, str):
-            raise ValueError(f"role {role.name!r} has the argument {arg!r}: each is a text, write {str(arg)!r}")
+            raise ValueError(f"role {role!r} has the argument {arg!r}: each is a text, write {str(arg)!r}")
+
+
+def _check_env(role: str, env: object) -> None:
+    if not isinstance(env, Mapping):
+        raise ValueError(f"role {role!r} has an env that is a {type(env).__name__}: it is a dict of texts by name")
+    for name, value in cast("Mapping[object, object]", env).items():
+        if not isinstance(name, str):
+            raise ValueError(f"role {role!r} has a variable in its env that is called {name!r}: names are texts")
+        if not isinstance(value, str):  # it may be a secret, and is not repeated
+            kind = type(value).__name__
+            raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")
 
 
 def as_mapping(options: object) -> dict[str, CfgVal]:

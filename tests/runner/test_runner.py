@@ -49,6 +49,15 @@ async def test_run_gives_a_handle_that_any_runner_understands(rig: Rig) -> None:
         (AppDef("job", [Role("", "i", entrypoint="x")]), "a role of app 'job' has no name"),
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", "-l"))]), "such as \\['-l'\\]"),
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", [1]))]), "argument 1: .* write '1'"),
+        (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", 3))]), "such as \\['3'\\]"),
+        (AppDef("job", [Role("main", "i", entrypoint=cast("str", ["x"]))]), "entrypoint \\['x'\\]: it is one text"),
+        (AppDef("job", [Role("main", "i", entrypoint="x", num_replicas=cast("int", "2"))]), "has '2' replicas"),
+        (
+            AppDef("job", [Role("main", "i", entrypoint="x", env=cast("dict[str, str]", {"A": 1}))]),
+            "to a value of type int",
+        ),
+        (AppDef("job", [Role("main", "i", entrypoint="x", env=cast("dict[str, str]", {1: "A"}))]), "called 1"),
+        (AppDef("job", [Role("main", "i", entrypoint="x", env=cast("dict[str, str]", ["A=1"]))]), "env that is a list"),
     ],
 )
 async def test_what_cannot_run_is_refused_before_anything_is_sent(rig: Rig, broken: AppDef, message: str) -> None:
