@@ -163,6 +163,9 @@ class AppStatus(RichDisplay):
 
         return status_to_json(self, self._roles(filter_roles))
 
+    def __str__(self) -> str:
+        return self.format().rstrip()
+
     def __repr__(self) -> str:
         from asyncsched.specs.status_text import status_to_yaml
 

@@ -57,6 +57,13 @@ def test_format_is_the_documents() -> None:
     )
 
 
+def test_printed_it_is_for_people_and_its_repr_is_yaml() -> None:
+    shown = status(ReplicaStatus(0, AppState.RUNNING, "ps", "host2"))
+
+    assert shown.format().rstrip() == str(shown) == f"{shown}"
+    assert repr(shown).startswith("AppStatus:\n  msg: gone\n")
+
+
 def test_format_of_chosen_roles() -> None:
     two = status(ReplicaStatus(0, AppState.RUNNING, "ps", "h"), ReplicaStatus(0, AppState.RUNNING, "trainer", "h"))
 
