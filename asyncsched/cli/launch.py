@@ -68,7 +68,8 @@ class Launch:
         warming = None if self.dryrun else asyncio.create_task(_warm_up(runner, scheduler))
         names = await runner.scheduler_backends()
         try:
-            app = make_app()  # while the scheduler gets ready in a thread, or in another process
+            # While the scheduler gets ready; in a thread, as a component may wait, or run a loop of its own.
+            app = await asyncio.to_thread(make_app)
             return await self._launch_on(console, runner, app, scheduler, self._options(scheduler, opts, names))
         finally:
             if warming is not None:

@@ -132,9 +132,11 @@ def convert(component: str, parameters: Sequence[Parameter], values: Mapping[str
 
 
 def _converted(component: str, parameter: Parameter, value: object) -> object:
-    if value is None and parameter.default is None and not parameter.required:
+    if value is None and (parameter.takes_none or (parameter.default is None and not parameter.required)):
         return None
-    if isinstance(value, str) and parameter.shape != "rest":
+    if isinstance(value, str) and parameter.shape == "rest":
+        return [_value(component, parameter, value)]  # one word, as on a command line
+    if isinstance(value, str):
         return _parsed(component, parameter, value)
     if parameter.shape in ("list", "rest") and isinstance(value, (list, tuple)):
         return [_checked(component, parameter, item) for item in cast("Sequence[object]", value)]

@@ -72,16 +72,15 @@ class Component:
 
     def _call(self, given: dict[str, object]) -> AppDef:
         arguments = inspect.signature(self.function).bind_partial()
-        arguments.arguments.update(
-            (parameter.name, tuple(_list(value)) if parameter.shape == "rest" else value)
-            for parameter in self.parameters
-            if (value := given.get(parameter.name, parameter.default)) is not None or parameter.name in given
-        )
+        # All of them, defaults too: one that is left out would make keywords of those behind it, *args among them.
+        for parameter in self.parameters:
+            value = given.get(parameter.name, parameter.default)
+            arguments.arguments[parameter.name] = tuple(_list(value)) if parameter.shape == "rest" else value
         try:
             app = self.function(*arguments.args, **arguments.kwargs)
         except AsyncSchedError:
             raise
-        except Exception as error:  # the user's code: whatever it raises is told
+        except (Exception, SystemExit) as error:  # the user's code: whatever it raises is told
             raise ComponentError(
                 f"{self.name} failed", why=f"{place_of(error)}: {type(error).__name__}: {error}"
             ) from error

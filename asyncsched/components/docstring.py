@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 __all__ = ["Docstring", "parse_docstring"]
 
-_SECTION = re.compile(r"(Args|Arguments|Parameters|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*")
-_ARGUMENT = re.compile(r"(\s*)\**(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
-_FIELD = re.compile(r"\s*:param\s+(?:[\w\[\], |]+\s+)?\**(\w+)\s*:\s*(.*)")
+_OF_ARGUMENTS = ("Args", "Arguments", "Parameters", "Keyword Args", "Keyword Arguments", "Other Parameters")
+_OF_OTHERS = (
+    *("Attributes", "Example", "Examples", "Note", "Notes", "Raises", "References", "Return", "Returns"),
+    *("See Also", "Todo", "Warning", "Warnings", "Yield", "Yields"),
+)
+_TITLES = frozenset((*_OF_ARGUMENTS, *_OF_OTHERS))
+
+_UNDERLINE = re.compile(r"-{3,}\s*")
+_GOOGLE = re.compile(r"(\s*)[\\*]*(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)")
+_NUMPY = re.compile(r"([\\*]*\w+(?:\s*,\s*[\\*]*\w+)*)\s*(?::.*)?")
+_FIELD = re.compile(r"\s*[:@]param\s+(?:[^:]*\s)?[\\*]*(\w+)\s*:\s*(.*)")
+_OTHER_FIELD = re.compile(r"\s*[:@](?:type|returns?|rtype|raises?|except(?:ion)?|yields?|keyword|var)\b")
 
 
 class Docstring(NamedTuple):
@@ -26,27 +37,70 @@ class Docstring(NamedTuple):
 
 
 def parse_docstring(text: str | None) -> Docstring:
-    """Read a docstring in Google's style (``Args:``) or Sphinx's (``:param name:``)."""
-    summary: list[str] = []
-    arguments: dict[str, str] = {}
-    section, name, depth = "", "", -1
-    for line in inspect.cleandoc(text or "").splitlines():
-        if match := _SECTION.fullmatch(line):
-            section, name, depth = match[1], "", -1
+    """Read a docstring in the style of Google (``Args:``), NumPy (underlined), Sphinx or Epytext (``:param name:``)."""
+    reader = _Reader()
+    lines = inspect.cleandoc(text or "").splitlines()
+    for line, following in itertools.zip_longest(lines, lines[1:], fillvalue=""):
+        reader.read(line, following)
+    return Docstring("\n".join(reader.summary).strip(), reader.arguments)
+
+
+class _Reader:
+    """Goes through the lines of a docstring once."""
+
+    def __init__(self) -> None:
+        self.summary: list[str] = []
+        self.arguments: dict[str, str] = {}
+        self._style = ""  # of the section; nothing before the first one
+        self._names: tuple[str, ...] = ()  # the arguments that a line goes on with
+        self._depth = -1
+        self._after_blank = False
+
+    def read(self, line: str, following: str) -> None:
+        """Take a line; the following one may underline it."""
+        title = line.strip().removesuffix(":")
+        is_title = title in _TITLES and not line[:1].isspace()
+        if is_title and _UNDERLINE.fullmatch(following):
+            self._open("numpy" if title in _OF_ARGUMENTS else "other")
+        elif is_title and line.rstrip().endswith(":"):
+            self._open("google" if title in _OF_ARGUMENTS else "other")
         elif match := _FIELD.match(line):
-            section, name, depth = "fields", match[1], 0
-            arguments[name] = match[2]
-        elif section in ("Args", "Arguments", "Parameters") and (match := _begins(line, depth)):
-            depth, name = len(match[1]), match[2]
-            arguments[name] = match[3]
-        elif name and line.strip():
-            arguments[name] = f"{arguments[name]} {line.strip()}".strip()
-        elif not section:
-            summary.append(line)
-    return Docstring("\n".join(summary).strip(), arguments)
+            self._open("fields")
+            self._begin([match[1]], match[2])
+        elif _OTHER_FIELD.match(line):
+            self._open("fields")
+        elif not self._begins(line):
+            self._go_on(line)
+        self._after_blank = not line.strip()
 
+    def _open(self, style: str) -> None:
+        self._style, self._names, self._depth = style, (), -1
 
-def _begins(line: str, depth: int) -> re.Match[str] | None:
-    """Match the first line of an argument; a line further in than the first argument goes on with it."""
-    match = _ARGUMENT.fullmatch(line)
-    return match if match and depth in (-1, len(match[1])) else None
+    def _begin(self, names: Iterable[str], text: str) -> None:
+        self._names = tuple(names)
+        self.arguments |= dict.fromkeys(self._names, text)
+
+    def _begins(self, line: str) -> bool:
+        """Take the first line of an argument; in Google's style one that is further in goes on with the one before."""
+        if self._style == "google" and (match := _GOOGLE.fullmatch(line)) and self._depth in (-1, len(match[1])):
+            self._depth = len(match[1])
+            self._begin([match[2]], match[3])
+            return True
+        if self._style == "numpy" and (match := _NUMPY.fullmatch(line)):
+            self._begin(re.findall(r"\w+", match[1]), "")
+            return True
+        return False
+
+    def _go_on(self, line: str) -> None:
+        if not self._style:
+            self.summary.append(line)
+        elif line.strip() and self._is_outside(line):
+            self._open("other")
+        elif line.strip():
+            self.arguments |= {name: f"{self.arguments[name]} {line.strip()}".strip() for name in self._names}
+
+    def _is_outside(self, line: str) -> bool:
+        """Tell whether a line stands where no argument's text does."""
+        if line[0].isspace() or _UNDERLINE.fullmatch(line):
+            return False
+        return self._depth > 0 if self._style == "google" else self._style == "fields" and self._after_blank

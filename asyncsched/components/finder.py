@@ -20,7 +20,7 @@ from asyncsched.errors import ComponentError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["get_component", "get_components"]
+__all__ = ["built_in_components", "get_component", "get_components", "is_ours", "plugin_names"]
 
 GROUP = "asyncsched.components"
 
@@ -56,11 +56,28 @@ def get_component(name: str) -> Component:
     return Component(name, _from_module(prefix, function, name))
 
 
-def get_components() -> dict[str, Component]:
-    """Return the built-in components and those of installed packages by name; broken ones are logged and left out."""
+def built_in_components() -> dict[str, Component]:
+    """Return the built-in components by name."""
     found: dict[str, Component] = {}
     for prefix, module in _BUILT_IN.items():
         found |= _components(prefix, importlib.import_module(module))
+    return found
+
+
+def is_ours(name: str) -> bool:
+    """Tell whether only a built-in component, or an installed package's, can have this name."""
+    prefix, dot, _ = name.rpartition(".")
+    return ":" not in name and (prefix in _BUILT_IN or not dot)
+
+
+def plugin_names() -> list[str]:
+    """Return the names of the entry points of components; nothing is imported."""
+    return [entry.name for entry in _plugins()]
+
+
+def get_components() -> dict[str, Component]:
+    """Return the built-in components and those of installed packages by name; broken ones are logged and left out."""
+    found = built_in_components()
     for entry in _plugins():
         try:
             plugins = _of_plugin(entry)
@@ -100,7 +117,7 @@ def _of_plugin(entry: EntryPoint) -> dict[str, Component]:
 def _loaded(entry: EntryPoint) -> object:
     try:
         return cast("object", entry.load())
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ComponentError(
             f"the components {entry.name} cannot be loaded from {entry.value}",
             why=f"{type(error).__name__}: {error}",
@@ -213,11 +230,11 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
 
 
 def _unknown(name: str, why: str = "") -> ComponentError:
-    known = list(get_components())
-    near = [full for full in known if full.rpartition(".")[2] == name]
     import difflib
 
-    near = near or difflib.get_close_matches(name, known, n=1)
+    # Known by their last part as well: who writes `ehco` means utils.echo.
+    known = {each: full for full in get_components() for each in (full, full.rpartition(".")[2])}
+    near = [known[each] for each in difflib.get_close_matches(name, known, n=1)]
     hint = f"did you mean {near[0]}?" if near else "asyncsched builtins lists those that there are"
     command = "" if "." in name else f"; a command: asyncsched run -- {name}"
     return ComponentError(f"no component {name}", why=why, fix=f"{hint} (your own: path/file.py:function{command})")

@@ -33,6 +33,7 @@ class Parameter:
         value: The type of one value: str, int, float or bool.
         shape: One value, a list, a dict from strings, or all that is left (``*args``).
         required: Whether it must be given.
+        takes_none: Whether its annotation says that None may be given.
         default: What it is otherwise.
         choices: The only values that it may have; none means any.
         help: What the docstring says about it.
@@ -42,6 +43,7 @@ class Parameter:
     value: type[Value]
     shape: Shape
     required: bool
+    takes_none: bool = False
     default: object = None
     choices: tuple[str, ...] = ()
     help: str = ""
@@ -95,6 +97,7 @@ def _parameter(parameter: inspect.Parameter, function: Callable[..., object], he
         value=value,
         shape="rest" if is_rest else shape,
         required=not has_default and not is_rest,
+        takes_none=_without_none(hint) is not hint,
         default=parameter.default if has_default else None,
         choices=choices,
         help=help_text,
@@ -102,11 +105,11 @@ def _parameter(parameter: inspect.Parameter, function: Callable[..., object], he
 
 
 def _evaluated(annotation: object, function: Callable[..., object]) -> object:
-    if not isinstance(annotation, str):
-        return annotation
     names = dict(getattr(inspect.unwrap(function), "__globals__", {}))
     try:
-        return cast("object", eval(annotation, names))  # noqa: S307 - the component's own annotation
+        while isinstance(annotation, str):  # twice where one is quoted and the file defers them all
+            annotation = cast("object", eval(annotation, names))  # noqa: S307 - the component's own annotation
+        return annotation
     except Exception as error:  # noqa: BLE001 - an annotation may raise anything, which is told
         raise _UnusableError(f"the annotation {annotation} cannot be read: {error}") from None
 
@@ -150,11 +153,14 @@ def _return_problem(function: Callable[..., object]) -> Iterator[str]:
     annotation: object = inspect.signature(function).return_annotation
     if annotation is inspect.Signature.empty:
         yield f"{getattr(function, '__name__', 'it')} does not say what it returns: write -> AppDef"
-    elif isinstance(annotation, str):
-        # The name may be imported for type checkers only: then it cannot be evaluated.
-        if annotation.rpartition(".")[2] != "AppDef":
+        return
+    try:
+        annotation = _evaluated(annotation, function)
+    except _UnusableError:  # the name may be imported for type checkers only
+        if str(annotation).strip("'\"").rpartition(".")[2] != "AppDef":
             yield f"it returns {annotation}: a component returns an AppDef"
-    elif not (inspect.isclass(annotation) and issubclass(annotation, AppDef)):
+        return
+    if not (inspect.isclass(annotation) and issubclass(annotation, AppDef)):
         yield f"it returns {_written(annotation)}: a component returns an AppDef"
 
 

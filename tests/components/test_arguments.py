@@ -164,6 +164,20 @@ def test_a_wrong_value_by_name_is_told(values: dict[str, object], told: str) -> 
     assert told in str(caught.value)
 
 
+def test_words_behind_a_parameter_that_is_left_out() -> None:
+    def train(data: str, tag: str | None = None, *words: str, n: int | None = 3) -> AppDef:
+        return AppDef(f"{data} {tag} {words} {n}", [])
+
+    component = Component("train", train)
+
+    assert "d None ('a', '-b') 3" == component.app(["--data", "d", "--", "a", "-b"]).name
+    assert "d t () None" == component.app({"data": "d", "tag": "t", "n": None}).name
+
+
+def test_a_text_for_the_words_is_one_word() -> None:
+    assert ("echo a b",) == JOB.app({"data": "d", "words": "echo a b"}).roles[0].metadata["given"][-1]  # type: ignore[index]
+
+
 def test_defaults_give_way_to_arguments() -> None:
     defaults: dict[str, object] = {"n": 7, "mode": "slow", "tags": "x,y"}
 
@@ -186,6 +200,11 @@ def test_what_the_component_raises_is_told_with_file_and_line() -> None:
     def returns_nothing() -> AppDef:
         return None  # type: ignore[return-value]  # the fault under test
 
+    def leaves() -> AppDef:
+        raise SystemExit("no data")
+
+    with pytest.raises(ComponentError, match=r"leaves failed: .*test_arguments\.py:\d+: SystemExit: no data"):
+        Component("leaves", leaves).app()
     with pytest.raises(ComponentError, match=r"fails failed: .*test_arguments\.py:\d+: KeyError: 'data set'"):
         Component("fails", fails).app()
     with pytest.raises(RunOptionError):

@@ -87,6 +87,26 @@ def test_a_function_in_a_file_or_module(here: Path, name: str) -> None:
     assert ("img", ["x"], 3) == (app.roles[0].image, app.roles[0].args, app.roles[0].num_replicas)
 
 
+def test_annotations_may_be_quoted_deferred_and_aliased(here: Path) -> None:
+    (here / "later.py").write_text(
+        "from __future__ import annotations\n"
+        "from typing import TYPE_CHECKING\n"
+        "import asyncsched as a\n"
+        "from asyncsched import AppDef as App\n"
+        "if TYPE_CHECKING:\n"
+        "    from asyncsched import AppDef\n"
+        "def one(x: 'int', y: 'list[str] | None' = None) -> 'AppDef':\n    return App(f'{x + 1} {y}', [])\n"
+        "def two() -> App:\n    return App('two', [])\n"
+        "def three() -> 'a.AppDef':\n    return App('three', [])\n"
+        "def four() -> 'int':\n    return 4\n"
+    )
+
+    assert "2 ['a', 'b']" == get_component("later.py:one").app(["-x", "1", "-y", "a,b"]).name
+    assert ["two", "three"] == [get_component(f"later.py:{name}").app().name for name in ("two", "three")]
+    with pytest.raises(ComponentError, match=r"later\.py:13: it returns int: a component returns an AppDef"):
+        get_component("later.py:four")
+
+
 def test_sys_path_is_as_before(here: Path) -> None:
     before = list(sys.path)
     get_component("my_job.py:train")
