@@ -36,7 +36,7 @@ def load_plugin(name: str) -> click.Command | None:
         return None
     try:
         command: object = entry.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(entry, f"{type(error).__name__}: {error}") from error
     if not isinstance(command, click.Command):
         raise _broken(entry, f"it is {command!r} and no click command")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from asyncsched._entry_points import entry_points_of
-from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
+from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError, UnknownSchedulerError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -78,7 +78,7 @@ class _PluginFactory:
         self._entry = entry
 
     def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
-        made = self._load()(session_name, **kwargs)
+        made = self._make(session_name, kwargs)
         version = getattr(made, "contract_version", None)
         if version != CONTRACT_VERSION:
             raise ConfigError(
@@ -88,10 +88,12 @@ class _PluginFactory:
             )
         return made
 
-    def _load(self) -> SchedulerFactory:
+    def _make(self, session_name: str, kwargs: Mapping[str, object]) -> Scheduler[Any, Any]:
         try:
-            return cast("SchedulerFactory", self._entry.load())
-        except Exception as error:
+            return cast("SchedulerFactory", self._entry.load())(session_name, **kwargs)
+        except AsyncSchedError:
+            raise  # it says itself what it misses
+        except (Exception, SystemExit) as error:
             raise ConfigError(
                 f"the scheduler {self._entry.name} cannot be loaded from {self._entry.value}",
                 why=f"{type(error).__name__}: {error}",

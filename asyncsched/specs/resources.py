@@ -17,7 +17,7 @@ from asyncsched.specs.app import NULL_RESOURCE, Resource
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["NamedResources", "get_named_resources", "named_resources", "resource"]
+__all__ = ["NamedResources", "built_in_names", "get_named_resources", "named_resources", "resource"]
 
 PLUGIN_GROUP = "asyncsched.named_resources"
 
@@ -31,6 +31,11 @@ def _built_in() -> dict[str, Resource]:
     from asyncsched.specs.resources_generic import GENERIC_RESOURCES
 
     return {**GENERIC_RESOURCES, **AWS_RESOURCES, "NULL": NULL_RESOURCE, "MISSING": NULL_RESOURCE}
+
+
+def built_in_names() -> list[str]:
+    """Return the names that no plugin can take."""
+    return [*_built_in()]
 
 
 def _plugins() -> dict[str, EntryPoint]:
@@ -72,7 +77,7 @@ class NamedResources(Mapping[str, Resource]):
 def _load(plugin: EntryPoint) -> Resource:
     try:
         found = plugin.load()()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(plugin, f"{type(error).__name__}: {error}") from error
     if not isinstance(found, Resource):
         raise _broken(plugin, f"it returned {found!r}")

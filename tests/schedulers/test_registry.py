@@ -59,6 +59,27 @@ def test_a_broken_plugin_is_not_touched_until_it_is_asked_for(plugins: list[Entr
         get_scheduler("broken", "mine")
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("tests.schedulers.broken_factory:raises", "KeyError: 'HOME_OF_IT'"),
+     ("tests.schedulers.broken_factory:leaves", "SystemExit: 3"),
+     ("tests.schedulers.broken_factory", "TypeError: 'module' object is not callable")],
+)  # fmt: skip
+def test_a_plugin_that_cannot_be_made_says_whose_it_is(plugins: list[EntryPoint], value: str, why: str) -> None:
+    plugins.append(plugin("broken", value))
+
+    with pytest.raises(ConfigError, match="the scheduler broken cannot be loaded") as caught:
+        get_scheduler("broken", "mine")
+    assert why == caught.value.why
+
+
+def test_a_plugin_that_says_what_it_misses_is_heard(plugins: list[EntryPoint]) -> None:
+    plugins.append(plugin("broken", "tests.schedulers.broken_factory:misses"))
+
+    with pytest.raises(MissingExtraError, match="pip install it"):
+        get_scheduler("broken", "mine")
+
+
 def test_a_plugin_of_another_contract_is_refused(plugins: list[EntryPoint], monkeypatch: pytest.MonkeyPatch) -> None:
     plugins.append(plugin("fake", "asyncsched.testing.fake:create_scheduler"))
     monkeypatch.setattr("asyncsched.testing.FakeScheduler.contract_version", 99)
