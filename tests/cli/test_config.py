@@ -95,9 +95,18 @@ def test_what_is_nearer_is_stronger(home: Path, load: Callable[..., Config]) -> 
 
 def test_a_pyproject_without_our_table_is_passed_over(home: Path, load: Callable[..., Config]) -> None:
     (home / "../work/asyncsched.toml").write_text('[scheduler.aws_batch]\nqueue = "up"\n')
-    (home / "../work/project/pyproject.toml").write_text('[project]\nname = "x"\n')
+    for text in ('[project]\nname = "x"\n', '[project]\nname = "x"  # see tool.asyncsched\n'):
+        (home / "../work/project/pyproject.toml").write_text(text)
 
-    assert ("up", "../asyncsched.toml:2") == values(load())["queue"]
+        assert ("up", "../asyncsched.toml:2") == values(load())["queue"]
+    (home / "../work/project/pyproject.toml").write_text("[tool.asyncsched]\nx =")
+    with pytest.raises(ConfigError, match=r"\./pyproject\.toml cannot be read"):
+        load()
+
+
+def test_a_folder_that_may_not_be_looked_into_is_passed_over(home: Path, load: Callable[..., Config]) -> None:
+    # A path that is too long for the system is as good as one that is forbidden, which a test that is root never meets.
+    assert {} == values(load(XDG_CONFIG_HOME="x" * 5000))
 
 
 def test_one_file_in_place_of_all_others(home: Path, load: Callable[..., Config]) -> None:
@@ -123,9 +132,11 @@ def test_torchxconfig(home: Path, load: Callable[..., Config]) -> None:
     assert {"spot": (True, "./.torchxconfig:15")} == values(config)
     assert config.notes == ["./.torchxconfig is read too; `asyncsched configure` writes a file of asyncsched's own"]
     assert ["./.torchxconfig"] == config.files
-    (home / "other").write_text("[aws_batch]\nqueue = x\n")
+    (home / ".torchxconfig").write_text("[aws_batch]\npriority = 1\n")
+    (home / "other.ini").write_text("[aws_batch]\nqueue = x\n")
 
-    assert {"queue": ("x", "~/other:2")} != values(load(TORCHXCONFIG=str(home / "nothing")))
+    assert {"queue": ("x", "~/other.ini:2")} == values(load(TORCHXCONFIG=str(home / "other.ini")))
+    assert {} == values(load(TORCHXCONFIG=str(home / "nothing")))
 
 
 def test_components_with_and_without_quotes(home: Path, load: Callable[..., Config]) -> None:

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config.files import Table, find_project_file, find_upwards, home, read_toml, shown, user_file
+from asyncsched.runner.config.files import (
+    Table,
+    find_project_file,
+    find_upwards,
+    home,
+    is_file,
+    read_toml,
+    shown,
+    user_file,
+)
 from asyncsched.runner.config.setting import Section, Setting, Settings
 
 __all__ = ["Config", "load_config"]
@@ -103,9 +112,9 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
     layers: list[_Layer] = []
     files: list[str] = []
     notes: list[str] = []
-    for path in _files(start, environment):
+    for path, is_torchx in _files(start, environment):
         name = shown(path, start, environment)
-        if path.name == TORCHX_NAME:
+        if is_torchx:
             layers.append(_of_torchx(path, name))
             notes.append(f"{name} is read too; `asyncsched configure` writes a file of asyncsched's own")
         else:
@@ -116,18 +125,19 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
     return config
 
 
-def _files(start: Path, environment: Mapping[str, str]) -> list[Path]:
-    """Return the files that there are, the weakest first."""
+def _files(start: Path, environment: Mapping[str, str]) -> list[tuple[Path, bool]]:
+    """Return the files that there are, the weakest first, and whether each is TorchX's."""
     if chosen := environment.get(f"{PREFIX}CONFIG"):
         path = start / Path(chosen).expanduser()
-        if not path.is_file():
+        if not is_file(path):
             raise ConfigError(f"no file {chosen}", why=f"{PREFIX}CONFIG names it", fix="correct or unset the variable")
-        return [path]
-    exclusive = environment.get("TORCHXCONFIG")
-    near = start / exclusive if exclusive else find_upwards(start, TORCHX_NAME)
+        return [(path, path.name == TORCHX_NAME)]
+    exclusive = environment.get("TORCHXCONFIG")  # whatever it is called
+    near = start / Path(exclusive).expanduser() if exclusive else find_upwards(start, TORCHX_NAME)
     mine = None if exclusive else home(environment) / TORCHX_NAME
-    found = [mine if mine != near else None, user_file(environment), near, find_project_file(start)]
-    return [path for path in found if path is not None and path.is_file()]
+    torchx, own = (mine if mine != near else None, near), (user_file(environment), find_project_file(start))
+    found = [(torchx[0], True), (own[0], False), (torchx[1], True), (own[1], False)]
+    return [(path, is_torchx) for path, is_torchx in found if path is not None and is_file(path)]
 
 
 def _of_torchx(path: Path, name: str) -> _Layer:

@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 
 from asyncsched.errors import ConfigError
 
-__all__ = ["Table", "find_project_file", "find_upwards", "read_toml", "shown", "user_file"]
+__all__ = ["Table", "find_project_file", "find_upwards", "is_file", "read_toml", "shown", "user_file"]
 
 Table: TypeAlias = dict[str, object]
 KeyPath: TypeAlias = tuple[str, ...]
@@ -23,17 +23,38 @@ _KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-
 def find_project_file(start: Path) -> Path | None:
     """Return the nearest ``asyncsched.toml`` or ``pyproject.toml`` with ``[tool.asyncsched]``, in `start` or above."""
     for folder in (start, *start.parents):
-        if (folder / NAME).is_file():
+        if is_file(folder / NAME):
             return folder / NAME
         project = folder / "pyproject.toml"
-        if project.is_file() and "tool.asyncsched" in project.read_text(encoding="utf-8", errors="replace"):
+        if is_file(project) and _is_about_us(project):
             return project
     return None
 
 
+def _is_about_us(project: Path) -> bool:
+    """Tell whether a ``pyproject.toml`` has our table; one that says so and cannot be read is told by who reads it."""
+    import tomllib
+
+    try:
+        text = project.read_text(encoding="utf-8")
+        return "asyncsched" in text and "asyncsched" in tomllib.loads(text).get("tool", {})
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return "tool.asyncsched" in project.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether it is a file that may be looked at: somebody else's folder on the way is no mistake."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def find_upwards(start: Path, name: str) -> Path | None:
     """Return the nearest file of this name from `start` upwards."""
-    return next((folder / name for folder in (start, *start.parents) if (folder / name).is_file()), None)
+    return next((folder / name for folder in (start, *start.parents) if is_file(folder / name)), None)
 
 
 def user_file(environment: Mapping[str, str]) -> Path:
