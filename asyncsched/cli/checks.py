@@ -9,14 +9,17 @@ from collections.abc import Callable, Container, Iterator
 from importlib.metadata import EntryPoint, entry_points
 
 import asyncsched
+from asyncsched.cli.configured import check_commands, check_components, component_defaults
 from asyncsched.cli.console import Console
-from asyncsched.cli.errors import UNREACHABLE, USAGE, exit_code, worst
+from asyncsched.cli.errors import OUR_FAULT, UNREACHABLE, USAGE, exit_code, worst
 from asyncsched.cli.loop import answers
-from asyncsched.components import Component
-from asyncsched.errors import ConfigError, MissingExtraError
+from asyncsched.cli.main import VERBS
+from asyncsched.components import Component, get_components
+from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError
 from asyncsched.runner.config import Config, load_config, run_options
 from asyncsched.runner.runner import Runner
-from asyncsched.specs.resources import named_resources
+from asyncsched.schedulers.registry import _BUILT_IN, get_scheduler_factories
+from asyncsched.specs.resources import built_in_names, named_resources
 
 __all__ = ["check_all"]
 
@@ -53,9 +56,13 @@ async def _configuration(runner: Runner) -> list[tuple[_Row, int]]:
 
 
 async def _check_options(config: Config, runner: Runner) -> None:
-    """Raise ConfigError for what is configured and no scheduler has; what is not installed cannot be asked."""
+    """Raise ConfigError for what nothing knows that it is configured for; what is not installed cannot be asked."""
     names = await runner.scheduler_backends()
-    config.check_names("scheduler", names)
+    config.check_names("scheduler", dict.fromkeys((*names, *_BUILT_IN)))
+    check_commands(config, get_scheduler_factories())
+    check_components(config)
+    for component in get_components().values():
+        component_defaults(config, component)
     for name, opts in (await answers(runner.scheduler_run_opts, names)).items():
         if not isinstance(opts, Exception):
             run_options(config, name, opts, schedulers=names)
@@ -64,9 +71,11 @@ async def _check_options(config: Config, runner: Runner) -> None:
 def _is_broken(scheduler: str) -> bool:
     """Tell whether a package brings this scheduler and it cannot be loaded."""
     for entry in entry_points(group="asyncsched.schedulers", name=scheduler):
+        if scheduler in _TAKEN[entry.group]:
+            continue  # it is ours that is used
         try:
             entry.load()
-        except Exception:  # noqa: BLE001 - why is told where plugins are checked
+        except (Exception, SystemExit):  # noqa: BLE001 - why is told where plugins are checked
             return True
     return False
 
@@ -89,7 +98,8 @@ async def _schedulers(runner: Runner, broken: Container[str]) -> list[tuple[_Row
                 ({"check": check, "state": "silent", "detail": f"no answer within {WITHIN:g} s"}, UNREACHABLE)
             )
         elif isinstance(answer, Exception):
-            checked.append((_row(check, answer), exit_code(answer)))
+            code = exit_code(answer)
+            checked.append((_row(check, answer), USAGE if code == OUR_FAULT else code))  # a package's, not ours
         else:
             checked.append(({"check": check, "state": "ok", "detail": ""}, 0))
     return checked
@@ -98,16 +108,18 @@ async def _schedulers(runner: Runner, broken: Container[str]) -> list[tuple[_Row
 def _plugins(broken: Container[str]) -> Iterator[tuple[_Row, int]]:
     for group, load in _LOADERS.items():
         for entry in entry_points(group=f"asyncsched.{group}"):
-            if group == "schedulers" and entry.name not in broken:
+            if group == "schedulers" and entry.name not in broken and entry.name not in _TAKEN[entry.group]:
                 continue  # it has been asked
             yield _plugin(f"{group[:-1].replace('_', ' ')} {entry.name}", entry, load)
 
 
 def _plugin(check: str, entry: EntryPoint, load: Callable[[EntryPoint], object]) -> tuple[_Row, int]:
     origin = entry.dist.name if entry.dist is not None else entry.value
+    if entry.name in _TAKEN.get(entry.group, ()):
+        return {"check": check, "state": "ignored", "detail": f"from {origin}: the name is built in"}, USAGE
     try:
         load(entry)
-    except Exception as error:  # noqa: BLE001 - a broken plugin is what is looked for here
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a broken plugin is what is looked for here
         return _row(check, error, f"broken, from {origin}"), USAGE
     return {"check": check, "state": "ok", "detail": f"from {origin}"}, 0
 
@@ -125,6 +137,15 @@ _LOADERS: dict[str, Callable[[EntryPoint], object]] = {
 }
 
 
-def _row(check: str, error: Exception, state: str = "broken") -> _Row:
-    text = " ".join((str(error) or type(error).__name__).split())
+# What is built in keeps its name.
+_TAKEN: dict[str, Container[str]] = {
+    "asyncsched.schedulers": _BUILT_IN,
+    "asyncsched.named_resources": frozenset(built_in_names()),
+    "asyncsched.commands": VERBS,
+}
+
+
+def _row(check: str, error: BaseException, state: str = "broken") -> _Row:
+    told = str(error) if isinstance(error, AsyncSchedError) else f"{type(error).__name__}: {error}"
+    text = " ".join(told.split())
     return {"check": check, "state": state, "detail": text}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from asyncsched.errors import ConfigError
+from asyncsched.errors import ComponentError, ConfigError, UnknownSchedulerError
 
 if TYPE_CHECKING:
     from asyncsched.components import Component
     from asyncsched.runner.config import Config, Setting
+    from asyncsched.schedulers import SchedulerFactory
 
-__all__ = ["command_defaults", "component_defaults"]
+__all__ = ["check_commands", "check_components", "command_defaults", "component_defaults", "with_origin"]
 
 
 def command_defaults(command: str, options: Sequence[click.Option]) -> dict[str, object]:
@@ -54,11 +55,12 @@ def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> 
 def _checked(name: str, command: str, option: click.Option, setting: Setting) -> object:
     value = [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
     try:
-        option.type_cast_value(click.Context(click.Command(command)), value)
+        read: object = option.type_cast_value(click.Context(click.Command(command)), value)
     except click.BadParameter as error:
         what = f"`{name}` of the command {command}: {error.message.rstrip('.')} (from {setting.origin})"
         raise ConfigError(what, fix=f"see asyncsched {command} --help") from None
-    return value
+    # `all = true` says that the option --any/--all is off.
+    return not read if f"--{name}" in option.secondary_opts else value
 
 
 def _names(option: click.Option) -> list[str]:
@@ -77,6 +79,52 @@ def _unknown(name: str, command: str, setting: Setting, known: Iterable[str]) ->
     return ConfigError(f"unknown option `{name}` for the command {command} (from {setting.origin})", fix=hint)
 
 
+def with_origin(error: ValueError, command: str, configured: Collection[str]) -> ValueError:
+    """Return the error with the place where it was written, if it is a name that is configured.
+
+    Args:
+        error: What the command has failed with.
+        command: The command.
+        configured: The options whose values were taken from ``[command.NAME]``.
+    """
+    option = "scheduler" if isinstance(error, UnknownSchedulerError) else "component"
+    if not isinstance(error, (UnknownSchedulerError, ComponentError)) or option not in configured:
+        return error
+    from asyncsched.runner.config import load_config
+    from asyncsched.runner.config.setting import from_origin
+
+    return from_origin(error, load_config().command(command)[option].origin)
+
+
+def check_commands(config: Config, schedulers: Mapping[str, SchedulerFactory]) -> None:
+    """Raise ConfigError for what is wrong in the section of any command; a command itself looks at its own only."""
+    from importlib import import_module
+
+    from asyncsched.cli.main import VERBS
+    from asyncsched.runner.config.setting import from_origin
+    from asyncsched.schedulers.registry import find_factory
+
+    _check_sections(config)
+    for name in VERBS.keys() & config.names["command"]:
+        command: click.Command = import_module(f"asyncsched.cli.{name}").command
+        _defaults(config, name, [param for param in command.params if isinstance(param, click.Option)])
+        if (setting := config.command(name).get("scheduler")) is not None:
+            try:
+                find_factory(str(setting.value), schedulers)
+            except UnknownSchedulerError as error:
+                raise from_origin(error, setting.origin) from None
+
+
+def check_components(config: Config) -> None:
+    """Raise ConfigError for a section of no component, as far as that can be told without importing the user's own."""
+    from asyncsched.components.finder import built_in_components, get_components, is_ours, plugin_names
+
+    named = [name for name in config.names["component"] if is_ours(name)]
+    if named and not {*named} <= built_in_components().keys():
+        others = (name for name in config.names["component"] if not is_ours(name))
+        config.check_names("component", dict.fromkeys([*get_components(), *plugin_names(), *others]))
+
+
 def component_defaults(config: Config, component: Component) -> dict[str, object]:
     """Return the configured arguments of a component.
 
@@ -84,11 +132,13 @@ def component_defaults(config: Config, component: Component) -> dict[str, object
         ComponentError: One is unknown or wrong; the message says where it is written.
     """
     from asyncsched.components.arguments import convert
-    from asyncsched.errors import ComponentError
     from asyncsched.runner.config.setting import from_origin
 
+    known = {parameter.name for parameter in component.parameters}
     defaults: dict[str, object] = {}
     for name, setting in config.component(component.name).items():
+        if setting.foreign and name not in known:
+            continue
         try:
             defaults |= convert(component.name, component.parameters, {name: setting.value})
         except ComponentError as error:

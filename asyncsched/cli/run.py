@@ -30,11 +30,15 @@ class _Run(Verb):
         """Look at the first word only: behind a component's name, -h and --help are the component's."""
         return args[:1] in (["-h"], ["--help"])
 
+    def taken_from_configuration(self, ctx: click.Context) -> set[str]:
+        """Leave out the component where the command line names one."""
+        return super().taken_from_configuration(ctx) - ({"component"} if ctx.params["words"] else set())
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as usual, then see what stood before the words that are left."""
         before = list(args)
         left = super().parse_args(ctx, args)
-        words: tuple[str, ...] = ctx.params["words"]
+        words: tuple[str, ...] = ctx.params["words"] or ()  # None for a shell that asks for completions
         position = len(before) - len(words)
         ctx.params["is_command"] = bool(words) and position > 0 and before[position - 1] == "--"
         return left
@@ -122,7 +126,7 @@ def _launch(options: dict[str, Any], ahead: Beginning | None) -> Launch:
 
 
 def _run_component(console: Console, launch: Launch, name: str, args: list[str]) -> int:
-    from asyncsched.cli.configured import component_defaults
+    from asyncsched.cli.configured import check_components, component_defaults
     from asyncsched.components import get_component
     from asyncsched.components.arguments import HelpAskedError
     from asyncsched.runner.config import load_config
@@ -130,7 +134,9 @@ def _run_component(console: Console, launch: Launch, name: str, args: list[str])
     component = get_component(name)
 
     def make_app() -> AppDef:
-        return component.app(args, component_defaults(load_config(), component))
+        config = load_config()
+        check_components(config)
+        return component.app(args, component_defaults(config, component))
 
     if HELP.isdisjoint(args):
         return launch.run(console, make_app)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, cast, get_args
 
 import click
+from click.core import ParameterSource
 
 from asyncsched.cli.console import Console, Format
 
@@ -22,8 +23,8 @@ class Verb(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the command line over the defaults that are configured."""
-        if self.is_configurable and not self.asks_for_help(args):
+        """Read the command line over the defaults that are configured; a shell that asks for completions has none."""
+        if self.is_configurable and not self.asks_for_help(args) and not extra.get("resilient_parsing"):
             extra["default_map"] = self._defaults()
         return super().make_context(info_name, args, parent, **extra)
 
@@ -31,6 +32,22 @@ class Verb(click.Command):
         """Tell whether help is all that is wanted, for which no configuration need be right, or be read."""
         own = args[: args.index("--")] if "--" in args else args
         return bool({"-h", "--help"}.intersection(own))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; a wrong name that is configured is told with the place where it is written."""
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:  # as ours for wrong names are
+            from asyncsched.cli.configured import with_origin
+
+            told = with_origin(error, self.name or "", self.taken_from_configuration(ctx))
+            if told is error:
+                raise
+            raise told from error
+
+    def taken_from_configuration(self, ctx: click.Context) -> set[str]:
+        """Return the names of the options whose values are configured."""
+        return {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP}
 
     def _defaults(self) -> dict[str, object]:
         from asyncsched.cli.configured import command_defaults

@@ -118,6 +118,18 @@ GOLDEN: list[tuple[str, int, str]] = [
         "position 0\n  fix: see asyncsched log --help",
     ),
     (
+        "log --since 99999999999999d stage://a/b",
+        2,
+        "error: invalid value for '--since': '99999999999999d' is no time\n"
+        "  fix: write 5m for so long ago, or 2030-12-31T23:59",
+    ),
+    (
+        "log stage://a/b/main/3-1",
+        2,
+        "error: 'stage://a/b/main/3-1' is not a handle\n  why: '3-1' is no range\n"
+        "  fix: write replicas as numbers and ranges: 0,2-3",
+    ),
+    (
         "run --cpu -3 -- true",
         2,
         "error: invalid value for '--cpu': -3 is not in the range x>=1\n  fix: see asyncsched run --help",
@@ -206,6 +218,109 @@ def test_a_configured_command_is_checked_with_its_line(cli: Cli, text: str, told
     done = cli("run", "-s", "stage", "utils.echo")
 
     assert (2, f"error: {told}") == (done.code, done.err)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        (
+            "[command.run]\nscheduler = 'stgae'\n",
+            "run utils.echo",
+            "no scheduler is named 'stgae' (from ./asyncsched.toml:2)    did you mean stage?\n",
+        ),
+        (
+            "[command.list]\nscheduler = 'stgae'\n",
+            "list",
+            "no scheduler is named 'stgae' (from ./asyncsched.toml:2)    did you mean stage?\n",
+        ),
+        (
+            "[command.run]\nscheduler = 'nosuch'\n",
+            "run -s stgae utils.echo",
+            "no scheduler is named 'stgae'    did you mean stage?\n",
+        ),
+        (
+            "[command.run]\nscheduler = 'stage'\ncomponent = 'ehco'\n",
+            "run",
+            "no component ehco (from ./asyncsched.toml:3)    "
+            "did you mean utils.echo? (your own: path/file.py:function; a command: asyncsched run -- ehco)\n",
+        ),
+        (
+            "[component.'utils.ehco']\nmsg = 'x'\n",
+            "run -s stage utils.echo",
+            "unknown section [component.utils.ehco] (from ./asyncsched.toml:2)"
+            "    did you mean [component.utils.echo]?\n",
+        ),
+    ],
+)
+def test_a_configured_name_that_there_is_not_is_told_with_its_line(cli: Cli, text: str, line: str, told: str) -> None:
+    (cli.folder / "asyncsched.toml").write_text(text)
+    done = cli(*line.split())
+
+    assert (2, f"error: {told}") == (done.code, done.err)
+
+
+def test_sections_of_ones_own_components_are_left_to_them(cli: Cli) -> None:
+    (cli.folder / "asyncsched.toml").write_text("[component.'job.py:train']\nx = 1\n[component.'job.train']\ny = 1\n")
+
+    assert 0 == cli("run", "-s", "stage", "utils.echo").code
+    (cli.folder / "asyncsched.toml").unlink()
+    (cli.folder / ".torchxconfig").write_text(
+        "[component:utils.ehco]\nx = 1\n[component:utils.echo]\nnone = 1\nmsg = m\n"
+    )
+
+    assert "- m" in cli("run", "-s", "stage", "--dryrun", "utils.echo").out
+
+
+@pytest.mark.parametrize(("text", "code"), [("all = true", 124), ("any = true", 0), ("any = false", 124)])
+def test_both_names_of_a_switch_can_be_configured(staged: Cli, text: str, code: int) -> None:
+    (staged.folder / "asyncsched.toml").write_text(f"[command.wait]\n{text}\n")
+
+    # The first has ended, the second does not.
+    assert code == staged("wait", "--timeout", "1", "stage://x/train-005", "stage://x/train-001").code
+
+
+def install(cli: Cli, entries: str) -> None:
+    """Make a package of somebody else's, as an installer leaves it."""
+    meta = cli.folder / "site" / "theirs-1.dist-info"
+    meta.mkdir(parents=True)
+    (meta.parent / "theirs.py").write_text("def explode(session_name):\n    return 1 / 0\n")
+    (meta.parent / "leaves.py").write_text("raise SystemExit(0)\n")
+    (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (meta / "entry_points.txt").write_text(entries)
+    cli.plugins.append(meta.parent)
+
+
+def test_a_scheduler_that_explodes_is_told_as_its_packages_fault(cli: Cli) -> None:
+    install(cli, "[asyncsched.schedulers]\nexplodes = theirs:explode\n")
+    done = cli("run", "-s", "explodes", "utils.echo")
+
+    assert 2 == done.code
+    assert done.err == (
+        "error: the scheduler explodes cannot be loaded from theirs:explode\n"
+        "  why: ZeroDivisionError: division by zero\n  fix: repair or remove theirs\n"
+    )
+
+
+@pytest.mark.slow
+def test_a_package_that_leaves_stops_nobody_and_one_that_takes_our_names_is_told(cli: Cli) -> None:
+    groups = ("components", "commands", "named_resources", "schedulers")
+    entries = dict.fromkeys(groups, "leaves = leaves:x\n")
+    entries["commands"] += "run = leaves:x\n"
+    entries["schedulers"] += "local_cwd = leaves:x\n"
+    entries["named_resources"] += "gpu.small = leaves:x\n"
+    install(cli, "\n".join(f"[asyncsched.{group}]\n{text}" for group, text in entries.items()))
+    done = cli("doctor")
+    checks = {line.split("  ")[0]: line for line in done.lines}
+
+    assert done.code in (2, 5)  # 5 where there is no Docker
+    for name in ("component leaves", "command leaves", "named resource leaves", "scheduler leaves"):
+        assert "broken, from theirs" in checks[name]
+        assert "SystemExit: 0" in checks[name]
+    for name in ("command run", "named resource gpu.small", "scheduler local_cwd"):
+        assert any(name in line and "from theirs: the name is built in" in line for line in done.lines)
+    assert "utils.echo" in cli("builtins").out
+    assert 0 == cli("run", "-s", "stage", "utils.echo").code
+    assert (2, "") == ((told := cli("leaves")).code, told.out)
 
 
 def test_a_scheduler_that_the_variable_names_has_to_exist(cli: Cli) -> None:
