@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 
 from asyncsched.cli.board import Board
 from asyncsched.cli.console import Console
-from asyncsched.cli.errors import exit_code, in_one_line
+from asyncsched.cli.errors import exit_code, in_one_line, worst
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
 from asyncsched.cli.looking import finish, watch_found
 from asyncsched.cli.screen import Screen
@@ -27,7 +28,7 @@ _PAGE = {"up": -1, "down": 1, "page up": -10, "page down": 10}
 async def monitor(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
     """Show the apps until the user leaves; without a terminal, print each change until all have ended."""
     found = await (find_apps(runner, targets) if targets else _all_unfinished(console, runner))
-    if console.width is None or console.format != "table":
+    if console.width is None or console.format != "table" or not sys.stdin.isatty():
         return await watch_found(console, runner, found)
     if not found.apps:
         return finish(console, found.failures)
@@ -55,7 +56,7 @@ class _Monitor:
         self._dirty = asyncio.Event()
         self._on_top = asyncio.Event()  # while a log is shown, nothing is drawn
         self._on_top.set()
-        self._failure: Exception | None = None
+        self._failures = found.failures
         for failure in found.failures:
             self._note(in_one_line(failure))
 
@@ -68,7 +69,7 @@ class _Monitor:
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
-        return 0 if self._failure is None else exit_code(self._failure)
+        return worst([exit_code(failure) for failure in self._failures])
 
     async def _watch(self) -> None:
         async with self._runner.watch(self._handles) as events:
@@ -77,8 +78,8 @@ class _Monitor:
                     event = await anext(events)
                 except StopAsyncIteration:
                     return
-                except AsyncSchedError as error:
-                    self._failure = error
+                except Exception as error:  # noqa: BLE001 - one scheduler's; the steps after it are the others'
+                    self._failures.append(error)
                     self._note(in_one_line(error))
                     continue
                 self._board.update(event.handle, event.current)

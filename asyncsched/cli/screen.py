@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import sys
@@ -17,18 +18,19 @@ __all__ = ["Screen"]
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _KEYS = {
-    b"\x1b[A": "up",
-    b"\x1bOA": "up",
-    b"k": "up",
-    b"\x1b[B": "down",
-    b"\x1bOB": "down",
-    b"j": "down",
-    b"\x1b[5~": "page up",
-    b"\x1b[6~": "page down",
-    b"\r": "enter",
-    b"\n": "enter",
-    b"\x1b": "escape",
+    "\x1b[A": "up",
+    "\x1bOA": "up",
+    "k": "up",
+    "\x1b[B": "down",
+    "\x1bOB": "down",
+    "j": "down",
+    "\x1b[5~": "page up",
+    "\x1b[6~": "page down",
+    "\r": "enter",
+    "\n": "enter",
+    "\x1b": "escape",
 }
+_KEY = re.compile(r"(?s)\x1b\[[\d;]*[A-Za-z~]|\x1bO[A-Za-z]|.")
 
 
 class Screen:
@@ -98,14 +100,12 @@ class Screen:
         self._on_resize()
 
     def _read_keys(self) -> None:
-        data = os.read(self._fd, 64)
+        data = os.read(self._fd, 1024)
         if not data:
             self._on_key("q")  # the terminal has been closed
-        elif data in _KEYS:
-            self._on_key(_KEYS[data])
-        else:
-            for char in data.decode(errors="replace"):
-                self._on_key(_KEYS.get(char.encode(), char))
+        # A key that is held down, or pressed while something else was done, comes several times at once.
+        for key in _KEY.finditer(data.decode(errors="replace")):
+            self._on_key(_KEYS.get(key[0], key[0]))
 
     @staticmethod
     def _write(text: str) -> None:

@@ -24,7 +24,7 @@ WITHIN = 20.0
 class Terminal:
     """Runs a command in a terminal of a size, and keeps what it writes and what it shows."""
 
-    def __init__(self, cli: Cli, *args: str, columns: int = 80, lines: int = 24) -> None:
+    def __init__(self, cli: Cli, *args: str, columns: int = 80, lines: int = 24, stdin: int | None = None) -> None:
         self.written = ""
         self.screen = [""] * lines
         self._row = 0
@@ -33,8 +33,8 @@ class Terminal:
         self.resize(columns, lines, tell=False)
         self.process = subprocess.Popen(
             cli.command(*args), cwd=cli.folder, env=cli.env | {"TERM": "xterm-256color"},
-            stdin=child, stdout=child, stderr=child, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - only so keys become signals
+            stdin=child if stdin is None else stdin, stdout=child, stderr=child, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(1, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - only so keys become signals
         )  # fmt: skip
         os.close(child)
 

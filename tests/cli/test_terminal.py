@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from tests.cli._cli import Cli
@@ -56,6 +58,30 @@ def test_the_monitor_shows_what_needs_attention_first(many: Cli) -> None:
         assert 0 == terminal.end()
         assert terminal.written.endswith("\x1b[?25h\x1b[?1049l")
     assert not (many.folder / "cancelled").exists()
+
+
+def test_keys_that_come_at_once_are_keys_all_the_same(many: Cli) -> None:
+    with Terminal(many, "monitor", "--no-color", lines=12) as terminal:
+        terminal.until(lambda screen: screen.screen[2].startswith("> RUNNING"))
+        terminal.press("\x1b[B\x1b[B\x1bOB\x1b[Ajj\x1b[1;5C")
+        terminal.until(lambda screen: screen.screen[6].startswith("> RUNNING"))
+        terminal.press("q")
+        assert 0 == terminal.end()
+
+
+def test_a_monitor_whose_keys_are_no_terminals_prints_changes(staged: Cli) -> None:
+    with Terminal(staged, "monitor", "stage://x/train-003", stdin=subprocess.DEVNULL) as terminal:
+        assert 1 == terminal.end()
+        assert terminal.shows("stage://x/train-003  FAILED")
+
+
+def test_the_monitors_exit_code_tells_of_a_scheduler_that_is_away(broken: Cli) -> None:
+    broken.schedulers = ["stage", "down"]
+    for line in (["train-*"], ["stage://x/train-001", "down://x/y"]):
+        with Terminal(broken, "monitor", *line, columns=120) as terminal:
+            terminal.until(lambda screen: screen.shows("cannot reach the cluster") and screen.shows("train-001"))
+            terminal.press("q")
+            assert 5 == terminal.end()
 
 
 def test_the_monitor_writes_what_is_visible_and_has_changed(many: Cli) -> None:
