@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from asyncsched.clock import Clock, Timeout
-from asyncsched.errors import MissingExtraError
+from asyncsched.errors import AsyncSchedError, MissingExtraError
 from asyncsched.runner.monitor import AppEventStream
 from asyncsched.specs.cards import AppRow, table
 from asyncsched.specs.handle import AppHandle
@@ -68,11 +68,18 @@ async def show_events(handles: Sequence[AppHandle], events: AppEventStream, cloc
 async def _follow(shown: AppTable, events: AppEventStream, clock: Clock, update: Callable[[object], None]) -> None:
     quiet = 0  # intervals without a change; ages are brought up to date all the same, less often
     over = False
+    failure: AsyncSchedError | None = None
     while not over:
-        changed, over = await _collect(shown, events, clock.timeout(INTERVAL))
+        try:
+            changed, over = await _collect(shown, events, clock.timeout(INTERVAL))
+        except AsyncSchedError as error:  # one scheduler's: the apps of the others are followed to their end
+            failure, changed = failure or error, True
+            shown.note = str(error)
         quiet = 0 if changed else quiet + 1
         if quiet % QUIET_INTERVALS == 0:
             update(shown)
+    if failure is not None:
+        raise failure
 
 
 async def _collect(shown: AppTable, events: AppEventStream, limit: Timeout) -> tuple[bool, bool]:

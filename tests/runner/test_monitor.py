@@ -10,8 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from asyncsched.clock import Clock
 from asyncsched.errors import AuthError, UnavailableError
 from asyncsched.runner import AppEvent, AppEventStream, Runner
+from asyncsched.runner.notebook import AppTable, _follow
 from asyncsched.specs import AppHandle, AppState
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from tests._support import eventually
@@ -101,6 +103,19 @@ async def test_a_scheduler_that_fails_for_good_spares_the_others(rig: Rig) -> No
     got += [event async for event in events]
     assert {good} == {event.handle for event in got}
     assert AppState.SUCCEEDED is got[-1].state
+
+
+async def test_a_notebooks_table_goes_on_with_the_apps_of_the_others(rig: Rig) -> None:
+    good, bad = await rig.run("push"), await rig.run("polled")
+    rig.polled.fail("describe", *[AuthError("who are you")] * 3)
+    shown = AppTable([good, bad])
+    following = asyncio.create_task(_follow(shown, rig.runner.watch([good, bad]), Clock(), lambda content: None))
+    await eventually(lambda: "who are you" in shown.note)
+    rig.exit(good)
+    with pytest.raises(AuthError):
+        await following
+
+    assert "SUCCEEDED" in repr(shown)
 
 
 async def test_a_failure_that_passes_is_only_told_by_the_statistics(rig: Rig) -> None:
