@@ -22,7 +22,12 @@ def command(console: Console, component: str | None, show_source: bool) -> int:
         raise click.UsageError("--print needs a component; asyncsched builtins lists those that there are")
     if component is not None:
         found = get_component(component)
-        console.print(found.source if show_source else component_help(found, console.width or 80))
+        text = found.source if show_source else component_help(found, console.width or 80)
+        if console.format == "table":
+            console.print(text)
+        else:
+            row = {"component": component, "summary": found.summary, "source" if show_source else "help": text}
+            console.print_rows((), [row])
         return 0
     rows = [{"component": name, "summary": each.summary.partition("\n")[0]} for name, each in get_components().items()]
     console.print_rows(("component", "summary"), rows)

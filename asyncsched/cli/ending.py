@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.looking import describe_found, finish, unknown
@@ -54,30 +54,37 @@ async def wait_for_apps(
     console: Console, runner: Runner, targets: Sequence[Target], *, first: bool, timeout: float | None
 ) -> int:
     """Print each app with its state when it ends, until all, or the first, have; return the exit code of their ends."""
-    found = await find_apps(runner, targets)
-    wait = _Wait(console, found.failures)
+    wait = _Wait(console)
     try:
         async with asyncio.timeout(timeout):
-            await wait.until_ended(runner, found.handles, first=first)
+            await wait.until_ended(runner, targets, first=first)
     except TimeoutError:
-        left = [handle for handle in found.handles if handle not in wait.told]
-        which = left[0] if len(left) == 1 else f"{len(left)} apps"
-        wait.failures.append(TimeoutError(f"{which}: no end within {timeout:g} s"))
+        wait.failures.append(TimeoutError(f"{wait.left}: no end within {timeout:g} s"))
     if console.format == "json":
         console.print_rows((), wait.rows)
     return finish(console, wait.failures, wait.codes, alone=not wait.codes)
 
 
 class _Wait:
-    def __init__(self, console: Console, failures: Iterable[Exception]) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self.failures = list(failures)
+        self._handles: list[AppHandle] = []
+        self._told: set[AppHandle] = set()
+        self.failures: list[Exception] = []
         self.codes: list[int] = []
         self.rows: list[dict[str, object]] = []
-        self.told: set[AppHandle] = set()
 
-    async def until_ended(self, runner: Runner, handles: Sequence[AppHandle], *, first: bool) -> None:
-        async with runner.as_completed(handles) as ends:
+    @property
+    def left(self) -> str:
+        """What has not ended."""
+        left = [handle for handle in self._handles if handle not in self._told]
+        return left[0] if len(left) == 1 else f"{len(left) or 'the'} apps"
+
+    async def until_ended(self, runner: Runner, targets: Sequence[Target], *, first: bool) -> None:
+        found = await find_apps(runner, targets)
+        self._handles = found.handles
+        self.failures += found.failures
+        async with runner.as_completed(found.handles) as ends:
             while True:
                 try:
                     handle, status = await anext(ends)
@@ -91,7 +98,7 @@ class _Wait:
                     return
 
     def _tell(self, handle: AppHandle, status: AppStatus | None) -> None:
-        self.told.add(handle)
+        self._told.add(handle)
         self.rows.append(status_row(handle, status))
         if status is None:
             self.failures.append(unknown(handle))

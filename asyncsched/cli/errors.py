@@ -36,6 +36,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (TimeoutError, TIMEOUT),
     (KeyboardInterrupt, INTERRUPTED),
     (ValueError, USAGE),
+    (OSError, USAGE),  # the machine's: a disk that is full, a folder that is gone
 )
 
 

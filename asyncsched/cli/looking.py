@@ -86,6 +86,7 @@ def unknown(handle: AppHandle) -> UnknownAppError:
 async def watch_found(console: Console, runner: Runner, found: Found) -> int:
     """Print each change of the apps until all have ended; return the exit code of their ends."""
     failures, codes = list(found.failures), list[int]()
+    changes: list[dict[str, object]] = []
     async with runner.watch(found.handles) as events:
         while True:
             try:
@@ -98,9 +99,14 @@ async def watch_found(console: Console, runner: Runner, found: Found) -> int:
             if event.current is None:
                 failures.append(unknown(event.handle))
                 continue
-            _print_change(console, event.handle, event.current)
+            if console.format == "json":
+                changes.append(status_row(event.handle, event.current))
+            else:
+                _print_change(console, event.handle, event.current)
             if event.over:
                 codes.append(state_code(event.state))
+    if console.format == "json":
+        console.print_rows((), changes)
     return finish(console, failures, codes, alone=not codes)
 
 

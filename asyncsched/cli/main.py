@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from importlib import import_module
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import click
 
@@ -33,8 +33,19 @@ VERBS = {
 }
 
 
+class _ReaderLeft(Exception):  # noqa: N818 - nothing is wrong
+    """Whoever read us has seen enough: ``asyncsched log ... | head -1``."""
+
+
 class _Verbs(click.Group):
     """The verbs, and those that installed packages bring."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; click itself would leave with an app's failure where a pipe is closed."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderLeft from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from asyncsched.cli.plugins import plugin_names
@@ -96,16 +107,17 @@ def main(args: list[str] | None = None) -> NoReturn:
     gc.freeze()
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:  # nobody reads any more, or the disk is full
         console.forget_stdout()
+        if not isinstance(error, BrokenPipeError):
+            code = code or _fail(console, error)
     sys.exit(code)
 
 
 def _run(console: Console, args: list[str] | None) -> int:
     try:
         return int(app.main(args, "asyncsched", standalone_mode=False, obj=console) or 0)
-    except BrokenPipeError:
-        # Whoever read us has seen enough: `asyncsched log ... | head -1`.
+    except _ReaderLeft:
         console.forget_stdout()
         return 0
     except (KeyboardInterrupt, click.Abort):
@@ -113,7 +125,11 @@ def _run(console: Console, args: list[str] | None) -> int:
     except BaseException as error:
         if isinstance(error, SystemExit):
             raise
-        from asyncsched.cli.errors import exit_code, show_error
+        return _fail(console, error)
 
-        show_error(console, error)
-        return exit_code(error)
+
+def _fail(console: Console, error: BaseException) -> int:
+    from asyncsched.cli.errors import exit_code, show_error
+
+    show_error(console, error)
+    return exit_code(error)

@@ -52,18 +52,23 @@ def _rows(config: Config, name: str, opts: runopts, schedulers: Sequence[str]) -
     for option, opt in opts:
         setting = configured.get(option)
         value = opt.default if setting is None else setting.value
-        shown = masked({option: value})
-        assert isinstance(shown, dict)
         rows.append({
             "scheduler": name,
             "option": option,
             "type": opt.type_name,
             "required": opt.is_required,
-            "value": shown[option],
+            "value": _shown(option, value),
+            "default": _shown(option, opt.default),
             "origin": "default" if setting is None else setting.origin,
             "help": opt.help,
         })  # fmt: skip
     return rows
+
+
+def _shown(option: str, value: object) -> object:
+    shown = masked({option: value})
+    assert isinstance(shown, dict)
+    return shown[option]
 
 
 def _print_section(console: Console, name: str, opts: runopts, rows: Sequence[dict[str, object]]) -> None:
@@ -71,7 +76,8 @@ def _print_section(console: Console, name: str, opts: runopts, rows: Sequence[di
     for row in rows:
         is_default = row["origin"] == "default"
         value = "required" if row["required"] and is_default else f"= {row['value']}"
-        origin = "" if is_default else f"   (from {row['origin']})"
+        instead = "" if row["required"] else f"; by default {row['default']}"
+        origin = "" if is_default else f"   (from {row['origin']}{instead})"
         console.print(f"  {row['option']} ({row['type']}) {value}{origin}\n      {row['help']}")
 
 

@@ -20,6 +20,9 @@ __all__ = ["Found", "Target", "failures_of", "find_apps", "list_apps", "parse_re
 
 SCHEDULERS_VARIABLE = "ASYNCSCHED_SCHEDULERS"
 
+MOST_REPLICAS = 100_000
+"""How many a range may name: more is a slip of the keyboard, and would be written out number by number."""
+
 _FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows those that there are"
 
 
@@ -45,7 +48,13 @@ class Target:
     @property
     def is_pattern(self) -> bool:
         """Whether it may mean several apps."""
-        return any(char in self.app for char in "*?[")
+        return _is_pattern(self.app)
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler that it names; empty if it may be any."""
+        name, scheme, _ = self.app.partition("://")
+        return name if scheme and not _is_pattern(name) else ""
 
 
 @dataclass(slots=True)
@@ -103,10 +112,11 @@ def parse_replicas(text: str, whole: str = "") -> tuple[int, ...] | None:
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        is_number = first.isdecimal() and (last.isdecimal() or not dash)
+        if not is_number or not 0 <= int(last or first) - int(first) < MOST_REPLICAS:
             fix = "write replicas as numbers and ranges: 0,2-3"
             what = f"{whole!r} is not a handle" if whole else f"{text!r} names no replicas"
-            raise MalformedHandleError(what, why=f"{part!r} is no number", fix=fix)
+            raise MalformedHandleError(what, why=f"{part!r} is no {'range' if is_number else 'number'}", fix=fix)
         numbers += range(int(first), int(last or first) + 1)
     return tuple(dict.fromkeys(numbers))
 
@@ -114,30 +124,41 @@ def parse_replicas(text: str, whole: str = "") -> tuple[int, ...] | None:
 async def find_apps(runner: Runner, targets: Sequence[Target]) -> Found:
     """Return the apps that are meant; schedulers are asked for lists only where a handle is not complete."""
     found = Found()
-    lists: AppList | None = None
-    may_be_more = False
+    lists: dict[str, AppList] = {}  # by the scheduler that was asked; empty: by all of them
+    missed: dict[str, list[Exception]] = {}
     for target in targets:
         if target.is_handle:
             found.apps.append((AppHandle(target.app), target))
             continue
-        if lists is None:
-            lists = await list_apps(runner)
+        scope = target.scheduler
+        if scope not in lists:
+            lists[scope] = await list_apps(runner, only=scope)
+        if scope and lists[scope].failures:
+            missed[scope] = [*lists[scope].failures.values()]
+            continue
         try:
-            rows = _matching(target, lists)
+            rows = _matching(target, lists[scope])
         except (UnknownAppError, ConfigError) as error:
             found.failures.append(error)
             rows = []
         found.apps += [(AppHandle(row.app_handle), target) for row in rows]
         # Who is found by a whole id is not to be found anywhere else, whether or not all could be asked.
-        may_be_more = may_be_more or [row.app_id for row in rows] != [target.app]
-    if lists is not None and may_be_more:
-        found.failures[:0] = failures_of(lists)
+        if [row.app_id for row in rows] != [target.app]:
+            missed[scope] = failures_of(lists[scope])
+    found.failures[:0] = [failure for failures in missed.values() for failure in failures]
     return found
 
 
-async def list_apps(runner: Runner, limit: int | None = None) -> AppList:
-    """Return the apps of all schedulers, or of those that ``ASYNCSCHED_SCHEDULERS`` names; newest first."""
-    chosen = [name.strip() for name in os.environ.get(SCHEDULERS_VARIABLE, "").split(",") if name.strip()]
+async def list_apps(runner: Runner, limit: int | None = None, *, only: str = "") -> AppList:
+    """Return the apps of `only` one scheduler, of those that ``ASYNCSCHED_SCHEDULERS`` names, or of all; newest first.
+
+    Args:
+        runner: Asks them.
+        limit: At most so many.
+        only: The one to ask.
+    """
+    named = only or os.environ.get(SCHEDULERS_VARIABLE, "")
+    chosen = [name.strip() for name in named.split(",") if name.strip()]
     if not chosen:
         return await runner.list(limit=limit)
     from asyncsched.cli.loop import answers
@@ -146,7 +167,7 @@ async def list_apps(runner: Runner, limit: int | None = None) -> AppList:
     told = await answers(lambda name: runner.list(name, limit=limit), chosen)
     failures = {name: answer for name, answer in told.items() if isinstance(answer, Exception)}
     for answer in failures.values():
-        if isinstance(answer, UnknownSchedulerError):  # a mistake in the variable, not a scheduler that is away
+        if isinstance(answer, UnknownSchedulerError):  # a mistake of who wrote the name, not a scheduler that is away
             raise answer
     rows = [row for answer in told.values() if not isinstance(answer, Exception) for row in answer]
     rows.sort(key=lambda row: row.created_at.timestamp() if row.created_at is not None else 0.0, reverse=True)
@@ -173,6 +194,10 @@ def _matching(target: Target, rows: Iterable[ListAppResponse]) -> list[ListAppRe
         which = ", ".join(row.app_handle for row in matching[:3]) + (", ..." if len(matching) > 3 else "")
         raise ConfigError(f"{target.app!r} may be any of {len(matching)} apps", why=which, fix="write more of the id")
     return matching
+
+
+def _is_pattern(text: str) -> bool:
+    return any(char in text for char in "*?[")
 
 
 def _fits(row: ListAppResponse, pattern: str) -> bool:

@@ -24,11 +24,9 @@ def duration(text: str) -> float:
 def moment(text: str) -> datetime | timedelta:
     """Read a time: ``5m`` (ago), or an ISO date and time, which is local unless it says otherwise."""
     seconds = _seconds(text)
-    if seconds is not None:
-        return timedelta(seconds=seconds)
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
+        return datetime.fromisoformat(text) if seconds is None else timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
         raise click.BadParameter(f"{text!r} is no time; write 5m for so long ago, or 2030-12-31T23:59") from None
 
 

@@ -40,5 +40,6 @@ def test_roles_are_for_logs() -> None:
 def test_replicas() -> None:
     assert None is parse_replicas("")
     assert (0, 2, 3) == parse_replicas("0,2-3,3")
-    with pytest.raises(MalformedHandleError, match="'a' names no replicas"):
-        parse_replicas("a")
+    for wrong in ("a", "3-1", "0-99999999999"):
+        with pytest.raises(MalformedHandleError, match=f"'{wrong}' names no replicas"):
+            parse_replicas(wrong)

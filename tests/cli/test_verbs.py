@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -109,7 +111,9 @@ def test_the_configuration_counts(cli: Cli) -> None:
     assert "queue: a" in cli("run", "--dryrun", "--", "x", "--help").out
     assert "queue: b" in cli("run", "-cfg", "priority=1,queue=b", "--dryrun").out
     assert "queue: c" in cli("run", "--dryrun", ASYNCSCHED_STAGE_QUEUE="c").out
-    assert "queue (str) = a   (from ./asyncsched.toml:8)" in cli("runopts", "stage").out
+    assert "queue (str) = a   (from ./asyncsched.toml:8; by default default)" in cli("runopts", "stage").out
+    (row,) = [row for row in cli("runopts", "stage", "-o", "json").json if row["option"] == "queue"]
+    assert ("a", "default", "./asyncsched.toml:8") == (row["value"], row["default"], row["origin"])
 
 
 def test_status_of_one_and_of_many(staged: Cli) -> None:
@@ -220,6 +224,8 @@ def test_builtins(cli: Cli) -> None:
     assert "utils.echo" in cli("builtins").out
     assert "def echo(" in cli("builtins", "--print", "utils.echo").out
     assert {"component", "summary"} == {*cli("builtins", "-o", "json").json[0]}
+    assert "usage: asyncsched run" in cli("builtins", "utils.echo", "-o", "json").json[0]["help"]
+    assert "def echo(" in cli("builtins", "utils.echo", "--print", "-o", "jsonl").jsonl[0]["source"]
 
 
 @pytest.mark.slow
@@ -236,6 +242,15 @@ def test_doctor_looks_at_everything(broken: Cli) -> None:
     (cli.folder / "asyncsched.toml").write_text("[scheduler.stage]\nquue = 'x'\n")
 
     assert "unknown option `quue` for stage (from ./asyncsched.toml:2)" in cli("doctor").out
+    for text, told in (
+        ("[command.run]\nshceduler = 1\n", "unknown option `shceduler` for the command run (from ./asyncsched.toml:2)"),
+        ("[command.list]\nscheduler = 'x'\n", "no scheduler is named 'x' (from ./asyncsched.toml:2)"),
+        ("[component.'utils.echo']\nmgs = 'x'\n", "utils.echo has no argument mgs (from ./asyncsched.toml:2)"),
+        ("[component.'utils.ehco']\nmsg = 'x'\n", "unknown section [component.utils.ehco] (from ./asyncsched.toml:2)"),
+    ):
+        (cli.folder / "asyncsched.toml").write_text(text)
+
+        assert told in cli("doctor").out
     (cli.folder / "asyncsched.toml").write_text("x =")
 
     assert "./asyncsched.toml cannot be read" in cli("doctor").out
@@ -304,3 +319,65 @@ def test_a_monitor_without_a_terminal_prints_changes(staged: Cli) -> None:
     done = staged("monitor", "stage://x/train-003", "-o", "jsonl")
 
     assert ["FAILED"] == [json.loads(line)["state"] for line in done.lines]
+
+
+@pytest.mark.parametrize("verb", [["status", "-w"], ["monitor"]])
+def test_changes_as_json_are_one_document(staged: Cli, verb: list[str]) -> None:
+    done = staged(*verb, "stage://x/train-003", "stage://x/train-005", "-o", "json")
+
+    assert (1, {"FAILED", "SUCCEEDED"}) == (done.code, {row["state"] for row in done.json})
+
+
+def test_a_pattern_that_names_a_scheduler_asks_no_other(broken: Cli) -> None:
+    assert (0, "") == ((done := broken("status", "stage://*/train-00*")).code, done.err)
+    alone = broken("status", "down://*/train-*")
+
+    assert (5, 3) == (alone.code, len(alone.err.splitlines()))
+    assert 2 == broken("status", "stgae://*/train-*").code
+
+
+def test_the_timeout_of_wait_holds_for_the_look_up_as_well(broken: Cli) -> None:
+    broken.schedulers = ["stage", "silent"]
+    done = broken("wait", "--timeout", "300ms", "train-*")
+
+    assert (124, "error: the apps: no end within 0.3 s\n") == (done.code, done.err)
+
+
+@pytest.mark.parametrize("line", [["list"], ["log", "stage://x/train-001"], ["builtins"]])
+def test_a_pipe_that_is_closed_already_is_no_failure(staged: Cli, line: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    running = staged.start(*line, stdout=writer)
+    os.close(writer)
+
+    assert (None, "") == running.communicate(timeout=20)
+    assert 0 == running.returncode
+
+
+def test_a_disk_that_is_full_is_told(staged: Cli) -> None:
+    with Path("/dev/full").open("w") as full:
+        running = staged.start("list", stdout=full)
+        _, err = running.communicate(timeout=20)
+
+    assert (2, "error: [Errno 28] No space left on device\n") == (running.returncode, err)
+
+
+def test_a_component_may_run_a_loop_of_its_own(cli: Cli) -> None:
+    (cli.folder / "job.py").write_text(
+        "import asyncio\nfrom asyncsched import AppDef, Role\n"
+        "async def look_up() -> str:\n    return 'x'\n"
+        "def train() -> AppDef:\n"
+        "    return AppDef('t', [Role('main', '', entrypoint='sh', args=['-c', f'echo {asyncio.run(look_up())}'])])\n"
+    )
+
+    assert ["main/0 x"] == cli("run", "-s", "stage", "--log", "job.py:train").lines[1:]
+
+
+def test_a_shell_is_told_completions_whatever_is_configured(cli: Cli) -> None:
+    (cli.folder / "asyncsched.toml").write_text("x =")
+    for words, expected in (("asyncsched run --sch", "--scheduler"), ("asyncsched stat", "status")):
+        last = str(len(words.split()) - 1)
+        done = cli(_ASYNCSCHED_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=last)
+
+        assert (0, "") == (done.code, done.err)
+        assert expected in done.out
