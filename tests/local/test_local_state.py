@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import os
 import subprocess
@@ -164,6 +165,24 @@ async def test_an_end_before_the_start_is_still_an_end(scheduler: LocalScheduler
     assert AppState.SUCCEEDED is found.state
     assert ["one", "two"] == await texts(scheduler, app_id)
     assert [app_id] == [*await scheduler.prune()]
+
+
+async def test_many_apps_of_many_replicas_hold_no_loop(scheduler: LocalScheduler, home: Path, app_id: str) -> None:
+    record = read_state(home, app_id)
+    record["replicas"] = [{**record["replicas"][0], "k": k} for k in range(99)]
+    many = [f"app-{number}" for number in range(200)]
+
+    def write() -> None:
+        for each in many:
+            app_directory(home, each).mkdir(0o700)
+            write_state(home, each, {**record, "app_id": each})
+
+    await asyncio.to_thread(write)
+
+    # No step may take more than 20 ms, which is looked after for every test.
+    assert {*many, app_id} == {row.app_id for row in await scheduler.list()}
+    assert 99 == len((found := (await scheduler.describe_many(many))["app-7"]) and found.replicas)
+    assert {*many, app_id} == {*await scheduler.prune()}
 
 
 # Other releases

@@ -17,7 +17,7 @@ from asyncsched.schedulers.local.status import Standing
 from asyncsched.schedulers.local.supervisor import machine
 from asyncsched.schedulers.local.supervisors import Supervisors
 
-__all__ = ["Apps", "Found"]
+__all__ = ["Apps", "Finding", "Found"]
 
 AT_ONCE = 16
 DRAFT = 60.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from asyncsched.schedulers.local.apps import Apps, Found
+from asyncsched.schedulers.local.apps import Apps, Finding, Found
 from asyncsched.schedulers.local.home import Home
 from asyncsched.schedulers.local.status import describe_app
 
@@ -22,11 +22,10 @@ async def prune(home: Home, apps: Apps, older_than: timedelta, keep: int) -> Seq
     app_ids = await asyncio.to_thread(_worth_a_look, home, limit, keep)
     ended: list[tuple[float, str]] = []
     for start in range(0, len(app_ids), AT_ONCE):
-        for app_id, found in (await apps.find(app_ids[start : start + AT_ONCE])).items():
-            if isinstance(found, Found):
-                ended += _end(app_id, found)
-            elif found is None:
-                await asyncio.to_thread(apps.remove_draft, app_id)
+        found = await apps.find(app_ids[start : start + AT_ONCE])
+        ended += await asyncio.to_thread(_ends, found)
+        for app_id in [app_id for app_id, each in found.items() if each is None]:
+            await asyncio.to_thread(apps.remove_draft, app_id)
     ended.sort(reverse=True)
     removed = [app_id for end, app_id in ended[keep:] if end <= limit]
     for app_id in removed:
@@ -41,6 +40,10 @@ def _worth_a_look(home: Home, limit: float, keep: int) -> list[str]:
         return []
     changed = [home.changed_at(app_id) for app_id in app_ids]
     return app_ids if any(at is not None and at <= limit for at in changed) else []
+
+
+def _ends(found: Mapping[str, Finding]) -> list[tuple[float, str]]:
+    return [end for app_id, each in found.items() if isinstance(each, Found) for end in _end(app_id, each)]
 
 
 def _end(app_id: str, found: Found) -> list[tuple[float, str]]:

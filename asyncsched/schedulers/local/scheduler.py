@@ -19,6 +19,7 @@ from asyncsched.errors import (
     SchedulerError,
     UnavailableError,
 )
+from asyncsched.logs.budget import budget_of
 from asyncsched.logs.follow import follower_of, open_directory
 from asyncsched.logs.line import LogOrigin
 from asyncsched.logs.select import LogQuery
@@ -204,8 +205,12 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         return None if found is None else await _described(found)
 
     async def _describe_many(self, app_ids: Sequence[str]) -> Answers:
-        found = await self._apps.find(app_ids)
-        return {app_id: await _described(each) if isinstance(each, Found) else each for app_id, each in found.items()}
+        answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
+        budget = budget_of(asyncio.get_running_loop())
+        for app_id, found in (await self._apps.find(app_ids)).items():
+            answers[app_id] = await _described(found) if isinstance(found, Found) else found
+            await budget.breathe()  # many apps may have many replicas together
+        return answers
 
     async def _push_states(self, port: StatePort) -> None:
         await StateReader(port, self._apps, self._supervisors, self.clock).run()
@@ -214,10 +219,8 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         rows: list[ListAppResponse] = []
         app_ids = await asyncio.to_thread(self._home.app_ids)
         for start in range(0, len(app_ids), ROWS_AT_ONCE):
-            for app_id, found in (await self._apps.find(app_ids[start : start + ROWS_AT_ONCE])).items():
-                row = _row(app_id, found)
-                if row is not None:
-                    rows.append(row)
+            found = await self._apps.find(app_ids[start : start + ROWS_AT_ONCE])
+            rows += await asyncio.to_thread(_rows, found)
         rows.sort(key=lambda row: row.created_at.timestamp() if row.created_at else 0.0, reverse=True)
         for row in rows:
             yield row
@@ -322,6 +325,10 @@ async def _described(found: Found) -> DescribeAppResponse:
     if len(found.record.replicas) < MANY_REPLICAS:
         return describe_app(found.record, found.standing, found.is_alive)
     return await asyncio.to_thread(describe_app, found.record, found.standing, found.is_alive)
+
+
+def _rows(found: Mapping[str, Finding]) -> list[ListAppResponse]:
+    return [row for app_id, each in found.items() if (row := _row(app_id, each)) is not None]
 
 
 def _row(app_id: str, found: Finding) -> ListAppResponse | None:
