@@ -17,7 +17,7 @@ import pytest
 from asyncsched.errors import ConflictError
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.supervisor.files import remove_tree
-from asyncsched.specs import AppState, Stream
+from asyncsched.specs import AppState, Stream, macros
 from tests._support import eventually
 from tests.local._local import (
     EACH_LOOP,
@@ -268,6 +268,22 @@ async def test_an_error_file_of_any_form_is_told_as_it_is(scheduler: LocalSchedu
 
     assert text == found.structured_error_msg == found.replicas[0].structured_error_msg
     assert AppState.FAILED is found.state
+
+
+@pytest.mark.parametrize("place", ["/own-{id}.json", "own-{id}.json"])
+async def test_a_role_may_say_where_its_error_files_are(
+    scheduler: LocalScheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = (str(tmp_path) if place.startswith("/") else "") + place.format(id=macros.replica_id)
+    role = shell("echo $TORCHELASTIC_ERROR_FILE > $TORCHELASTIC_ERROR_FILE; exit 1", num_replicas=2)
+    role.env["TORCHELASTIC_ERROR_FILE"] = name
+
+    found = await ended(scheduler, await scheduler.submit(app(role)))
+
+    assert [name.replace(macros.replica_id, f"{k}") + "\n" for k in range(2)] == [
+        replica.structured_error_msg for replica in found.replicas
+    ]
 
 
 async def test_bytes_and_links_in_place_of_an_error_file(scheduler: LocalScheduler, tmp_path: Path) -> None:

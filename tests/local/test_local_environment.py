@@ -34,6 +34,7 @@ async def test_the_environment_of_the_documents(scheduler: LocalScheduler, home:
 
     assert "localhost" == found["TORCHX_RANK0_HOST"]
     assert str(app_directory(home, app_id) / "main/0/error.json") == found["TORCHELASTIC_ERROR_FILE"]
+    assert str(app_directory(home, app_id) / "torchelastic/main") == found["PET_LOG_DIR"]
     assert "x" == found["PYTHONUNBUFFERED"]
     assert f"{os.environ['PATH']}:{Path.cwd()}" == found["PATH"]
 
@@ -217,6 +218,22 @@ async def test_devices_are_divided_among_the_replicas(scheduler: LocalScheduler)
 
 
 @pytest.mark.skipif(Path("/proc/driver/nvidia/gpus").exists(), reason="this machine has GPUs")
+@pytest.mark.skipif(Path("/proc/driver/nvidia/gpus").exists(), reason="this machine has GPUs")
+@pytest.mark.parametrize("code", [0, 1])
+async def test_devices_are_counted_by_the_program_that_lists_them(
+    scheduler: LocalScheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    part = "  MIG 1g.5gb Device 0: (UUID: MIG-1)"
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' 'GPU 0: one' '{part}' 'GPU 1: two'; exit {code}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    role = shell("echo ${CUDA_VISIBLE_DEVICES-none}", num_replicas=2, resource=Resource(1, 1, 1))
+    app_id = await scheduler.submit(app(role), {"auto_set_cuda_visible_devices": True})
+
+    assert (["none", "none"] if code else ["0", "1"]) == sorted(await texts(scheduler, app_id))
+
+
 async def test_without_enough_devices_a_warning_says_so(
     scheduler: LocalScheduler, caplog: pytest.LogCaptureFixture
 ) -> None:

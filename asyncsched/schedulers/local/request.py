@@ -27,13 +27,15 @@ from asyncsched.specs.macros import macros
 from asyncsched.specs.masking import masked
 from asyncsched.specs.secret import reveal, revealed_env
 
-__all__ = ["PopenRequest", "count_devices", "make_request", "role_directory", "split_devices", "wire_form"]
+__all__ = ["PopenRequest", "make_request", "role_directory", "split_devices", "wire_form"]
 
 _log = logging.getLogger("asyncsched.schedulers.local")
 
 RANK0 = "TORCHX_RANK0_HOST"
 DEVICES = "CUDA_VISIBLE_DEVICES"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+ELASTIC_LOGS = "PET_LOG_DIR"
+"""Where ``torchrun`` puts the logs of its own workers."""
 LONGEST_NAME = 200
 LONGEST_GRACE = 1e9
 """Thirty years: what is longer no timer keeps."""
@@ -123,11 +125,11 @@ async def make_request(
             path,
             "" if options.prepend_cwd else cwd,
         )
-        dirs = [log_dir / role_directory(role.name) / str(k) for k in range(role.num_replicas)]
-        request.role_log_dirs[role.name] = [str(directory) for directory in dirs]
+        logs = log_dir / role_directory(role.name)
+        request.role_log_dirs[role.name] = [str(logs / str(k)) for k in range(role.num_replicas)]
         params = request.role_params[role.name] = []
-        for k, directory in enumerate(dirs):
-            params.append(_replica(provider, root, role, k, directory, app_id, options, search))
+        for k in range(role.num_replicas):
+            params.append(_replica(provider, root, role, k, log_dir, app_id, options, search))
             await budget.breathe()  # a role may have thousands
     if options.auto_set_cuda_visible_devices and not split_devices(request, app.roles, devices):
         _log.warning("%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs", app_id, devices)
@@ -152,11 +154,12 @@ def _replica(
     root: str,
     role: Role,
     k: int,
-    directory: Path,
+    log_dir: Path,
     app_id: str,
     options: LocalOptions,
     search: str,
 ) -> ReplicaParam:
+    directory = log_dir / role_directory(role.name) / str(k)
     values = macros.Values(img_root=root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
     applied.env["PATH"] = values.substitute(search)
@@ -168,10 +171,11 @@ def _replica(
     param.cwd = param.cwd or working_directory()
     param.env = {
         "PYTHONUNBUFFERED": "x",
+        ELASTIC_LOGS: str(log_dir / "torchelastic" / role_directory(role.name)),
         **(options.env or {}),
+        ERROR_FILE: str(directory / "error.json"),
         **param.env,
         RANK0: "localhost",
-        ERROR_FILE: str(directory / "error.json"),
     }
     return param
 
@@ -256,7 +260,7 @@ def _wire_replica(request: PopenRequest, role: str, k: int, param: ReplicaParam)
         "argv": [reveal(word) for word in param.args],
         "env": revealed_env(param.env),
         "cwd": param.cwd or "/",
-        "error_file": param.env.get(ERROR_FILE, ""),
+        "error_file": str(Path(param.cwd or "/", reveal(param.env.get(ERROR_FILE, "")))),
     }
 
 
@@ -279,11 +283,3 @@ def _told(app: AppDef | None) -> dict[str, Any]:
             for role in app.roles
         ],
     }
-
-
-def count_devices() -> int:
-    """Return how many GPUs the driver tells of; call it in a thread."""
-    try:
-        return len(list(Path("/proc/driver/nvidia/gpus").iterdir()))
-    except OSError:
-        return 0

@@ -27,6 +27,7 @@ from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.feed import Answers, StatePort
 from asyncsched.schedulers.local.apps import Apps, Finding, Found
+from asyncsched.schedulers.local.devices import count_devices
 from asyncsched.schedulers.local.home import Home, find_home
 from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
 from asyncsched.schedulers.local.logs import ReplicaLog
@@ -34,7 +35,7 @@ from asyncsched.schedulers.local.options import LocalOptions
 from asyncsched.schedulers.local.processes import Beginning
 from asyncsched.schedulers.local.prune import prune
 from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord, SpoiltError
-from asyncsched.schedulers.local.request import PopenRequest, count_devices, make_request, wire_form
+from asyncsched.schedulers.local.request import PopenRequest, make_request, wire_form
 from asyncsched.schedulers.local.states import StateReader
 from asyncsched.schedulers.local.status import Standing, describe_app, list_row
 from asyncsched.schedulers.local.supervisors import Supervisors
