@@ -141,7 +141,7 @@ class Runner(_LaunchingRunner):
 
     async def _ended(self, handles: str | Iterable[str], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
         apps = await apps_of(handles)
-        ends = Ends()
+        ends = Ends(self._seen)
         limit = self.clock.timeout(timeout)
         async with self._watch(apps) as events:
             try:

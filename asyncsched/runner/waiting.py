@@ -10,6 +10,7 @@ from typing import TypeAlias
 from asyncsched.logs.budget import budget_of
 from asyncsched.runner.answers import AppEvent
 from asyncsched.specs.handle import AppHandle, parse_app_handle
+from asyncsched.specs.sightings import Sightings
 from asyncsched.specs.state import AppStatus
 
 __all__ = ["App", "Ends", "apps_of"]
@@ -39,9 +40,14 @@ async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, App]:
 
 
 class Ends:
-    """What was told of apps that are waited for."""
+    """What was told of apps that are waited for.
 
-    def __init__(self) -> None:
+    Args:
+        seen: What was seen of them before.
+    """
+
+    def __init__(self, seen: Sightings) -> None:
+        self._seen = seen
         self._left: dict[App, AppEvent] = {}
         self._ended: dict[App, AppStatus | None] = {}
 
@@ -58,23 +64,28 @@ class Ends:
         """Return the last statuses, None for what was never known; raise TimeoutError if some have not ended."""
         budget = budget_of(asyncio.get_running_loop())
         ended: dict[AppHandle, AppStatus | None] = {}
-        left: list[tuple[AppHandle, AppEvent | None]] = []
+        left: list[tuple[AppHandle, AppStatus | None]] = []
         for handle, app in apps.items():
             if app in self._ended:
                 ended[handle] = self._ended[app]
             else:
-                left.append((handle, self._left.get(app)))
+                left.append((handle, self._last(handle, app)))
             await budget.breathe()
         if left:
             raise _late(left, timeout)
         return ended
 
+    def _last(self, handle: AppHandle, app: App) -> AppStatus | None:
+        if event := self._left.get(app):
+            return event.current
+        seen = self._seen.get(handle)  # the watch has not been answered yet
+        return None if seen is None else seen.status
 
-def _late(left: list[tuple[AppHandle, AppEvent | None]], timeout: float | None) -> TimeoutError:
+
+def _late(left: list[tuple[AppHandle, AppStatus | None]], timeout: float | None) -> TimeoutError:
     """Return the error of a wait that was too long, with the last status of each app that has not ended."""
     which = left[0][0] if len(left) == 1 else f"{len(left)} apps"
     error = TimeoutError(f"{which}: no end within {timeout:g} s")
-    for handle, event in islice(left, NOTED):
-        known = event.current.format().rstrip() if event and event.current else "nothing is known of it yet"
-        error.add_note(f"The last status of {handle}: {known}")
+    for handle, status in islice(left, NOTED):
+        error.add_note(f"The last status of {handle}: {status or 'nothing is known of it yet'}")
     return error

@@ -169,6 +169,16 @@ async def test_wait_gives_up_at_its_timeout_with_the_last_status(rig: Rig) -> No
     assert AppState.RUNNING is status.state
 
 
+async def test_a_wait_too_short_for_an_answer_tells_what_was_seen_before(rig: Rig) -> None:
+    handle = await rig.run("push")
+    for known in ("State: SUBMITTED", "State: RUNNING"):
+        with pytest.raises(TimeoutError) as caught:
+            await rig.runner.wait(handle, timeout=0)
+
+        assert known in caught.value.__notes__[0]
+        await rig.runner.status(handle)
+
+
 async def test_an_app_that_goes_away_is_unknown_and_says_why(rig: Rig) -> None:
     handle = await rig.run("push")
     waiting = asyncio.create_task(rig.runner.wait(handle))
