@@ -50,7 +50,7 @@ from asyncsched.logs.select import LogQuery, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks
-from asyncsched.schedulers.prepare import as_mapping, check_app, digest
+from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, digest
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
@@ -208,6 +208,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None
     ) -> AppDryRunInfo[RequestT]:
         check_app(app)
+        check_key(key)
         app = copy.deepcopy(app)
         app_id = self._app_id(app, options, key)
         cfg = as_mapping(options)

@@ -14,15 +14,17 @@ from asyncsched.specs.secret import reveal
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["as_mapping", "check_app", "digest"]
+__all__ = ["as_mapping", "check_app", "check_key", "digest"]
 
 
 def check_app(app: AppDef) -> None:
     """Raise ValueError, naming the role, for an app that no scheduler could run."""
     if not app.roles:
         raise ValueError(f"app {app.name!r} has no roles: it needs at least one")
+    _check_name("the app", app.name)
     names: set[str] = set()
     for role in app.roles:
+        _check_name(f"a role of app {app.name!r}", role.name)
         if not role.name:
             raise ValueError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
         if not role.entrypoint or role.entrypoint == MISSING:
@@ -33,6 +35,11 @@ def check_app(app: AppDef) -> None:
         if role.name in names:
             raise ValueError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
         names.add(role.name)
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"{what} has the name {name!r}: write a text")
 
 
 def _check_types(role: str, entrypoint: object, replicas: object, args: object, env: object) -> None:
@@ -62,6 +69,12 @@ def _check_env(role: str, env: object) -> None:
         if not isinstance(value, str):  # it may be a secret, and is not repeated
             kind = type(value).__name__
             raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")
+
+
+def check_key(key: object) -> None:
+    """Raise ValueError for a key that cannot tell apps apart, such as that of a variable that is not set."""
+    if key is not None and not (isinstance(key, str) and key):
+        raise ValueError(f"the key {key!r} is no text that names an app: leave it out, or write one such as 'order-42'")
 
 
 def as_mapping(options: object) -> dict[str, CfgVal]:

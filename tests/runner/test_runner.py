@@ -46,6 +46,8 @@ async def test_run_gives_a_handle_that_any_runner_understands(rig: Rig) -> None:
         (AppDef("job", [Role("main", "i")]), "role 'main' has no entrypoint"),
         (AppDef("job", [Role("main", "i", entrypoint="")]), "role 'main' has no entrypoint"),
         (AppDef("job", [Role("main", "i", entrypoint="x", num_replicas=0)]), "role 'main' has 0 replicas"),
+        (AppDef(cast("str", 5), [Role("main", "i", entrypoint="x")]), "the app has the name 5"),
+        (AppDef("job", [Role(cast("str", None), "i", entrypoint="x")]), "a role of app 'job' has the name None"),
         (AppDef("job", [Role("", "i", entrypoint="x")]), "a role of app 'job' has no name"),
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", "-l"))]), "such as \\['-l'\\]"),
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", [1]))]), "argument 1: .* write '1'"),
@@ -88,6 +90,14 @@ async def test_a_key_makes_a_run_idempotent(rig: Rig) -> None:
         await rig.runner.run(replace(app(), name="another"), "push", key="order-42")
     assert [first.app_id] == [*rig.push.apps]
     assert first != await rig.runner.run(app(), "push", key="order-43")
+
+
+@pytest.mark.parametrize("key", ["", 42])
+async def test_a_key_is_a_text_that_names_something(rig: Rig, key: str) -> None:
+    with pytest.raises(ValueError, match="is no text that names an app"):
+        await rig.runner.run(app(), "push", key=key)
+
+    assert not rig.push.calls
 
 
 async def test_a_dryrun_changes_nothing_and_is_scheduled_once_as_it_was_edited(rig: Rig) -> None:
