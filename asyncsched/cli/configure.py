@@ -21,7 +21,7 @@ def command(console: Console, schedulers: str | None, required: bool, to_stdout:
     from asyncsched.cli.loop import run_with_runner
     from asyncsched.cli.options import write_configuration
 
-    names = schedulers.split(",") if schedulers else []
+    names = [name.strip() for name in (schedulers or "").split(",") if name.strip()]
     path = Path("asyncsched.toml")
     return run_with_runner(
         console,

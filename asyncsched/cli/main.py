@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from importlib import import_module
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, get_args
 
 import click
 
 import asyncsched
-from asyncsched.cli.console import Console
+from asyncsched.cli.console import Console, Format
 
 __all__ = ["main"]
 
@@ -81,8 +81,9 @@ class _Verbs(click.Group):
 @click.version_option(asyncsched.__version__, prog_name="asyncsched")
 @click.option("--debug", is_flag=True, help="Show tracebacks and what the library logs.")
 @click.option("--no-color", is_flag=True, help="Print without colours, as with NO_COLOR set.")
+@click.option("-o", "--output", type=click.Choice(get_args(Format)), help="How data is printed.  [default: table]")
 @click.pass_context
-def app(ctx: click.Context, debug: bool, no_color: bool) -> int:
+def app(ctx: click.Context, debug: bool, no_color: bool, output: Format | None) -> int:
     """Launch, watch, read and stop apps on any scheduler.
 
     A handle is scheduler://session/app_id. Where one is asked for, the app's id does as well, the beginning of one that
@@ -91,6 +92,7 @@ def app(ctx: click.Context, debug: bool, no_color: bool) -> int:
     console = ctx.ensure_object(Console)
     console.debug = console.debug or debug
     console.plain = console.plain or no_color
+    console.format = output or console.format
     if ctx.invoked_subcommand is None:
         console.say(ctx.get_help())
         return 2

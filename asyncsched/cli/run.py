@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import Verb, verb
+from asyncsched.cli.verb import Verb, configured, verb
 
 if TYPE_CHECKING:
     from asyncsched.cli.launch import Launch
@@ -32,7 +32,7 @@ class _Run(Verb):
 
     def taken_from_configuration(self, ctx: click.Context) -> set[str]:
         """Leave out the component where the command line names one."""
-        return super().taken_from_configuration(ctx) - ({"component"} if ctx.params["words"] else set())
+        return configured(ctx) - ({"component"} if ctx.params["words"] else set())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as usual, then see what stood before the words that are left."""
@@ -71,8 +71,10 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
     are followed to their end: Ctrl-C ends them, twice at once. Others are left to run.
     """
     shape = {name: options[name] for name in SHAPE if options[name] not in (None, ())}
-    if shape and not is_command:
-        flags = ", ".join(f"--{name}" for name in shape)
+    # What is configured is for those runs that it fits.
+    misplaced = shape.keys() - configured(click.get_current_context())
+    if misplaced and not is_command:
+        flags = ", ".join(f"--{name}" for name in shape if name in misplaced)
         raise click.UsageError(f"{flags} are for a command after --; a component's own stand behind its name")
     name, *args = words or [options["component"] or ""]
     if not name:

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from asyncsched.cli.console import Console, Format
 
-__all__ = ["Verb", "verb"]
+__all__ = ["Verb", "configured", "verb"]
 
 P = ParamSpec("P")
 
@@ -47,12 +47,17 @@ class Verb(click.Command):
 
     def taken_from_configuration(self, ctx: click.Context) -> set[str]:
         """Return the names of the options whose values are configured."""
-        return {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP}
+        return configured(ctx)
 
     def _defaults(self) -> dict[str, object]:
         from asyncsched.cli.configured import command_defaults
 
         return command_defaults(self.name or "", [param for param in self.params if isinstance(param, click.Option)])
+
+
+def configured(ctx: click.Context) -> set[str]:
+    """Return the names of the parameters whose values are configured, and not given."""
+    return {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP}
 
 
 def verb(name: str, cls: type[Verb] = Verb, **settings: Any) -> Callable[[Callable[P, int]], click.Command]:

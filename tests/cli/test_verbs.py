@@ -116,6 +116,20 @@ def test_the_configuration_counts(cli: Cli) -> None:
     assert ("a", "default", "./asyncsched.toml:8") == (row["value"], row["default"], row["origin"])
 
 
+def test_a_configured_shape_is_for_commands_and_leaves_components_alone(cli: Cli) -> None:
+    (cli.folder / "asyncsched.toml").write_text('[command.run]\nscheduler = "stage"\nimage = "mine"\nenv = ["A=1"]\n')
+
+    assert "image: mine" in cli("run", "--dryrun", "--", "true").out
+    assert "image: mine" not in (done := cli("run", "--dryrun", "utils.echo")).out
+    assert (0, "") == (done.code, done.err)
+    assert 2 == cli("run", "--image", "x", "utils.echo").code
+
+
+def test_the_format_may_stand_before_the_verb(staged: Cli) -> None:
+    assert ["train-029", "train-028"] == [row["app_id"] for row in staged("-o", "json", "list", "-n", "2").json]
+    assert ["train-029"] == [row["app_id"] for row in staged("-o", "json", "list", "-n", "1", "-o", "jsonl").jsonl]
+
+
 def test_status_of_one_and_of_many(staged: Cli) -> None:
     one = staged("status", "train-001")
 
