@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from asyncsched.errors import ComponentError, ConfigError, UnknownSchedulerError
+from asyncsched.errors import ComponentError, ConfigError, RunOptionError, UnknownSchedulerError
 
 if TYPE_CHECKING:
     from asyncsched.components import Component
@@ -53,8 +53,10 @@ def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> 
 
 
 def _checked(name: str, command: str, option: click.Option, setting: Setting) -> object:
-    value = [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
+    value: object = [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
     try:
+        if option.multiple and type(value) is not list:
+            raise click.BadParameter(f"{value!r} is no list of texts")
         read: object = option.type_cast_value(click.Context(click.Command(command)), value)
     except click.BadParameter as error:
         what = f"`{name}` of the command {command}: {error.message.rstrip('.')} (from {setting.origin})"
@@ -79,16 +81,19 @@ def _unknown(name: str, command: str, setting: Setting, known: Iterable[str]) ->
     return ConfigError(f"unknown option `{name}` for the command {command} (from {setting.origin})", fix=hint)
 
 
+_WRITTEN_IN = {UnknownSchedulerError: "scheduler", ComponentError: "component", RunOptionError: "cfg"}
+
+
 def with_origin(error: ValueError, command: str, configured: Collection[str]) -> ValueError:
-    """Return the error with the place where it was written, if it is a name that is configured.
+    """Return the error with the place where it was written, if it is about a value that is configured.
 
     Args:
         error: What the command has failed with.
         command: The command.
         configured: The options whose values were taken from ``[command.NAME]``.
     """
-    option = "scheduler" if isinstance(error, UnknownSchedulerError) else "component"
-    if not isinstance(error, (UnknownSchedulerError, ComponentError)) or option not in configured:
+    option = next((option for kind, option in _WRITTEN_IN.items() if isinstance(error, kind)), "")
+    if not isinstance(error, ConfigError) or option not in configured or "(from " in error.what:
         return error
     from asyncsched.runner.config import load_config
     from asyncsched.runner.config.setting import from_origin

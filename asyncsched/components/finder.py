@@ -232,9 +232,10 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
 def _unknown(name: str, why: str = "") -> ComponentError:
     import difflib
 
-    # Known by their last part as well: who writes `ehco` means utils.echo.
-    known = {each: full for full in get_components() for each in (full, full.rpartition(".")[2])}
-    near = [known[each] for each in difflib.get_close_matches(name, known, n=1)]
+    known = {full.rpartition(".")[2]: full for full in get_components()}
+    near = difflib.get_close_matches(name, known.values(), n=1)
+    # Who writes `ehco` means utils.echo.
+    near = near or [known[last] for last in difflib.get_close_matches(name, known, n=1, cutoff=0.75)]
     hint = f"did you mean {near[0]}?" if near else "asyncsched builtins lists those that there are"
     command = "" if "." in name else f"; a command: asyncsched run -- {name}"
     return ComponentError(f"no component {name}", why=why, fix=f"{hint} (your own: path/file.py:function{command})")

@@ -245,6 +245,17 @@ def test_a_configured_command_is_checked_with_its_line(cli: Cli, text: str, told
             "did you mean utils.echo? (your own: path/file.py:function; a command: asyncsched run -- ehco)\n",
         ),
         (
+            "[command.run]\nscheduler = 'stage'\ncfg = 'quue=x'\n",
+            "run utils.echo",
+            "Unknown run option: quue (from ./asyncsched.toml:3)    did you mean `queue`?\n",
+        ),
+        (
+            "[command.run]\nscheduler = 'stage'\ncfg = { quue = 'x' }\n",
+            "run utils.echo",
+            "`cfg` of the command run: {'quue': 'x'} is no list of texts (from ./asyncsched.toml:3)\n"
+            "  fix: see asyncsched run --help\n",
+        ),
+        (
             "[component.'utils.ehco']\nmsg = 'x'\n",
             "run -s stage utils.echo",
             "unknown section [component.utils.ehco] (from ./asyncsched.toml:2)"
