@@ -55,7 +55,7 @@ def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> 
 def _checked(name: str, command: str, option: click.Option, setting: Setting) -> object:
     value: object = [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
     try:
-        if option.multiple and type(value) is not list:
+        if option.multiple and not _is_list(value):
             raise click.BadParameter(f"{value!r} is no list of texts")
         read: object = option.type_cast_value(click.Context(click.Command(command)), value)
     except click.BadParameter as error:
@@ -63,6 +63,10 @@ def _checked(name: str, command: str, option: click.Option, setting: Setting) ->
         raise ConfigError(what, fix=f"see asyncsched {command} --help") from None
     # `all = true` says that the option --any/--all is off.
     return not read if f"--{name}" in option.secondary_opts else value
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
 
 
 def _names(option: click.Option) -> list[str]:
