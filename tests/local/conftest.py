@@ -12,7 +12,7 @@ import pytest
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.supervisor.machine import is_alive
 from tests._support import eventually_blocking
-from tests.local._local import NOBODY
+from tests.local._local import IS_ROOT, NOBODY
 
 
 @pytest.fixture
@@ -42,5 +42,6 @@ async def scheduler(home: Path) -> AsyncIterator[LocalScheduler]:
 def ordinary_home() -> Iterator[Path]:
     """A directory of an ordinary user, where we are root: one that he can reach."""
     with tempfile.TemporaryDirectory(prefix="asyncsched-") as name:
-        os.chown(name, NOBODY, NOBODY)
+        if IS_ROOT:
+            os.chown(name, NOBODY, NOBODY)
         yield Path(name)
