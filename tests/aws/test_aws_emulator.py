@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from typing import Any
 
 import pytest
+from docker.errors import DockerException
 
+from tests.aws_emulator.__main__ import node_runner, paced
 from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.errors import ApiError
+from tests.aws_emulator.processes import run_process
+from tests.aws_emulator.server import Server
 
 
 class Console:
@@ -206,3 +211,40 @@ def test_limits_are_kept_and_calls_counted(console: Console) -> None:
         console.cloud.traffic.calls["DescribeJobQueues"],
         console.cloud.traffic.throttled["DescribeJobQueues"],
     )
+
+
+def test_the_knobs_have_the_names_that_the_first_sketch_of_the_emulator_gave_them(server: Server) -> None:
+    def ask(method: str, knob: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{server.url}/moto-api/plus/{knob}", data, method=method)
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)
+
+    ask("POST", "throttle", {"DescribeJobs": [1, 2]})
+    server.cloud.traffic.calls["DescribeJobs"] = 7
+
+    assert {"DescribeJobs": 7} == ask("GET", "calls")
+    assert {"DescribeJobs": 7} == ask("DELETE", "calls")
+    assert {} == ask("GET", "calls")
+    for _ in range(2):
+        server.cloud.traffic.enter("batch", "DescribeJobs")
+    with pytest.raises(ApiError):
+        server.cloud.traffic.enter("batch", "DescribeJobs")
+
+
+def test_the_pace_comes_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"PLUS_INGEST_DELAY": "1.5", "PLUS_STOP_TIMEOUT": "9", "PLUS_RUNNABLE": "0.2"}.items():
+        monkeypatch.setenv(name, value)
+
+    pace = paced(Cloud()).pace
+
+    assert (1.5, 9.0, 0.2) == (pace.ingest, pace.grace, pace.runnable)
+
+
+def test_nodes_are_processes_where_no_docker_daemon_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+
+    assert run_process is node_runner()
+    assert run_process is node_runner("none")
+    with pytest.raises(DockerException):
+        node_runner("tcp://127.0.0.1:1")

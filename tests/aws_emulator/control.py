@@ -13,6 +13,9 @@ knob           body                                                   answer
 ``restart``    ``{"down": 1.0}``                                      ``{}``, and then silence
 =============  =====================================================  =========================
 
+``POST /moto-api/plus/throttle`` does the same; ``GET`` and ``DELETE /moto-api/plus/calls`` answer with the calls alone,
+the latter for the last time.
+
 ``GET /emulator/credentials`` answers as a container's credential endpoint does: keys for
 `credential_life` seconds, new ones each time; `revoke` makes those that were given so far stop working.
 """
@@ -44,7 +47,10 @@ class Control:
         knob = environ["PATH_INFO"].rpartition("/")[2]
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         with self._cloud.timeline.lock:
-            answer = getattr(self, f"_{knob}")(json.loads(body or b"{}")) or {}
+            if environ["PATH_INFO"] == "/moto-api/plus/calls":
+                answer = self._calls({"reset": environ["REQUEST_METHOD"] == "DELETE"})["calls"]
+            else:
+                answer = getattr(self, f"_{knob}")(json.loads(body or b"{}")) or {}
         payload = json.dumps(answer).encode()
         start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(payload)))])
         return [payload]

@@ -69,7 +69,7 @@ class Server:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
-        if path.startswith("/emulator/"):
+        if path.startswith(("/emulator/", "/moto-api/plus/")):
             return self.control(environ, start_response)
         service, key = _signer(environ)
         operation = _operation(service, environ)
