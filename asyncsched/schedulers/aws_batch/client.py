@@ -109,8 +109,9 @@ class Connections:
         """Close every client that was opened here; idempotent."""
         open_ones = list(self._open.values())
         self._open.clear()
-        for connection in open_ones:
-            await connection.aclose()
+        async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
+            for connection in open_ones:
+                closing.push_async_callback(connection.aclose)
 
 
 class Connection:
