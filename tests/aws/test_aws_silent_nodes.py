@@ -111,3 +111,15 @@ async def test_a_line_that_one_reader_finds_first_reaches_the_others(virtual: Vi
         await read(scheduler, app_id)
 
     assert ["first", "second"] == [line.text for line in await tail if line.role == "quiet"]
+
+
+async def test_a_search_begins_anew_when_its_page_token_has_expired(virtual: Virtual) -> None:
+    scheduler, events = virtual.scheduler(), virtual.cloud.events
+    app_id = await scheduler.submit(app(20, 7), CFG)
+    events.sparse = True  # each search has a second page
+    for tenth in range(200):
+        virtual.cloud.timeline.after(tenth / 10, events.expire_tokens)
+
+    lines = await read(scheduler, app_id, should_tail=True)
+
+    assert [str(number) for number in range(20)] == [line.text for line in lines]

@@ -101,15 +101,16 @@ class Births:
         self._doubted.difference_update(streams)
         self._remove(streams)
 
-    def missing(self, group: Group, present: int | None, *, at_once: bool = False) -> bool:
+    def missing(self, group: Group, asked: Sequence[str], present: int | None, *, at_once: bool = False) -> bool:
         """Take note that one of these does not exist; tells whether it is now known of one that was there.
 
         Args:
-            group: As it was asked for.
+            group: What was to be asked for.
+            asked: What was asked for.
             present: The newest event's time in milliseconds, as far as is known.
             at_once: Whether somebody wants to know now which of them it is.
         """
-        if group not in self._waiting:
+        if group not in self._waiting or group.streams != asked:
             return False  # Somebody else asked for them at the same time, and has taken note.
         if len(group.streams) == 1:
             return self._is_lost(group, present)

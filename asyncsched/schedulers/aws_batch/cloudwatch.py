@@ -181,7 +181,7 @@ class CloudWatchHub(LogHub):
                 async for page in self._window(asked, min(self._start_of(stream, start) for stream in asked)):
                     yield page
             except NotFoundError:
-                if self._births.missing(group, self._present(), at_once=at_once):
+                if self._births.missing(group, asked, self._present(), at_once=at_once):
                     self._lose(asked[0])
                 if len(asked) == 1:
                     left.pop(asked[0], None)
@@ -210,7 +210,12 @@ class CloudWatchHub(LogHub):
         complete = False
         with contextlib.suppress(NotFoundError, PermissionDeniedError):
             for _ in range(MAX_SEARCHED):
-                page = await self._connection.try_once("logs", "FilterLogEvents", "events", **request)
+                try:
+                    page = await self._connection.try_once("logs", "FilterLogEvents", "events", **request)
+                except InvalidRequestError:
+                    if request.pop("nextToken", None) is None:
+                        raise
+                    continue  # The token has expired: from the beginning again.
                 found |= asked.intersection(row["logStreamName"] for row in page["events"])
                 complete = not page.get("nextToken") or found == asked
                 if complete:
