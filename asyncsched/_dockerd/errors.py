@@ -13,6 +13,7 @@ from aiodocker.exceptions import DockerError
 
 from asyncsched._dockerd.endpoint import Endpoint
 from asyncsched.errors import (
+    AsyncSchedError,
     AuthError,
     ConflictError,
     InvalidRequestError,
@@ -70,6 +71,8 @@ def translated(endpoint: Endpoint, what: str, *, backend: str, operation: str) -
     """
     try:
         yield
+    except AsyncSchedError:
+        raise  # some of ours are OSErrors, too
     except DockerError as error:
         cause = error.__context__
         if error.status == _NO_ANSWER and isinstance(cause, Exception):

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from asyncsched._dockerd.endpoint import Endpoint
+from asyncsched._dockerd.errors import answer_error, translated
 from asyncsched.errors import (
     AuthError,
     ConfigError,
     LogStreamError,
+    PermissionDeniedError,
     SchedulerError,
     UnavailableError,
 )
@@ -48,6 +51,18 @@ async def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: 
     async with DockerScheduler("session") as scheduler:
         with pytest.raises(UnavailableError, match=r"http://127.0.0.1:\d+ \(DOCKER_HOST\): connection refused"):
             await scheduler.submit(app(shell(":")))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, AuthError), (403, PermissionDeniedError), (503, UnavailableError), (500, SchedulerError)]
+)
+def test_a_refusal_is_not_taken_for_silence(status: int, kind: type[SchedulerError]) -> None:
+    # Some of our errors are OSErrors, too, as those of a connection that breaks are.
+    endpoint = Endpoint(url="unix:///x", source="DOCKER_HOST")
+    with pytest.raises(kind) as caught, translated(endpoint, "cannot list", backend="b", operation="list"):
+        raise answer_error(status, "not for you", "cannot list", "b", "list")
+
+    assert ("cannot list", "not for you") == (caught.value.what, caught.value.why)
 
 
 @pytest.mark.parametrize("body", [b'{"ApiVersion": "1.4', b"<html>", b"[]", b"{}"])
@@ -185,6 +200,21 @@ async def test_pull_without_a_login(scheduler: DockerScheduler, registry: Regist
     with pytest.raises(AuthError, match=rf"cannot pull the image {image}: .*docker login"):
         await scheduler.submit(app(shell(OBEYS), shell(":", name="second", image=image)))
 
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+async def test_missing_image_whose_registry_cannot_be_reached(
+    scheduler: DockerScheduler, dockerd: Dockerd, unused_tcp_port: int
+) -> None:
+    image = f"127.0.0.1:{unused_tcp_port}/absent:1"
+
+    with pytest.raises(UnavailableError) as caught:
+        await scheduler.submit(app(shell(OBEYS), shell(":", name="second", image=image)))
+
+    # It is not the daemon that cannot be reached.
+    assert f"cannot pull the image {image}" == caught.value.what
+    assert "connection refused" in caught.value.why
+    assert "check the image's name, and that its registry can be reached" == caught.value.fix
     assert [] == dockerd.api.json("GET", "/containers/json?all=1")
 
 

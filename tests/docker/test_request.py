@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsched.errors import RunOptionError
+from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers.docker import DockerJob, DockerOptions, labels
 from asyncsched.schedulers.docker.request import container_body, make_job
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount, macros, show_secrets
@@ -113,6 +113,25 @@ def test_options_become_host_configuration() -> None:
     ] == container.host_config["Ulimits"]
     assert ("1:2", 3) == (container.user, container.stop_timeout)
     assert "RestartPolicy" not in job(role()).containers[0].host_config
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
+def test_a_wrong_grace_period_is_refused(seconds: float) -> None:
+    # Docker takes a negative one for no limit: a cancel would never end.
+    with pytest.raises(RunOptionError, match=rf"the grace period {seconds:g} is no number of seconds"):
+        job(role(), grace_period=seconds)
+
+
+def test_a_role_without_an_image_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match=r"the role 'worker' has no image"):
+        make_job(
+            AppDef("app", [Role("worker", " ", entrypoint="x")]),
+            "a",
+            DockerOptions(),
+            session="",
+            environ={},
+            version="",
+        )
 
 
 def test_a_wrong_ulimit_is_named() -> None:

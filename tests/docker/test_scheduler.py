@@ -213,6 +213,13 @@ async def test_what_the_daemon_refuses_leaves_nothing(
     assert [] == dockerd.api.json("GET", "/containers/json?all=1")
 
 
+async def test_the_network_of_a_container_that_is_not_there(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
+    with pytest.raises(NotFoundError, match="No such container: nobody"):
+        await scheduler.submit(app(shell(OBEYS)), {"network": "container:nobody"})
+
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
 async def test_a_device_is_there(scheduler: DockerScheduler) -> None:
     role = shell("test -c /dev/other && echo there", mounts=[DeviceMount("/dev/null", "/dev/other", "r")])
 

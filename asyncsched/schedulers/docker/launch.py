@@ -123,7 +123,7 @@ class Launch:
         try:
             await self._daemon.start_container(container.name, operation="submit")
         except NotFoundError as error:
-            if "no such container" not in error.why.lower():
+            if f"no such container: {container.name}" not in error.why.lower():
                 raise
             raise ConflictError(
                 f"{self._job.app_id} was cancelled or removed while it was submitted",

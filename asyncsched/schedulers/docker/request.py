@@ -27,6 +27,7 @@ __all__ = ["DockerContainer", "DockerJob", "container_body", "is_user_defined", 
 
 RANK0 = "TORCHX_RANK0_HOST"
 _LONGEST_SPEC = 8192
+_LONGEST_GRACE = 1e9  # Docker reads a whole number of 32 bits
 _MIB = 1024 * 1024
 
 
@@ -111,6 +112,15 @@ def make_job(
     """
     if not app.roles:
         raise InvalidRequestError(f"the app {app.name} has no roles", fix="give it at least one")
+    for role in app.roles:
+        if not role.image.strip():
+            raise InvalidRequestError(f"the role {role.name!r} has no image", fix="name the image that it runs in")
+    if not 0 <= options.grace_period <= _LONGEST_GRACE:
+        raise RunOptionError(
+            f"the grace period {options.grace_period:g} is no number of seconds",
+            key="grace_period",
+            fix="write 0 or more; 0 ends a replica at once",
+        )
     job = DockerJob(
         app_id=app_id,
         network=options.network,
