@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError
 from asyncsched.schedulers import DescribeAppResponse
-from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.schedulers.docker import DockerScheduler, labels
 from asyncsched.specs import AppState, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount
 from tests._support import eventually
 from tests.docker._apps import IGNORES, OBEYS, app, shell
@@ -137,6 +138,25 @@ async def test_who_cancels_has_the_last_word_over_a_stop_for_a_failure(scheduler
     await scheduler.cancel(app_id)
 
     assert AppState.CANCELLED is await end(scheduler, app_id)
+
+
+async def test_who_was_told_of_an_end_never_hears_otherwise_for_a_late_cancel(scheduler: DockerScheduler) -> None:
+    # Lists tell of an end a tenth of a second late: in that time a cancel must not take what has ended for running.
+    async def cancelled_at_its_end() -> tuple[AppState, AppState]:
+        app_id = await scheduler.submit(app(shell("sleep 0.1")))
+        daemon = await scheduler._docker()
+        params = {"filters": json.dumps({"event": ["die"], "label": [f"{labels.APP_ID}={app_id}"]}), "since": "1"}
+        async with daemon.stream("events", params, what="cannot read events", operation="watch") as events:
+            await events.readline()
+        ending = asyncio.create_task(end(scheduler, app_id))
+        await scheduler.cancel(app_id)
+        told = await ending
+        status = await scheduler.describe(app_id)
+        assert status is not None
+        return told, status.state
+
+    for _ in range(5):
+        assert (AppState.SUCCEEDED, AppState.SUCCEEDED) == await cancelled_at_its_end()
 
 
 async def test_cancel_of_what_waits_to_be_started_again(scheduler: DockerScheduler) -> None:

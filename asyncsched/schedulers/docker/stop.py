@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.status import with_details
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
@@ -46,10 +47,12 @@ class Stop:
         self._retry_for = retry_for
 
     async def __call__(self, container: Container) -> None:
-        """Mark and stop a container; one that is gone is no error."""
+        """Mark and stop a container; nothing happens to one that has ended or is gone."""
         # Who cancels an app has the last word, also over one whose replicas are being stopped for a failure.
         marked = container.cancelled or (container.stopped and self._mark == labels.STOPPED)
         try:
+            if not marked and await self._is_over(container):
+                return
             marked = marked or await self._is_marked(container)
             await self._send(container)
             while not marked:  # the stop puts an end to the pause in which it could not be renamed
@@ -57,6 +60,11 @@ class Stop:
                 marked = await self._is_marked(container)
         except NotFoundError:
             pass
+
+    async def _is_over(self, container: Container) -> bool:
+        """Ask again: a list tells of an end a tenth of a second late, an inspection waits for the daemon to know."""
+        inspected = await self._daemon.inspect_container(container.id, operation="cancel")
+        return with_details(container, inspected).over
 
     async def _is_marked(self, container: Container) -> bool:
         """Rename a container; False if it has no network at the moment, which the daemon wants to rename, too.
