@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Protocol, cast
@@ -98,13 +99,12 @@ async def _collect(shown: AppTable, events: AppEventStream, limit: Timeout) -> t
 
 
 def _display(content: object) -> _Shown:
-    try:
-        display = import_module("IPython.display").display
-    except ImportError as error:
+    ipython = sys.modules.get("IPython")  # whoever runs in a notebook has it
+    if ipython is None or ipython.get_ipython() is None:
         raise MissingExtraError(
-            "a table that updates itself needs a notebook", why=str(error), fix="use `watch` outside of one"
-        ) from error
-    return cast("_Shown", display(content, display_id=True))
+            "a table that updates itself needs a notebook", why="this is none", fix="use `watch` outside of one"
+        )
+    return cast("_Shown", import_module("IPython.display").display(content, display_id=True))
 
 
 def _attention(status: AppStatus | None) -> int:

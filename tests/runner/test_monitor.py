@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from asyncsched.clock import Clock
-from asyncsched.errors import AuthError, UnavailableError
+from asyncsched.errors import AuthError, MissingExtraError, UnavailableError
 from asyncsched.runner import AppEvent, AppEventStream, Runner
 from asyncsched.runner.notebook import AppTable, _follow
 from asyncsched.specs import AppHandle, AppState
@@ -116,6 +116,15 @@ async def test_a_notebooks_table_goes_on_with_the_apps_of_the_others(rig: Rig) -
         await following
 
     assert "SUCCEEDED" in repr(shown)
+
+
+async def test_a_table_outside_of_a_notebook_is_refused(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    handle = await rig.run("push")
+    with pytest.raises(MissingExtraError, match="use `watch` outside of one"):
+        await rig.runner.monitor(handle)
+
+    assert ("", "") == capsys.readouterr()
+    assert 0 == rig.runner.statistics().watches
 
 
 async def test_a_failure_that_passes_is_only_told_by_the_statistics(rig: Rig) -> None:
