@@ -178,6 +178,8 @@ class _Attached:
         return state_code(state)
 
     async def _detach(self) -> None:
+        if self._console.format == "json":  # in place of the end, which is not there to be told
+            self._console.print_json(handle_row(self._handle))
         self._console.say(
             f"detached: {self._handle.app_id} runs on\n"
             f"  resume: asyncsched log -f {self._handle}\n"

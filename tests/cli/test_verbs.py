@@ -301,6 +301,16 @@ def test_ctrl_c_detaches_from_a_remote_app(cli: Cli) -> None:
     ] == err.splitlines()
 
 
+def test_ctrl_c_leaves_one_document_as_json(cli: Cli) -> None:
+    running = cli.start("run", "-s", "stage", "-o", "json", "--log", "utils.sh", "echo ready\nsleep 3600")
+    assert running.stderr is not None
+    assert "sh/0 ready\n" == running.stderr.readline()
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=20)
+
+    assert FIELDS - {"state"} == {*json.loads(out)}
+
+
 def test_ctrl_c_ends_anything_else_quietly(staged: Cli) -> None:
     waiting = staged.start("log", "-f", "stage://x/train-001")
     assert waiting.stdout is not None
