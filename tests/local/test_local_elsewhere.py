@@ -239,6 +239,23 @@ async def test_an_app_whose_directory_is_removed_while_it_runs(scheduler: LocalS
     assert ["still there"] == await texts(scheduler, again)
 
 
+async def test_an_app_that_was_ours_and_is_now_anothers_is_watched_to_its_end(
+    scheduler: LocalScheduler, home: Path, tmp_path: Path
+) -> None:
+    definition = app(shell(f"test -e {tmp_path}/again || exit 0; exec sleep 1000"))
+    app_id = await scheduler.submit(definition, key="one")
+    async with LocalScheduler("session") as another:
+        await ended(another, app_id)
+        await another.delete(app_id)
+        (tmp_path / "again").touch()
+        assert app_id == await another.submit(definition, key="one")
+
+        async with scheduler.watch([app_id]) as watch, asyncio.timeout(10):
+            assert AppState.RUNNING is (await anext(watch)).state
+            await another.kill(app_id)
+            assert AppState.CANCELLED is [event async for event in watch][-1].state
+
+
 class _Port:
     """Somebody who has asked for apps already, and is to be told of what has changed since."""
 

@@ -70,10 +70,6 @@ class Apps:
         """Take note that our own supervisor runs it, so that it is asked first."""
         self._mine.add(app_id)
 
-    def is_mine(self, app_id: str) -> bool:
-        """Tell whether our own supervisor runs it, as far as is known."""
-        return app_id in self._mine and bool(self._supervisors.own_socket)
-
     async def find_one(self, app_id: str) -> Found | None:
         """Look for one app; raise what stands in the way."""
         found = (await self.find([app_id]))[app_id]

@@ -96,8 +96,7 @@ class StateReader:
         self._wake.set()
 
     async def _place_new(self) -> None:
-        # Our own supervisor tells of what it runs without being asked.
-        new = [app_id for app_id in self._new if not self._apps.is_mine(app_id)]
+        new = list(self._new)
         self._new.clear()
         for start in range(0, len(new), PLACED_AT_ONCE):
             await self._place(new[start : start + PLACED_AT_ONCE])
@@ -114,6 +113,7 @@ class StateReader:
                 self._look_again([app_id])
                 continue
             supervisor = found.record.supervisor
+            # Our own tells of what it runs without being asked.
             if supervisor.socket != self._supervisors.own_socket:
                 groups.setdefault(supervisor.socket, (supervisor, set()))[1].add(app_id)
         watched = set(self._port.app_ids)  # some may have been discarded meanwhile
