@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -318,6 +319,24 @@ def test_several_who_remove_one_directory_return_when_it_is_gone(tmp_path: Path)
     os.close(at)
 
     assert [True] * 4 == [each.result() for each in removing]
+
+
+def test_who_removes_a_directory_may_find_a_new_one_of_its_name(tmp_path: Path) -> None:
+    at = os.open(tmp_path, os.O_RDONLY)
+
+    def remove() -> None:
+        for _ in range(3000):
+            remove_tree("tree", at=at)
+
+    with ThreadPoolExecutor(3) as pool:
+        removing = [pool.submit(remove) for _ in range(3)]
+        while not all(each.done() for each in removing):
+            with suppress(FileExistsError, FileNotFoundError):
+                (tmp_path / "tree").mkdir()
+                (tmp_path / "tree/state.json").touch()
+    os.close(at)
+
+    assert [None] * 3 == [each.exception() for each in removing]
 
 
 async def test_a_running_app_cannot_be_deleted(scheduler: LocalScheduler) -> None:

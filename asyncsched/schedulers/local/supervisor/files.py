@@ -146,7 +146,7 @@ def _read(fd: int, limit: int) -> bytes:
 def remove_tree(name: str, *, at: int) -> None:
     """Remove a directory and all that is in it, following no link; what is not there is fine, now or in between.
 
-    Several may remove it at once, and each returns when all is gone.
+    Several may remove it at once, and each returns when all is gone; what somebody makes in it meanwhile is his.
     """
     try:
         fd = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
@@ -158,12 +158,14 @@ def remove_tree(name: str, *, at: int) -> None:
     try:
         for entry in os.listdir(fd):
             _remove_entry(entry, fd)
+        # Another one may have been faster, and somebody may have made a new one since.
+        if os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=at, follow_symlinks=False)):
+            os.rmdir(name, dir_fd=at)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+            raise
     finally:
         os.close(fd)
-    try:
-        os.rmdir(name, dir_fd=at)
-    except FileNotFoundError:
-        pass
 
 
 def _remove_entry(entry: str, fd: int) -> None:
