@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.errors import AsyncSchedError, InvalidRequestError
+from asyncsched.errors import AsyncSchedError, InvalidRequestError, RunOptionError
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppState
-from tests.local._local import ONE_LOOP, app, ended, first, python, read, shell, texts
+from tests.local._local import ONE_LOOP, app, app_directory, ended, first, python, read, shell, texts
 
 pytestmark = ONE_LOOP
 
@@ -24,6 +24,25 @@ async def test_a_directory_that_cannot_be_made_is_an_error_and_nothing_runs(
 
     assert not (tmp_path / "ran").exists()
     assert [] == await scheduler.list()
+
+
+async def test_no_directory_is_none(scheduler: LocalScheduler, home: Path) -> None:
+    info = await scheduler.submit_dryrun(app(shell("echo hello")), {"log_dir": ""})
+
+    assert str(app_directory(home, info.app_id)) == info.request.log_dir
+
+
+async def test_a_home_that_nobody_knows_is_no_directory(scheduler: LocalScheduler) -> None:
+    with pytest.raises(RunOptionError, match="nobody knows the home directory in '~no-such-user/logs'"):
+        await scheduler.submit_dryrun(app(shell("true")), {"log_dir": "~no-such-user/logs"})
+
+
+async def test_a_replica_that_was_added_has_no_directory_of_its_own(scheduler: LocalScheduler, tmp_path: Path) -> None:
+    info = await scheduler.submit_dryrun(app(shell("true")), {"log_dir": str(tmp_path)})
+    info.request.role_params["main"] *= 2
+
+    with pytest.raises(InvalidRequestError, match="names no directory for the log of main/1"):
+        await scheduler.schedule(info)
 
 
 async def test_a_relative_directory_lies_in_the_submitters(

@@ -101,7 +101,7 @@ async def make_request(
         devices: How many GPUs there are, if they are to be divided.
     """
     _check(options)
-    log_dir = state_dir if options.log_dir is None else _tree(options.log_dir, session) / app_id
+    log_dir = _tree(options.log_dir, session) / app_id if options.log_dir else state_dir
     request = PopenRequest(
         app_id=app_id,
         log_dir=str(log_dir),
@@ -111,7 +111,7 @@ async def make_request(
         merge_streams=options.merge_streams,
         on_failure=options.on_failure,
         max_log_bytes=options.max_log_bytes,
-        own_tree=options.log_dir is not None,
+        own_tree=bool(options.log_dir),
     )
     budget = budget_of(asyncio.get_running_loop())
     budget.begin()
@@ -138,7 +138,10 @@ async def make_request(
 
 def _tree(named: str, session: str) -> Path:
     """Return the directory of a session's logs below one that the user has named."""
-    root = Path(working_directory(), Path(named).expanduser())
+    try:
+        root = Path(working_directory(), Path(named).expanduser())
+    except RuntimeError as error:
+        raise RunOptionError(f"nobody knows the home directory in {named!r}", key="log_dir") from error
     return root / role_directory(session) if session else root
 
 
@@ -164,7 +167,7 @@ def _replica(
     applied = values.apply(role)
     applied.env["PATH"] = values.substitute(search)
     wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
-    if options.log_dir is not None and not options.merge_streams:
+    if options.log_dir and not options.merge_streams:
         wanted.append("combined")
     files = {stream: str(directory / f"{stream}.log") for stream in wanted}
     param = provider.get_replica_param(root, applied, **files)
@@ -256,12 +259,23 @@ def _wire_replica(request: PopenRequest, role: str, k: int, param: ReplicaParam)
         "role": role,
         "k": k,
         "dir": f"{role_directory(role)}/{k}",
-        "logs": request.role_log_dirs[role][k] if request.own_tree else "",
+        "logs": _log_directory(request, role, k) if request.own_tree else "",
         "argv": [reveal(word) for word in param.args],
         "env": revealed_env(param.env),
         "cwd": param.cwd or "/",
         "error_file": str(Path(param.cwd or "/", reveal(param.env.get(ERROR_FILE, "")))),
     }
+
+
+def _log_directory(request: PopenRequest, role: str, k: int) -> str:
+    try:
+        return request.role_log_dirs[role][k]
+    except (KeyError, IndexError) as error:
+        raise InvalidRequestError(
+            f"the request for {request.app_id} names no directory for the log of {role}/{k}",
+            fix="add one to role_log_dirs",
+            backend="local_cwd",
+        ) from error
 
 
 def _told(app: AppDef | None) -> dict[str, Any]:
