@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from importlib import import_module
 from typing import Any, NoReturn, cast, get_args
@@ -104,6 +105,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     # What a short program makes is modules, not garbage: it is seldom looked for, and never at the very end, which
     # would take as long as a small job does.
     gc.set_threshold(10_000)
+    _fill_in()
     console = Console()
     code = _run(console, args)
     gc.freeze()
@@ -114,6 +116,13 @@ def main(args: list[str] | None = None) -> NoReturn:
         if not isinstance(error, BrokenPipeError):
             code = code or _fail(console, error)
     sys.exit(code)
+
+
+def _fill_in() -> None:
+    """Open what whoever started us has closed (``>&-``): Python has None in its place, and its number is for others."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - it is open as long as we run
 
 
 def _run(console: Console, args: list[str] | None) -> int:

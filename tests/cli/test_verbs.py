@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -33,8 +34,6 @@ def test_a_components_help(cli: Cli) -> None:
 
 
 def test_nothing_of_asyncio_is_imported_for_help(cli: Cli) -> None:
-    import subprocess
-
     code = "import sys, asyncsched.cli.main as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\n"
     code += "bad = {'asyncio', 'rich', 'logging', 'asyncsched.runner', 'importlib.metadata'} & set(sys.modules)\n"
     code += "assert not bad, bad"
@@ -376,6 +375,19 @@ def test_a_pipe_that_is_closed_already_is_no_failure(staged: Cli, line: list[str
 
     assert (None, "") == running.communicate(timeout=20)
     assert 0 == running.returncode
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_streams_that_are_closed_are_no_fault(staged: Cli, closed: str) -> None:
+    for line, code in (("list", 0), ("monitor stage://x/train-003", 1), ("status stage://x/nosuch", 4)):
+        command = f"{' '.join(staged.command(*line.split()))} {closed}"
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=staged.folder, env=staged.env, capture_output=True, text=True, check=False
+        )
+
+        assert code == done.returncode
+        assert "Traceback" not in done.stderr
+        assert "fault" not in done.stderr
 
 
 def test_a_disk_that_is_full_is_told(staged: Cli) -> None:
