@@ -8,9 +8,9 @@ from asyncsched import _lazy
 
 if TYPE_CHECKING:
     from asyncsched.schedulers.api import Scheduler as Scheduler
-    from asyncsched.schedulers.api import WorkspaceBuilder as WorkspaceBuilder
     from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
-    from asyncsched.schedulers.feed import StatePort as StatePort
+    from asyncsched.schedulers.hooks import WorkspaceBuilder as WorkspaceBuilder
+    from asyncsched.schedulers.port import StatePort as StatePort
     from asyncsched.schedulers.registry import SchedulerFactory as SchedulerFactory
     from asyncsched.schedulers.registry import get_default_scheduler_name as get_default_scheduler_name
     from asyncsched.schedulers.registry import get_scheduler as get_scheduler
@@ -44,10 +44,10 @@ _HOME = {
     "Scheduler": "asyncsched.schedulers.api",
     "SchedulerFactory": "asyncsched.schedulers.registry",
     "StateEvent": "asyncsched.schedulers.responses",
-    "StatePort": "asyncsched.schedulers.feed",
+    "StatePort": "asyncsched.schedulers.port",
     "StateStream": "asyncsched.schedulers.watch",
     "Stream": "asyncsched.specs.stream",
-    "WorkspaceBuilder": "asyncsched.schedulers.api",
+    "WorkspaceBuilder": "asyncsched.schedulers.hooks",
     "get_default_scheduler_name": "asyncsched.schedulers.registry",
     "get_scheduler": "asyncsched.schedulers.registry",
     "get_scheduler_factories": "asyncsched.schedulers.registry",

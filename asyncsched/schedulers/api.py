@@ -17,71 +17,31 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 import weakref
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Protocol, Self
-
-from typing_extensions import TypeVar
+from typing import ClassVar, Literal, Self
 
 from asyncsched._streams import for_one
-from asyncsched._tasks import close_all, outlast
-from asyncsched.clock import Clock
-from asyncsched.errors import (
-    AsyncSchedError,
-    ClosedError,
-    UnavailableError,
-    UsageError,
-    WrongLoopError,
-)
+from asyncsched._tasks import close_all
+from asyncsched.errors import AsyncSchedError, ClosedError, UsageError
 from asyncsched.logs.select import LogQuery, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
-from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks
+from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks, WorkspaceBuilder
 from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, digest
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
-from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
-__all__ = ["Scheduler", "WorkspaceBuilder"]
-
-ResultT = TypeVar("ResultT")
-
-_log = logging.getLogger("asyncsched.schedulers")
-
-
-class WorkspaceBuilder(Protocol):
-    """Brings the files of a workspace into the image that an app runs from."""
-
-    async def preview(self, app: AppDef, workspace: str) -> AppDef:
-        """Return the app with each image shown as ``<image> + workspace <hash>``, building nothing."""
-        ...
-
-    async def build(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> AppDef:
-        """Return the app with images that hold the workspace's files."""
-        ...
-
-    async def push(self, images: Mapping[str, str]) -> None:
-        """Push local images (keys) under their remote names (values)."""
-        ...
+__all__ = ["Scheduler"]
 
 
 class Scheduler(SchedulerHooks[OptsT, RequestT]):
@@ -107,23 +67,11 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
     contract_version: ClassVar[int] = 1
 
     def __init__(self, backend: str, session_name: str) -> None:
-        make_app_handle(backend, session_name, "app")  # else the apps would run, and nobody could name them
-        self.backend = backend
-        self.session_name = session_name
-        self.request_timeout = 30.0
-        self.retry_for = 60.0
-        self.cleanup_timeout = 10.0
-        self.clock = Clock()
+        super().__init__(backend, session_name)
         self.workspace_builder: WorkspaceBuilder | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
         self._scheduling: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else "new" if self._loop is None else "open"
-        return f"<{type(self).__name__} {self.backend} session={self.session_name!r} {state}>"
 
     # Submitting
 
@@ -266,6 +214,18 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
     def watch_statistics(self) -> FeedStatistics | None:
         """Return what the shared feed of all watches is doing; None if nobody has watched yet."""
         return self._feed.statistics() if self._feed is not None else None
+
+    def _states(self) -> StateFeed:
+        if self._feed is None:
+            self._feed = StateFeed(
+                self.backend,
+                self._sweep,
+                clock=self.clock,
+                push=self._push_states if self.pushes_states else None,
+                calls_per_second=self.calls_per_second,
+                shortest=self.poll_interval,
+            )
+        return self._feed
 
     # Ending
 
@@ -410,77 +370,6 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
                 if limit is not None and len(rows) >= limit:
                     break
         return rows
-
-    # What a backend may use
-
-    def _enter(self) -> None:
-        """Check, at the start of every operation, that the scheduler is open and on its loop."""
-        self._check_open()
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        elif self._loop is not loop:
-            raise WrongLoopError(
-                f"this {self.backend} scheduler belongs to another event loop",
-                fix="make one for each loop; from several loops or threads, use asyncsched.sync",
-            )
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClosedError(f"this {self.backend} scheduler is closed", fix="make a new one")
-
-    def _states(self) -> StateFeed:
-        if self._feed is None:
-            self._feed = StateFeed(
-                self.backend,
-                self._sweep,
-                clock=self.clock,
-                push=self._push_states if self.pushes_states else None,
-                calls_per_second=self.calls_per_second,
-                shortest=self.poll_interval,
-            )
-        return self._feed
-
-    async def _within(self, operation: str, work: Awaitable[ResultT]) -> ResultT:
-        """Bound an operation by `retry_for` seconds."""
-        timeout = self.clock.deadline(self.retry_for)
-        try:
-            async with timeout:
-                return await work
-        except TimeoutError as error:
-            if not timeout.expired:
-                raise
-            raise UnavailableError(
-                f"{self.backend} did not answer",
-                why=f"{operation} took more than {self.retry_for:g} s",
-                fix="try again, or raise `retry_for`",
-                backend=self.backend,
-                operation=operation,
-            ) from error
-
-    @asynccontextmanager
-    async def _or_removed(self, app_id: str, remove: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
-        """Run a body that makes things; if it fails or is cancelled, `remove` them before the exception goes on."""
-        try:
-            yield
-        except BaseException as error:
-            left = await self._removed(remove)
-            if left:
-                error.add_note(f"{self.backend}: parts of {app_id} may be left behind: {left}")
-                _log.warning("%s: parts of %s may be left behind: %s", self.backend, app_id, left)
-            raise
-
-    async def _removed(self, remove: Callable[[], Coroutine[Any, Any, None]]) -> str:
-        """Run `remove` to its end or its deadline, cancelled or not; returns why it failed, if it did."""
-        removing = asyncio.create_task(remove())
-        try:
-            await outlast([removing], self.cleanup_timeout)
-        except asyncio.CancelledError:
-            pass  # it has been waited for all the same, and the exception that is on its way says more
-        if not removing.done():
-            removing.cancel()
-            return f"no end within {self.cleanup_timeout:g} s"
-        return "" if (error := removing.exception()) is None else str(error) or repr(error)
 
     # `list` stands last: as a method it would hide the builtin for the annotations below it.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from asyncsched._streams import for_one
@@ -18,17 +18,14 @@ from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
 from asyncsched.logs.budget import budget_of
+from asyncsched.schedulers.pace import FeedPace
+from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, fingerprint
 from asyncsched.schedulers.watch import StateStream, Subscription
 
-__all__ = ["Answers", "FeedStatistics", "StateFeed", "StatePort"]
+__all__ = ["FeedStatistics", "StateFeed"]
 
 _log = logging.getLogger("asyncsched.schedulers.feed")
-
-Answers = Mapping[str, DescribeAppResponse | AsyncSchedError | None]
-"""What one call tells: of each app its state, None if it does not exist, or why it cannot be told."""
-
-LONGEST_BACKOFF = 60.0
 
 
 class FeedStatistics(NamedTuple):
@@ -67,32 +64,6 @@ class _App:
         self.print: tuple[object, ...] = ()
 
 
-class StatePort:
-    """What a backend that is told of changes reports them through."""
-
-    def __init__(self, feed: StateFeed) -> None:
-        self._feed = feed
-        self.on_add: Callable[[str], None] | None = None
-        self.on_discard: Callable[[str], None] | None = None
-
-    @property
-    def app_ids(self) -> Sequence[str]:
-        """The apps that are watched at this moment."""
-        return self._feed.app_ids
-
-    def connected(self) -> None:
-        """Say that changes are reported from now on: every app is then asked for once, so that none is missed."""
-        self._feed.connected()
-
-    def changed(self, *app_ids: str) -> None:
-        """Say that these apps may have changed; they are asked for, all that have gathered in one call."""
-        self._feed.changed(app_ids)
-
-    def publish(self, app_id: str, response: DescribeAppResponse | None) -> None:
-        """Tell an app's new state, None if it is gone."""
-        self._feed.apply(app_id, response)
-
-
 class StateFeed:
     """The states of the watched apps of one scheduler, by push or by one shared poll.
 
@@ -119,8 +90,7 @@ class StateFeed:
         self._sweep = sweep
         self._push = push
         self._clock = clock
-        self._gap = 1.0 / calls_per_second
-        self._shortest = shortest
+        self._pace = FeedPace(clock, calls_per_second=calls_per_second, shortest=shortest)
         self._port = StatePort(self)
         self._apps: dict[str, _App] = {}
         self._due: dict[str, None] = {}  # apps to be asked for at once: new ones, and ones that may have changed
@@ -131,8 +101,6 @@ class StateFeed:
         self._closed: ClosedError | None = None
         self._calls = 0
         self._changes = 0
-        self._last_cost = 0
-        self._stretch = 1.0
         self._failures = 0  # of asking, since the last answer
         self._breaks = 0  # of the push, since it was last connected
         self._last_error = ""
@@ -206,7 +174,7 @@ class StateFeed:
             watchers=len(self._watchers),
             calls=self._calls,
             changes=self._changes,
-            interval=0.0 if self._push is not None else self._interval(),
+            interval=0.0 if self._push is not None else self._pace.interval,
             failures=self._failures + self._breaks,
             last_error=self._last_error,
             connected=self._connected,
@@ -277,13 +245,12 @@ class StateFeed:
         while True:
             began = self._clock.monotonic()
             self._due.clear()  # a whole sweep asks for all of them
-            cost = await self._guarded(list(self._apps))
-            self._last_cost = max(cost, 1)
+            self._pace.sweep_calls = max(await self._guarded(list(self._apps)), 1)
             await self._until_next(began)
 
     async def _until_next(self, began: float) -> None:
         """Wait for the next sweep's time, asking for new apps as they come."""
-        pause = max(self._interval(), self._backoff(self._failures))
+        pause = max(self._pace.interval, self._pace.backoff(self._failures))
         while (left := began + pause - self._clock.monotonic()) > 0:
             self._wake.clear()
             if self._due:
@@ -306,7 +273,7 @@ class StateFeed:
     async def _push_forever(self) -> None:
         while True:
             await self._guarded_push()
-            await self._clock.sleep(self._backoff(self._breaks))
+            await self._clock.sleep(self._pace.backoff(self._breaks))
 
     async def _guarded_push(self) -> None:
         assert self._push is not None
@@ -324,7 +291,7 @@ class StateFeed:
             self._wake.clear()
             if self._due:
                 await self._ask_due()
-                await self._clock.sleep(self._backoff(self._failures))
+                await self._clock.sleep(self._pace.backoff(self._failures))
             else:
                 await self._wake.wait()
 
@@ -335,7 +302,7 @@ class StateFeed:
         if not answered:
             self._due.update((app_id, None) for app_id in due if app_id in self._apps)
             if self._push is None:
-                await self._clock.sleep(self._backoff(self._failures))
+                await self._clock.sleep(self._pace.backoff(self._failures))
 
     async def _guarded(self, app_ids: Sequence[str]) -> int:
         """Ask for these apps; returns the calls that it took, 0 if it failed in a way that may pass."""
@@ -350,19 +317,19 @@ class StateFeed:
                     self.apply(app_id, answer)
                     await budget.breathe()
                 if self._push is None:
-                    await self._clock.sleep(self._gap * self._stretch)
+                    await self._pace.between_calls()
         except AsyncSchedError as error:
             self._failures += 1
             self._failed(error)
             return 0
         self._failures = 0
-        self._stretch = max(1.0, self._stretch * 0.9)
+        self._pace.worked()
         return max(calls, 1)
 
     def _failed(self, error: AsyncSchedError) -> None:
         self._last_error = str(error)
         if isinstance(error, ThrottledError):
-            self._stretch = min(self._stretch * 2, 64.0)
+            self._pace.throttled()
         final = not (isinstance(error, SchedulerError) and error.retryable)
         _log.log(logging.WARNING, "watching %s failed%s: %s", self._name, "" if final else ", trying again", error)
         if final:
@@ -376,16 +343,6 @@ class StateFeed:
         for subscription in list(self._watchers):  # those too that watch no app at the moment
             subscription.fail(for_one(error))
 
-    def _interval(self) -> float:
-        return max(self._shortest, self._last_cost * self._gap) * self._stretch
-
-    def _backoff(self, failures: int) -> float:
-        if not failures:
-            return 0.0
-        import random  # only failures pay for it
-
-        return min(self._shortest * 2.0 ** min(failures - 1, 10), LONGEST_BACKOFF) * random.uniform(0.5, 1.0)
-
     async def _wait(self, seconds: float) -> None:
         timer = self._clock.call_later(seconds, self._wake.set)
         try:
@@ -397,10 +354,3 @@ class StateFeed:
         others = [task for task in self._ending if task is not asyncio.current_task()]
         if others:
             await outlast(others, 10.0)
-
-
-def as_answer(error: AsyncSchedError) -> AsyncSchedError:
-    """Return an error as the answer for one app, if asking again would not help; raise it otherwise."""
-    if isinstance(error, SchedulerError) and error.retryable:
-        raise error
-    return error

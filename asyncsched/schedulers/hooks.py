@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, ClassVar, Generic
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol
 
 from typing_extensions import TypeVar
 
@@ -12,21 +12,39 @@ from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
-from asyncsched.schedulers.feed import Answers, StatePort, as_answer
+from asyncsched.schedulers.bounds import SchedulerBounds
+from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.names import derive_id, make_unique
+from asyncsched.specs.options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 
-__all__ = ["OptsT", "RequestT", "SchedulerHooks"]
+__all__ = ["OptsT", "RequestT", "SchedulerHooks", "WorkspaceBuilder"]
 
 OptsT = TypeVar("OptsT", default=Any)
 RequestT = TypeVar("RequestT", default=Any)
 
 
-class SchedulerHooks(abc.ABC, Generic[OptsT, RequestT]):
+class WorkspaceBuilder(Protocol):
+    """Brings the files of a workspace into the image that an app runs from."""
+
+    async def preview(self, app: AppDef, workspace: str) -> AppDef:
+        """Return the app with each image shown as ``<image> + workspace <hash>``, building nothing."""
+        ...
+
+    async def build(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> AppDef:
+        """Return the app with images that hold the workspace's files."""
+        ...
+
+    async def push(self, images: Mapping[str, str]) -> None:
+        """Push local images (keys) under their remote names (values)."""
+        ...
+
+
+class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     """The side of a scheduler that differs from backend to backend.
 
     Attributes:
@@ -41,7 +59,6 @@ class SchedulerHooks(abc.ABC, Generic[OptsT, RequestT]):
 
     # Not a ClassVar, although it is one: a ClassVar may not hold a type variable (PEP 526).
     options: type[OptsT]
-    session_name: str
     log_streams: ClassVar[frozenset[Stream]] = frozenset(Stream)
     describe_batch: ClassVar[int] = 100
     describe_at_once: ClassVar[int] = 16

@@ -13,7 +13,7 @@ from asyncsched._dockerd import Daemon
 from asyncsched.errors import UnavailableError
 from asyncsched.schedulers.docker import labels
 from asyncsched.schedulers.docker.events import EventReader
-from asyncsched.schedulers.feed import StatePort
+from asyncsched.schedulers.port import StatePort
 
 NOW = 1_000_000.0
 

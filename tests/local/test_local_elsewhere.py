@@ -15,13 +15,13 @@ import pytest
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
 from asyncsched.runner import Runner
-from asyncsched.schedulers.feed import StatePort
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.apps import Apps
 from asyncsched.schedulers.local.home import Home
 from asyncsched.schedulers.local.record import read_record
 from asyncsched.schedulers.local.states import StateReader
 from asyncsched.schedulers.local.supervisors import Supervisors
+from asyncsched.schedulers.port import StatePort
 from asyncsched.specs import AppState
 from tests._cancelling import cancelled_at_each_await
 from tests._support import eventually

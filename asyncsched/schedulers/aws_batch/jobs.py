@@ -15,7 +15,7 @@ from asyncsched.schedulers.aws_batch.faults import BACKEND
 from asyncsched.schedulers.aws_batch.identity import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.rows import Row, part
 from asyncsched.schedulers.aws_batch.status import job_to_response, node_ids
-from asyncsched.schedulers.feed import Answers, as_answer
+from asyncsched.schedulers.port import Answers, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
 
 __all__ = ["DELETED_TAG", "Jobs", "Known"]

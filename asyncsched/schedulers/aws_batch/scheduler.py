@@ -33,7 +33,7 @@ from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.sweep import Sweeper
 from asyncsched.schedulers.aws_batch.traces import remove_traces
-from asyncsched.schedulers.feed import Answers
+from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo

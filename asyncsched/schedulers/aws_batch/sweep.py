@@ -13,7 +13,7 @@ from typing import Any
 
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.jobs import Jobs, Known, calls_to_describe
-from asyncsched.schedulers.feed import Answers
+from asyncsched.schedulers.port import Answers
 
 __all__ = ["Sweeper"]
 

@@ -13,7 +13,7 @@ from asyncsched.schedulers.docker import labels
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
-    from asyncsched.schedulers.feed import StatePort
+    from asyncsched.schedulers.port import StatePort
 
 __all__ = ["EventReader"]
 

@@ -33,7 +33,7 @@ from asyncsched.schedulers.docker.status import (
     with_details,
 )
 from asyncsched.schedulers.docker.stop import Stop
-from asyncsched.schedulers.feed import Answers, StatePort
+from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo

@@ -25,7 +25,6 @@ from asyncsched.logs.line import LogOrigin
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.feed import Answers, StatePort
 from asyncsched.schedulers.local.apps import Apps, Finding, Found
 from asyncsched.schedulers.local.devices import count_devices
 from asyncsched.schedulers.local.home import Home, find_home
@@ -40,6 +39,7 @@ from asyncsched.schedulers.local.states import StateReader
 from asyncsched.schedulers.local.status import Standing, describe_app, list_row
 from asyncsched.schedulers.local.supervisors import Supervisors
 from asyncsched.schedulers.local.wire import Connection
+from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
-from asyncsched.schedulers.feed import StatePort
 from asyncsched.schedulers.local.apps import Apps, Found
 from asyncsched.schedulers.local.record import SupervisorRecord
 from asyncsched.schedulers.local.supervisors import Supervisors
+from asyncsched.schedulers.port import StatePort
 
 __all__ = ["StateReader"]
 

@@ -1,0 +1,96 @@
+"""What every operation of a scheduler keeps to: its loop, its time, and leaving nothing half done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from asyncsched._tasks import outlast
+from asyncsched.clock import Clock
+from asyncsched.errors import ClosedError, UnavailableError, WrongLoopError
+from asyncsched.specs.handle import make_app_handle
+
+__all__ = ["SchedulerBounds"]
+
+ResultT = TypeVar("ResultT")
+
+_log = logging.getLogger("asyncsched.schedulers")
+
+
+class SchedulerBounds:
+    """Who a scheduler is, whether it is open, and what a backend may use to keep within its bounds."""
+
+    def __init__(self, backend: str, session_name: str) -> None:
+        make_app_handle(backend, session_name, "app")  # else the apps would run, and nobody could name them
+        self.backend = backend
+        self.session_name = session_name
+        self.request_timeout = 30.0
+        self.retry_for = 60.0
+        self.cleanup_timeout = 10.0
+        self.clock = Clock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "new" if self._loop is None else "open"
+        return f"<{type(self).__name__} {self.backend} session={self.session_name!r} {state}>"
+
+    def _enter(self) -> None:
+        """Check, at the start of every operation, that the scheduler is open and on its loop."""
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise WrongLoopError(
+                f"this {self.backend} scheduler belongs to another event loop",
+                fix="make one for each loop; from several loops or threads, use asyncsched.sync",
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"this {self.backend} scheduler is closed", fix="make a new one")
+
+    async def _within(self, operation: str, work: Awaitable[ResultT]) -> ResultT:
+        """Bound an operation by `retry_for` seconds."""
+        timeout = self.clock.deadline(self.retry_for)
+        try:
+            async with timeout:
+                return await work
+        except TimeoutError as error:
+            if not timeout.expired:
+                raise
+            raise UnavailableError(
+                f"{self.backend} did not answer",
+                why=f"{operation} took more than {self.retry_for:g} s",
+                fix="try again, or raise `retry_for`",
+                backend=self.backend,
+                operation=operation,
+            ) from error
+
+    @asynccontextmanager
+    async def _or_removed(self, app_id: str, remove: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
+        """Run a body that makes things; if it fails or is cancelled, `remove` them before the exception goes on."""
+        try:
+            yield
+        except BaseException as error:
+            left = await self._removed(remove)
+            if left:
+                error.add_note(f"{self.backend}: parts of {app_id} may be left behind: {left}")
+                _log.warning("%s: parts of %s may be left behind: %s", self.backend, app_id, left)
+            raise
+
+    async def _removed(self, remove: Callable[[], Coroutine[Any, Any, None]]) -> str:
+        """Run `remove` to its end or its deadline, cancelled or not; returns why it failed, if it did."""
+        removing = asyncio.create_task(remove())
+        try:
+            await outlast([removing], self.cleanup_timeout)
+        except asyncio.CancelledError:
+            pass  # it has been waited for all the same, and the exception that is on its way says more
+        if not removing.done():
+            removing.cancel()
+            return f"no end within {self.cleanup_timeout:g} s"
+        return "" if (error := removing.exception()) is None else str(error) or repr(error)
