@@ -277,6 +277,7 @@ class StateFeed:
 
     async def _guarded_push(self) -> None:
         assert self._push is not None
+        await self._pace.asked_pause()
         try:
             await self._push(self._port)
         except AsyncSchedError as error:
@@ -306,6 +307,7 @@ class StateFeed:
 
     async def _guarded(self, app_ids: Sequence[str]) -> int:
         """Ask for these apps; returns the calls that it took, 0 if it failed in a way that may pass."""
+        await self._pace.asked_pause()
         budget = budget_of(asyncio.get_running_loop())
         calls = 0
         try:
@@ -329,7 +331,7 @@ class StateFeed:
     def _failed(self, error: AsyncSchedError) -> None:
         self._last_error = str(error)
         if isinstance(error, ThrottledError):
-            self._pace.throttled()
+            self._pace.throttled(error)
         final = not (isinstance(error, SchedulerError) and error.retryable)
         _log.log(logging.WARNING, "watching %s failed%s: %s", self._name, "" if final else ", trying again", error)
         if final:

@@ -1,8 +1,9 @@
-"""When a feed asks: as often as its budget allows, less often while it fails."""
+"""When a feed asks: as often as its budget allows, less often while it fails, never when the service wants a pause."""
 
 from __future__ import annotations
 
 from asyncsched.clock import Clock
+from asyncsched.errors import ThrottledError
 
 __all__ = ["FeedPace"]
 
@@ -24,6 +25,7 @@ class FeedPace:
         self._gap = 1.0 / calls_per_second
         self._shortest = shortest
         self._stretch = 1.0  # grows while the service throttles
+        self._not_before = 0.0  # the service has asked for a pause until then
         self.sweep_calls = 1
         """The calls that the last sweep took."""
 
@@ -44,10 +46,16 @@ class FeedPace:
         """Take note of a success."""
         self._stretch = max(1.0, self._stretch * 0.9)
 
-    def throttled(self) -> None:
+    def throttled(self, error: ThrottledError) -> None:
         """Take note that the service asks for fewer calls."""
         self._stretch = min(self._stretch * 2, MOST_STRETCH)
+        self._not_before = self._clock.monotonic() + (error.retry_after or 0.0)
 
     async def between_calls(self) -> None:
         """Wait as long as two calls of one sweep have to lie apart."""
         await self._clock.sleep(self._gap * self._stretch)
+
+    async def asked_pause(self) -> None:
+        """Wait for what is left of a pause that the service has asked for."""
+        if (left := self._not_before - self._clock.monotonic()) > 0:
+            await self._clock.sleep(left)

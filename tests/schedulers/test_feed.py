@@ -281,6 +281,26 @@ async def test_throttling_stretches_the_interval_and_success_shrinks_it() -> Non
     await scheduler.close()
 
 
+@pytest.mark.parametrize("mode", ["push", "polled"])
+async def test_a_pause_that_the_service_asks_for_is_kept(mode: Mode) -> None:
+    clock = VirtualClock()
+    service = FakeService(clock)
+    scheduler = FakeScheduler("mine", service, mode=mode)
+    first, second = await launch(service, 2)
+    service.fail("describe", ThrottledError("slow down", retry_after=45))
+    async with scheduler.watch([first], follow=True) as watch:
+        waiting = asyncio.create_task(anext(watch))
+        await clock.advance(20)
+        watch.add(second)  # nor does a new one bring the next call forward
+        await clock.advance(20)
+        assert 1 == service.calls["describe"]
+
+        await clock.advance(10)
+        assert AppState.RUNNING == (await waiting).state
+    service.close()
+    await scheduler.close()
+
+
 async def test_the_feed_carries_nobodys_context(pushed: FakeScheduler, service: FakeService) -> None:
     request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="none")
     seen: list[str] = []
