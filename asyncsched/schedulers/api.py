@@ -162,7 +162,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         cfg = as_mapping(options)
         told = digest(app, cfg)
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
-            await self._request(app, options, app_id),
+            await self._request(copy.deepcopy(app), options, app_id),  # which may change it: `renew` starts anew
             app_id=app_id,
             app=app,
             cfg=cfg,

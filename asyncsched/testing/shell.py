@@ -33,7 +33,7 @@ class Exit(NamedTuple):
 
 def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Write | Sleep | Exit]:
     """Read ``echo``, ``printf %s``, ``sleep`` and ``exit``, one to a line, with ``>&2`` and ``$NAME``."""
-    for line in script.splitlines():
+    for line in script.split("\n"):
         words = [_expand(word, env) for word in shlex.split(line)]
         stream = Stream.STDOUT
         if words and words[-1] == ">&2":
