@@ -81,12 +81,14 @@ class runopts:  # noqa: N801 - the documents' name
 
     @classmethod
     def build(cls, options: type[OptionsT], cfg: OptionsT | Mapping[str, CfgVal] | None = None) -> OptionsT:
-        """Return an instance of the dataclass from resolved options; an instance is returned as it is.
+        """Return an instance of the dataclass from resolved options; an instance is checked and returned as it is.
 
         Raises:
             RunOptionError: An option is unknown, missing or of the wrong type.
         """
         if isinstance(cfg, options):
+            known = cls.of(options)
+            known.resolve({name: getattr(cfg, name) for name, _ in known})  # a dataclass checks no types
             return cfg
         if cfg is not None and not isinstance(cfg, Mapping):
             what = f"Run options must be {options.__name__} or a mapping"

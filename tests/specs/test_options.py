@@ -215,6 +215,20 @@ def test_build() -> None:
         runopts.build(Options, {"queue": "gpu", "on_failure": "go"})
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"queue": 5}, "queue, must be of type: str, but was: 5"),
+        ({"queue": None}, "Required run option: queue"),
+        ({"queue": "gpu", "nice": "5"}, "nice, must be of type: int, but was: '5'"),
+        ({"queue": "gpu", "on_failure": "go"}, r"on_failure, must be of type: ignore\|stop"),
+    ],
+)
+def test_an_instance_is_checked_like_a_mapping(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(RunOptionError, match=message):
+        runopts.build(Options, Options(**wrong))
+
+
 def test_choices_hold_for_text_too() -> None:
     assert {"on_failure": "stop"} == runopts.of(Options).cfg_from_str("on_failure=stop")
     with pytest.raises(RunOptionError, match="on_failure"):
