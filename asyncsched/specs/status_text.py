@@ -63,14 +63,15 @@ def _read_error(text: str) -> tuple[str, Plain, datetime | None]:
     """Return message, exit code and local time; what is not in the known form is all message."""
     record = _parse(text)
     details = record.get("message") if isinstance(record, dict) else None
-    message = details.get("message") if isinstance(details, dict) else details
-    if not isinstance(message, str):
+    if isinstance(details, dict):  # a program's own report; a scheduler's is flat
+        record, extra = details, details.get("extraInfo")
+    else:
+        extra = record
+    message = record.get("message") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(message, str):
         return text, None, None
-    if not isinstance(details, dict):
-        return message, None, None
-    extra = details.get("extraInfo")
     timestamp = extra.get("timestamp") if isinstance(extra, dict) else None
-    return message, details.get("errorCode"), _local_time(timestamp)
+    return message, record.get("errorCode"), _local_time(timestamp)
 
 
 def _parse(text: str) -> Plain:

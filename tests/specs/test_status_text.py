@@ -117,6 +117,18 @@ def test_a_malformed_error_is_shown_as_text(text: str, shown: str) -> None:
     assert ["        hostname: host1", f"        error_msg: {shown}"] == lines[1:]
 
 
+def test_a_flat_error_has_its_code_and_time_too() -> None:
+    text = json.dumps({"message": "evicted", "errorCode": 137, "timestamp": 1293182})
+    local_time = datetime.fromtimestamp(1293182)  # noqa: DTZ006 - as it is printed
+
+    assert [
+        " *ps[0]:FAILED (exitcode: 137)",
+        f"        timestamp: {local_time}",
+        "        hostname: host1",
+        "        error_msg: evicted",
+    ] == replica_lines(text)
+
+
 def test_the_exit_code_we_know_serves_where_the_report_has_none() -> None:
     assert "FAILED (exitcode: 7)" in status(failed("not json", exit_code=7)).format()
     assert "FAILED (exitcode: <N/A>)" in status(failed(error("boom", code=None))).format()
