@@ -141,7 +141,7 @@ class Merge:
         if lines:
             cursor.last_ns = lines[-1].ns
         lines, hole = self._without_holes(in_range(lines, self._query))
-        if cursor.tails is not None and past and not ended:
+        if cursor.tails is not None and past and not ended and hole is None:
             lines = _remember(cursor.tails, lines, self._query.tail_lines)
         elif cursor.tails is not None:
             _remember(cursor.tails, lines, self._query.tail_lines)

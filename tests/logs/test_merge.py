@@ -237,6 +237,16 @@ def test_a_gap_is_raised_where_that_is_asked_for() -> None:
     assert isinstance(failure.cause, LogStreamError)
 
 
+def test_the_last_lines_in_front_of_a_gap_that_is_raised_are_not_lost() -> None:
+    source = Past(10)
+    source.put([gap_line(LogGap(reason="rotated"), origin()), *numbered(5, 0, 10)])
+    source.left += 6
+    merge = merge_of(source, tail_lines=3, gaps="raise")
+
+    assert numbered(3, 0, 7) == all_of(merge, limit=4)
+    assert 1 == len(merge.failures)
+
+
 OPERATIONS = st.lists(
     st.one_of(
         st.tuples(st.just("join"), st.just(0), st.just(0)),
