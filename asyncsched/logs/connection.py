@@ -117,7 +117,7 @@ class ConnectionSource(LogSource):
         return False
 
     def progress(self) -> Sequence[LogLine]:
-        """Return an unfinished line that is progress output; asked for when nothing has come for 100 ms."""
+        """Return an unfinished line that is progress output; asked for when it has been held for 100 ms."""
         return ()
 
     async def over(self) -> bool:
@@ -284,7 +284,9 @@ class ConnectionSource(LogSource):
         chunk = self._chunks.popleft()
         self._held -= len(chunk)
         self._progress_due = False
-        self._lines.extend(self._new(self.parse(chunk)))
+        if lines := self.parse(chunk):
+            self._forget_progress()  # what is held now began after them
+        self._lines.extend(self._new(lines))
 
     def _new(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
         """Return the lines that were not seen before, a gap where some are missing."""
@@ -311,11 +313,17 @@ class ConnectionSource(LogSource):
             self._lines.append(_gap(hole, self.origin))
 
     def _watch_progress(self) -> None:
+        if not self.holding or self._ended:
+            self._forget_progress()
+        elif (
+            self._progress_timer is None
+        ):  # from the first byte on and not from the last: a busy bar is to be seen, too
+            self._progress_timer = self._clock.call_later(PROGRESS_AFTER, self._hand_on_progress)
+
+    def _forget_progress(self) -> None:
         if self._progress_timer is not None:
             self._progress_timer.cancel()
             self._progress_timer = None
-        if self.holding and not self._ended:
-            self._progress_timer = self._clock.call_later(PROGRESS_AFTER, self._hand_on_progress)
 
     def _hand_on_progress(self) -> None:
         self._progress_timer = None
@@ -323,10 +331,10 @@ class ConnectionSource(LogSource):
         self._wake()
 
     def _stop_timers(self) -> None:
-        for timer in (self._cut, self._progress_timer):
-            if timer is not None:
-                timer.cancel()
-        self._cut = self._progress_timer = None
+        self._forget_progress()
+        if self._cut is not None:
+            self._cut.cancel()
+            self._cut = None
 
 
 def _gap(hole: Hole, source: LogOrigin) -> LogLine:

@@ -240,33 +240,53 @@ async def test_a_reader_that_stalls_stops_the_service(clock: VirtualClock) -> No
     assert rest[-1].startswith("19999 ")
 
 
+class Raw(StampedSource):
+    """Sends chunks as they stand, with pauses between them."""
+
+    def __init__(self, clock: VirtualClock, *chunks: bytes, pause: float) -> None:
+        super().__init__(StampedLog(), clock)
+        self._sent, self._pause_between = chunks, pause
+
+    def parse(self, data: bytes) -> Sequence[LogLine]:
+        return label(self._splitter.feed(data), origin(), None)
+
+    @property
+    def holding(self) -> bool:
+        return self._splitter.held > 0
+
+    def progress(self) -> Sequence[LogLine]:
+        return label(self._splitter.progress(), origin(), None)
+
+    def flush(self) -> Sequence[LogLine]:
+        return label(self._splitter.flush(), origin(), None)
+
+    async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
+        for chunk in self._sent:
+            yield chunk
+            await self._clock.sleep(self._pause_between)
+
+
 async def test_progress_is_handed_on_after_a_tenth_of_a_second(clock: VirtualClock) -> None:
-    class Raw(StampedSource):
-        def parse(self, data: bytes) -> Sequence[LogLine]:
-            return label(self._splitter.feed(data), origin(), None)
-
-        @property
-        def holding(self) -> bool:
-            return self._splitter.held > 0
-
-        def progress(self) -> Sequence[LogLine]:
-            return label(self._splitter.progress(), origin(), None)
-
-        def flush(self) -> Sequence[LogLine]:
-            return label(self._splitter.flush(), origin(), None)
-
-        async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
-            yield b"10 %\r"
-            yield b"20 %\r"
-            await clock.sleep(0.15)
-            yield b"done\nno newline"
-
-    stream = stream_of(Raw(StampedLog(), clock))
+    stream = stream_of(Raw(clock, b"10 %\r20 %\r", b"done\nno newline", pause=0.15))
     began = clock.monotonic()
 
     assert "10 %\r20 %\r" == await anext(stream)
     assert 0.1 == pytest.approx(clock.monotonic() - began)
     assert ["done\n", "no newline"] == await drain(stream)
+
+
+async def test_progress_is_seen_although_it_never_rests(clock: VirtualClock) -> None:
+    bar = [b"%d %%\r" % step for step in range(40)]
+    got = await drain(stream_of(Raw(clock, *bar, b"done\n", pause=0.03)))
+
+    assert b"".join(bar) + b"done\n" == "".join(got).encode()
+    assert 9 <= len(got) <= 14
+
+
+async def test_a_line_that_begins_after_another_is_held_for_its_own_tenth_of_a_second(clock: VirtualClock) -> None:
+    got = await drain(stream_of(Raw(clock, b"1 %\r", b"2 %\nnext\r", b"\n", pause=0.08)))
+
+    assert ["1 %\r2 %\n", "next\r\n"] == got
 
 
 async def test_a_backend_that_fails_in_parse_fails_its_source_only(clock: VirtualClock) -> None:
