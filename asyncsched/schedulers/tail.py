@@ -50,17 +50,18 @@ class LogOpener:
 
     async def __call__(self, query: LogQuery, sink: LogSink) -> None:
         """Add sources to `sink`; returns when no more can come."""
-        if query.until_ns is not None and query.until_ns <= self._clock.time_ns():
-            query = query._replace(tail=False)  # all that is wanted has been written
-        if query.tail:
-            await self._follow(query, sink)
-        else:
-            await self._update(self._existing(await self._describe(query.app_id), query), query, sink)
+        if query.tail and await self._follow(query, sink):
+            return
+        query = query._replace(tail=False)  # all that is wanted has been written
+        await self._update(self._existing(await self._describe(query.app_id), query), query, sink)
 
-    async def _follow(self, query: LogQuery, sink: LogSink) -> None:
+    async def _follow(self, query: LogQuery, sink: LogSink) -> bool:
+        """Add sources until the app has ended or `until` has come; returns False if that came before any word of it."""
+        told = False
         watch = self._watch(query.app_id)
         try:
             while (event := await self._next(watch, query)) is not None:
+                told = True
                 await self._update(self._existing(event.current, query), query, sink)
                 if event.over:
                     break
@@ -69,11 +70,14 @@ class LogOpener:
         for source in (*self._open.values(), *self._shared):
             if source is not None:
                 source.finish()
+        return told
 
     async def _next(self, watch: StateStream, query: LogQuery) -> StateEvent | None:
         """Return the next change; None when the time `until` has come."""
         left = None if query.until_ns is None else (query.until_ns - self._clock.time_ns()) / 1e9
-        timeout = self._clock.timeout(left if left is None else max(left, 0.0))
+        if left is not None and left <= 0:
+            return None
+        timeout = self._clock.timeout(left)
         try:
             async with timeout:  # a step of a watch that times out loses nothing
                 return await anext(watch, None)

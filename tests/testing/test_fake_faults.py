@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from asyncsched.errors import AuthError, ClosedError, LogStreamError, UnavailableError
+from asyncsched.errors import AuthError, ClosedError, LogStreamError, UnavailableError, UnknownAppError
 from asyncsched.logs import LogLine, LogStream
 from asyncsched.specs import AppDef, AppState, Role, Stream
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
@@ -304,6 +304,20 @@ async def test_a_tail_ends_at_until(
     service.say(app_id, "late\n")
 
     assert ["early", "early"] == [line.text for line in await reading]
+
+
+async def test_a_tail_whose_until_comes_before_the_service_answers_has_the_lines_before_it(
+    scheduler: FakeScheduler, service: FakeService, app_id: str
+) -> None:
+    service.start(app_id)
+    service.say(app_id, "early\n")
+    service.slow("describe", 5.0)
+
+    assert ["early", "early"] == [
+        line.text for line in await rest(scheduler.log_iter(app_id, should_tail=True, until=timedelta(seconds=-1)))
+    ]
+    with pytest.raises(UnknownAppError):
+        await rest(scheduler.log_iter("nosuchapp-x1", should_tail=True, until=timedelta(seconds=-1)))
 
 
 async def test_a_list_that_does_not_answer_is_unavailable(scheduler: FakeScheduler, service: FakeService) -> None:
