@@ -64,8 +64,10 @@ def _check_env(role: str, env: object) -> None:
     if not isinstance(env, Mapping):
         raise ValueError(f"role {role!r} has an env that is a {type(env).__name__}: it is a dict of texts by name")
     for name, value in cast("Mapping[object, object]", env).items():
-        if not isinstance(name, str):
-            raise ValueError(f"role {role!r} has a variable in its env that is called {name!r}: names are texts")
+        if not isinstance(name, str) or not name or "=" in name:
+            raise ValueError(
+                f"role {role!r} has a variable in its env that is called {name!r}: names are texts without ="
+            )
         if not isinstance(value, str):  # it may be a secret, and is not repeated
             kind = type(value).__name__
             raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")

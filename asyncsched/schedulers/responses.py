@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple
 
 from asyncsched.specs.app import Role
+from asyncsched.specs.secret import masked_env
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
 
 __all__ = ["DescribeAppResponse", "ListAppResponse", "StateEvent", "fingerprint"]
@@ -14,7 +15,7 @@ __all__ = ["DescribeAppResponse", "ListAppResponse", "StateEvent", "fingerprint"
 NONE = "<NONE>"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class DescribeAppResponse:
     """What is known of an app.
 
@@ -54,6 +55,10 @@ class DescribeAppResponse:
     def replicas(self) -> list[ReplicaStatus]:
         """The replicas of all roles, in order."""
         return [replica for role in self.roles_statuses for replica in role.replicas]
+
+    def __repr__(self) -> str:
+        shown = {item.name: getattr(self, item.name) for item in fields(self)} | {"metadata": masked_env(self.metadata)}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 @dataclass(frozen=True, slots=True)
