@@ -99,6 +99,12 @@ class LogContract:
         with pytest.raises(UnknownAppError, match=r"alpha has 1"):
             await rig.lines(app_id, role_name="alpha", k=1)
 
+    async def test_a_line_is_delivered_as_it_was_written(self, rig: ContractRig) -> None:
+        written = ["    indented", "trailing   ", "a\tb", "snow ☃ and \u2028 in it", "x" * 3000]
+        app_id = await rig.submit(rig.app(echo(*written)))
+
+        assert [f"{text}\n" for text in written] == await rig.lines(app_id, should_tail=True)
+
     async def test_a_regex_is_searched_in_the_whole_line(self, rig: ContractRig) -> None:
         app_id = await rig.submit(rig.app(echo("apple pie", "an apple", "banana")))
         await rig.ended(app_id)
@@ -192,13 +198,16 @@ class LogContract:
 
     async def test_way_1_plain_async_for(self, rig: ContractRig) -> None:
         app_id = await rig.submit(rig.app(echo(*HUNDRED)))
+        async with asyncio.timeout(rig.patience):
+            lines = [line.text async for line in rig.scheduler.log_iter(app_id, should_tail=True)]
 
-        assert HUNDRED == [line.text async for line in rig.scheduler.log_iter(app_id, should_tail=True)]
+        assert HUNDRED == lines
 
     async def test_way_2_break_and_let_it_be_collected(self, rig: ContractRig) -> None:
         app_id = await rig.submit(rig.app(echo(*HUNDRED) + "\n" + rig.long_sleep))
-        async for _ in rig.scheduler.log_iter(app_id, should_tail=True):
-            break
+        async with asyncio.timeout(rig.patience):
+            async for _ in rig.scheduler.log_iter(app_id, should_tail=True):
+                break
         gc.collect()
 
         await _no_log_task(rig, app_id)
@@ -206,7 +215,7 @@ class LogContract:
 
     async def test_way_3_aclosing_and_break(self, rig: ContractRig) -> None:
         app_id = await rig.submit(rig.app(echo(*HUNDRED) + "\n" + rig.long_sleep))
-        async with aclosing(rig.scheduler.log_iter(app_id, should_tail=True)) as stream:
+        async with asyncio.timeout(rig.patience), aclosing(rig.scheduler.log_iter(app_id, should_tail=True)) as stream:
             async for _ in stream:
                 break
 
@@ -306,9 +315,10 @@ class LogContract:
                 async for line in stream:
                     read[app_id].append(line.text)
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(consume, first)
-            group.start_soon(consume, second)
+        with anyio.fail_after(rig.patience):
+            async with anyio.create_task_group() as group:
+                group.start_soon(consume, first)
+                group.start_soon(consume, second)
 
         assert {first: HUNDRED, second: HUNDRED} == read
 

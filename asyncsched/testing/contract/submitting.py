@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import dataclasses
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -95,6 +95,15 @@ class SubmitContract:
             (AppDef("job"), "no roles"),
             (AppDef("job", [Role("one", "i")]), "'one' has no entrypoint"),
             (AppDef("job", [Role("one", "i", entrypoint="sh", num_replicas=0)]), "'one' has 0 replicas"),
+            (AppDef("job", [Role("one", "i", entrypoint="sh", args=cast("Any", "-c x"))]), "'one' has args='-c x'"),
+            (
+                AppDef("job", [Role("one", "i", entrypoint="sh", env=cast("Any", {"A": 1}))]),
+                "'one' sets the variable A to a value of type int",
+            ),
+            (
+                AppDef("job", [Role("one", "i", entrypoint="sh", env={"A=B": "1"})]),
+                "'one' has a variable in its env that is called 'A=B'",
+            ),
         ],
     )
     async def test_an_app_that_cannot_run_is_refused(self, rig: ContractRig, wrong: AppDef, message: str) -> None:
@@ -129,9 +138,12 @@ class SubmitContract:
         assert ["once"] == [line.text for line in await rig.lines(info.app_id, should_tail=True)]
 
     async def test_renewing_a_dry_run_gives_another_id(self, rig: ContractRig) -> None:
-        info = await rig.scheduler.submit_dryrun(rig.app(), rig.cfg)
+        info = await rig.scheduler.submit_dryrun(rig.app(echo("this is ${app_id}")), rig.cfg)
+        renewed = await info.renew()
 
-        assert info.app_id != (await info.renew()).app_id
+        assert info.app_id != renewed.app_id
+        assert info.app_id not in repr(renewed)
+        assert info.digest == renewed.digest
 
     async def test_a_key_makes_a_submit_idempotent(self, rig: ContractRig) -> None:
         other = rig.another()
@@ -143,6 +155,8 @@ class SubmitContract:
 
             assert first == again == elsewhere
             assert first != await rig.submit(rig.app(echo("a")), key="order-43")
+            other.session_name = f"{other.session_name}-2"
+            assert first != (await other.submit_dryrun(rig.app(echo("a")), rig.cfg, key="order-42")).app_id
             with pytest.raises(ConflictError):
                 await rig.submit(rig.app(echo("b")), key="order-42")
             with pytest.raises(ConflictError):  # by another name it is another app, too
