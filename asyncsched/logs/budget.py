@@ -58,9 +58,13 @@ class LoopBudget:
             if not waiter.done():  # it is, if its task was cancelled
                 waiter.set_result(None)
 
+    def spent(self, now: float) -> bool:
+        """Return whether this iteration has lasted too long by `now`, a time of `perf_counter`."""
+        return self._marked and now - self._began > BUDGET
+
     async def breathe(self) -> None:
         """Let the loop run its other tasks if this iteration has lasted too long."""
-        if self._marked and time.perf_counter() - self._began > BUDGET:
+        if self.spent(time.perf_counter()):
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter

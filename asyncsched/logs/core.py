@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import weakref
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
 from asyncsched._tasks import close_all, outlast
 from asyncsched.errors import LogStreamError, ReplicaFailure, UnknownAppError, WrongLoopError
 from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
+from asyncsched.logs.closing import Closer
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.merge import Merge
 from asyncsched.logs.select import LogQuery
@@ -32,12 +31,9 @@ class LogSink:
     def __init__(self, merge: Merge, app_id: str) -> None:
         self._merge = merge
         self._app_id = app_id
-        # Weakly: a source that has ended is nobody's any more, however long the stream goes on.
-        self._sources: weakref.WeakSet[LogSource] = weakref.WeakSet()
 
     def add(self, source: LogSource) -> None:
         """Read `source` into the stream, from now on until it ends; the stream closes it."""
-        self._sources.add(source)
         self._merge.add(source, self._app_id)
 
     def beside(self, app_id: str) -> LogSink:
@@ -46,7 +42,7 @@ class LogSink:
 
     def finish(self) -> None:
         """Let all sources of this app deliver what is there by now, and end."""
-        for source in list(self._sources):
+        for source in self._merge.sources_of(self._app_id):
             source.finish()
 
 
@@ -74,8 +70,7 @@ class StreamCore:
         self._failure: BaseException | None = None  # from outside: raised at once
         self._refused = False  # what is asked for does not exist: raised although others' lines may be there
         self._drained: asyncio.Event = asyncio.Event()
-        self._retired: list[LogSource] = []  # sources that have ended, to be closed
-        self._closing: asyncio.Task[None] | None = None
+        self._closer = Closer()
         self._opened = False
         self.closed = False
         self._turn = FIRST_TURN
@@ -89,23 +84,26 @@ class StreamCore:
             return "closed"
         return "new" if self._task is None else "ended" if self._task.done() else "open"
 
-    async def step(self, ready: deque[LogLine]) -> LogLine:
-        """Wait for lines, put them into `ready` and return the first; everything after the last await is one piece."""
+    async def step(self) -> Sequence[LogLine]:
+        """Wait for lines and return them, at least one; everything after the last await is one piece."""
         if self.closed:
             self._raise_failure()
             raise StopAsyncIteration
         budget = self._begin()
-        self._pace(budget)
-        await budget.breathe()
+        now = perf_counter()
+        self._pace(budget, now)
+        if budget.spent(now):
+            await budget.breathe()
+        else:
+            budget.begin()
         merge = self.merge
         while not self._ended():
             if self._refused:
                 await self._end()
             lines = merge.turn(self._turn)
             if lines:
-                ready.extend(lines)
                 self._handed, self._handed_in = perf_counter(), budget.iteration
-                return ready.popleft()
+                return lines
             if merge.ready:
                 await budget.breathe()
             elif (self._opened and not merge.live) or self._over():
@@ -144,13 +142,15 @@ class StreamCore:
             raise _wrong_loop()
         return self._budget
 
-    def _pace(self, budget: LoopBudget) -> None:
+    def _pace(self, budget: LoopBudget, now: float) -> None:
         """Hand out less at a time to a consumer whose own work keeps the loop, so that the loop gets its share."""
         if self._handed_in < 0:
             return
         # In another iteration it has waited for something: what it keeps then is not the loop.
-        slow = self._handed_in == budget.iteration and perf_counter() - self._handed > BUDGET
-        self._turn = max(self._turn // 2, 1) if slow else min(self._turn * 2, MAX_TURN)
+        if self._handed_in == budget.iteration and now - self._handed > BUDGET:
+            self._turn = max(self._turn // 2, 1)
+        elif self._turn < MAX_TURN:
+            self._turn = min(self._turn * 2, MAX_TURN)
 
     async def _conduct(self) -> None:
         """Own everything that the stream opens: run until all sources have ended, then close them."""
@@ -171,23 +171,13 @@ class StreamCore:
                 self._drained.clear()
                 await self._drained.wait()
         finally:
-            closing: list[Awaitable[object]] = [source.aclose() for source in (*self._retired, *merge.sources)]
-            self._retired = []
-            if self._closing is not None:
-                closing.append(self._closing)
+            closing = [*self._closer.take(), *(source.aclose() for source in merge.sources)]
             await close_all(closing, self.cleanup_timeout)
 
     def _retire(self, source: LogSource) -> None:
         """Close a source that has ended, however long the others go on."""
-        self._retired.append(source)
-        if self._closing is None or self._closing.done():
-            self._closing = asyncio.get_running_loop().create_task(self._close_retired())
+        self._closer.close(source)
         self._drained.set()
-
-    async def _close_retired(self) -> None:
-        while self._retired:
-            retired, self._retired = self._retired, []
-            await close_all([source.aclose() for source in retired], self.cleanup_timeout)
 
     async def _end(self) -> None:
         task = self._task

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from typing_extensions import override
 
@@ -139,13 +140,27 @@ class LogLine(str):
 
 
 class _GapLine(LogLine):
-    __slots__ = ("_gap",)
+    __slots__ = ("__weakref__", "_gap")
     _gap: LogGap
+
+    def __new__(cls, text: str) -> Self:
+        line = super().__new__(cls, text)
+        _living_gaps[id(line)] = line
+        return line
 
     @property
     @override
     def gap(self) -> LogGap:
         return self._gap
+
+
+# By id, as all of them are equal. They are rare: a reader asks whether there is any at all before it looks for one.
+_living_gaps: weakref.WeakValueDictionary[int, _GapLine] = weakref.WeakValueDictionary()
+
+
+def any_gaps() -> bool:
+    """Tell whether there is a line that tells of a hole, anywhere in this process."""
+    return bool(_living_gaps)
 
 
 def label(texts: Iterable[str], source: LogOrigin, ns: int | None) -> list[LogLine]:

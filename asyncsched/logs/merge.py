@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from asyncsched.errors import LogStreamError, ReplicaFailure
-from asyncsched.logs.line import LogLine, utc
-from asyncsched.logs.select import LogQuery, in_range, matching
+from asyncsched.logs.line import LogLine, any_gaps, utc
+from asyncsched.logs.select import LogQuery, in_range, is_ranged, matching
 from asyncsched.logs.source import LogSource
 
 __all__ = ["Merge"]
@@ -46,12 +47,13 @@ class Merge:
 
     def __init__(self, query: LogQuery) -> None:
         self._query = query
+        self._ranged = is_ranged(query)
         self._fresh: deque[_Cursor] = deque()
         self._backlog: deque[_Cursor] = deque()
         self._streak = 0
         self._released: deque[LogLine] = deque()  # the last lines of a past, on their way out
         self._waiter: asyncio.Future[None] | None = None
-        self._sources: dict[LogSource, None] = {}
+        self._sources: dict[LogSource, str] = {}  # those that have not ended, with their apps
         self.opened = 0
         self.live = 0
         self.lines = 0
@@ -64,11 +66,11 @@ class Merge:
         cursor = _Cursor(source, app_id)
         if self._query.tail_lines is not None:
             cursor.tails = {}
-        self._sources[source] = None
+        self._sources[source] = app_id
         self.opened += 1
         self.live += 1
         try:
-            source.start(lambda: self._ready(cursor))
+            source.start(partial(self._ready, cursor))
         except Exception as error:  # noqa: BLE001 - a source is a backend's code: its failure must not end the others
             self._fail(cursor, error)
         else:
@@ -140,12 +142,14 @@ class Merge:
             return ()
         if lines:
             cursor.last_ns = lines[-1].ns
-        lines, hole = self._without_holes(in_range(lines, self._query))
-        if cursor.tails is not None and past and not ended and hole is None:
-            lines = _remember(cursor.tails, lines, self._query.tail_lines)
-        elif cursor.tails is not None:
+        if self._ranged:
+            lines = in_range(lines, self._query)
+        hole: LogStreamError | None = None
+        if any_gaps():  # to look at each line would cost as much as to hand it on
+            lines, hole = self._without_holes(lines)
+        if cursor.tails is not None:
             _remember(cursor.tails, lines, self._query.tail_lines)
-            lines = self._release_tails(cursor)
+            lines = () if past and not ended and hole is None else self._release_tails(cursor)
         if hole is not None:
             self._fail(cursor, hole)
         elif ended:
@@ -156,12 +160,10 @@ class Merge:
             self._fresh.append(cursor)
         else:
             cursor.queued = False
-        return matching(lines, self._query)
+        return lines if self._query.regex is None else matching(lines, self._query)
 
     def _without_holes(self, lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], LogStreamError | None]:
         """Count and log the gaps among `lines`; where they are to be raised, return what stands before the first."""
-        if all(lines):  # only a gap is empty, and this look costs a tenth of one at each line's `gap`
-            return lines, None
         for position, line in enumerate(lines):
             if line.gap is None:
                 continue
@@ -204,13 +206,14 @@ class Merge:
         """The sources that have not ended."""
         return list(self._sources)
 
+    def sources_of(self, app_id: str) -> Sequence[LogSource]:
+        """Return the sources of one app that have not ended."""
+        return [source for source, of in self._sources.items() if of == app_id]
 
-def _remember(
-    tails: dict[tuple[str, int], deque[LogLine]], lines: Sequence[LogLine], count: int | None
-) -> Sequence[LogLine]:
+
+def _remember(tails: dict[tuple[str, int], deque[LogLine]], lines: Sequence[LogLine], count: int | None) -> None:
     for line in lines:
         key = (line.source.role, line.source.replica)
         if key not in tails:
             tails[key] = deque(maxlen=count)
         tails[key].append(line)
-    return ()

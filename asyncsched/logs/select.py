@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from asyncsched.clock import Clock
     from asyncsched.logs.line import LogLine
 
-__all__ = ["LogQuery", "in_range", "make_query", "matching"]
+__all__ = ["LogQuery", "in_range", "is_ranged", "make_query", "matching"]
 
 
 class LogQuery(NamedTuple):
@@ -133,6 +133,12 @@ def to_ns(value: datetime | timedelta | None, clock: Clock) -> int | None:
         return clock.time_ns() - round(value / timedelta(microseconds=1)) * 1000
     # timestamp() takes a naive datetime as local time; microseconds are added apart, floats would round them.
     return int(value.replace(microsecond=0).timestamp()) * 1_000_000_000 + value.microsecond * 1000
+
+
+def is_ranged(query: LogQuery) -> bool:
+    """Return whether `in_range` leaves out any line at all."""
+    limits = (query.since_ns, query.until_ns, query.attempts)
+    return query.streams is not Stream.COMBINED or any(limit is not None for limit in limits)
 
 
 def in_range(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:

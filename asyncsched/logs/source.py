@@ -42,7 +42,8 @@ class LogSource(abc.ABC):
     def read(self, limit: int) -> Sequence[LogLine]:
         """Return what is ready, at most `limit` lines, without blocking; raise if no more can be had.
 
-        Lines are built here and not before, so that what nobody reads costs nothing.
+        Lines are built here and not before, so that what nobody reads costs nothing. What is returned must not be
+        changed before the next call: it is handed on as it is.
         """
 
     @property
@@ -102,7 +103,7 @@ class QueueSource(LogSource):
         return self._ended and self._error is None and not self._lines
 
     def put(self, batch: Sequence[LogLine]) -> bool:
-        """Add lines; returns False and takes nothing when there is no room for all of them.
+        """Add lines, which must not be changed any more; returns False and takes nothing when there is no room for all.
 
         A batch larger than the whole room is taken when the queue is empty: it could never go in otherwise.
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -226,6 +228,15 @@ def test_a_gap_is_counted_told_and_passes_every_filter(caplog: pytest.LogCapture
     assert 1 == merge.gaps
     assert 1 == len(caplog.records)
     assert "rotated" in caplog.text
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda line: pickle.loads(pickle.dumps(line))])
+def test_a_gap_that_was_copied_is_told_too(again: Callable[[LogLine], LogLine]) -> None:
+    line = again(gap_line(LogGap(reason="rotated"), origin()))
+    merge = merge_of(ended(*lines("a"), line))
+
+    assert ["a\n", ""] == all_of(merge)
+    assert 1 == merge.gaps
 
 
 def test_a_gap_is_raised_where_that_is_asked_for() -> None:
