@@ -337,3 +337,10 @@ def test_spaces_and_letters_of_all_languages_may_stand_in_tags() -> None:
     tags = {"größe": "две\u00a0 части", "a+b=c": "x@y:z/1"}
 
     assert tags.items() <= dict(make(app(), tags=tags).job_def["tags"]).items()  # type: ignore[call-overload] # JSON
+
+
+def test_who_asks_for_no_memory_on_fargate_gets_the_least_that_goes_with_the_processors() -> None:
+    job = make(app(role(resource=Resource(4, 0, -1))), platform="FARGATE", execution_role_arn="x")
+    container: Any = job.job_def["containerProperties"]
+
+    assert [{"type": "VCPU", "value": "4"}, {"type": "MEMORY", "value": "8192"}] == container["resourceRequirements"]

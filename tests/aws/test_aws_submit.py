@@ -20,7 +20,7 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
-from asyncsched.specs import AppDef, AppState
+from asyncsched.specs import AppDef, AppState, Resource
 from tests.aws.conftest import QUEUE, Virtual, script
 from tests.aws_emulator.cloud import Cloud
 
@@ -401,3 +401,24 @@ async def test_a_list_goes_on_when_its_page_token_has_expired(virtual: Virtual) 
     got += [row.app_id async for row in rows]
 
     assert ids[::-1] == got
+
+
+@pytest.mark.parametrize(
+    ("platform", "reason", "runs"),
+    [
+        ("EC2", "Host EC2 (instance i-1) terminated.", 3),
+        ("EC2", "CannotStartContainerError: no such file", 1),
+        ("FARGATE", "Your Spot Task was interrupted.", 3),
+        ("FARGATE", "CannotStartContainerError: no such file", 1),
+    ],
+)
+async def test_what_spot_takes_away_is_run_again(virtual: Virtual, platform: str, reason: str, runs: int) -> None:
+    cfg = {**CFG, "platform": platform, "execution_role_arn": "arn:aws:iam::1:role/x", "spot_retries": 2}
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(app(["sleep", 2], ["fail", reason], resource=Resource(1, 0, 2048)), cfg)
+
+    ended = [event async for event in scheduler.watch([app_id])][-1]
+
+    assert AppState.FAILED == ended.state
+    assert ended.current is not None
+    assert runs - 1 == ended.current.num_restarts

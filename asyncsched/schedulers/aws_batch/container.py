@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers.aws_batch.limits import check_environment, check_fargate
+from asyncsched.schedulers.aws_batch.limits import FARGATE_SIZES, check_environment, check_fargate
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.devices import get_device_mounts
@@ -57,7 +57,8 @@ def container_properties(
     if not multinode:
         environment.setdefault(RANK0_ENV, "localhost")  # Nobody sets AWS's own variable where there is one node.
     mounts = [*role.mounts, *get_device_mounts(role.resource.devices)]
-    vcpus, memory = max(1, role.resource.cpu), _memory(role.resource)
+    vcpus = max(1, role.resource.cpu)
+    memory = _memory(role.resource, vcpus, options)
     properties: Json = {
         "image": role.image,
         "command": command,
@@ -107,8 +108,11 @@ def _quoted(text: str, number: str) -> str:
     return f'"{number}"'.join(shlex.quote(part) if part else "" for part in plain.split(_REPLICA)) or "''"
 
 
-def _memory(resource: Resource) -> int:
-    return resource.memMB if resource.memMB > 0 else DEFAULT_MEMORY
+def _memory(resource: Resource, vcpus: int, options: AWSBatchOpts) -> int:
+    if resource.memMB > 0:
+        return resource.memMB
+    least = min(FARGATE_SIZES.get(vcpus, (DEFAULT_MEMORY,)))
+    return least if options.platform == "FARGATE" else DEFAULT_MEMORY
 
 
 def _requirements(resource: Resource, vcpus: int, memory: int) -> list[Json]:

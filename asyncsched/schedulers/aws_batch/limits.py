@@ -13,6 +13,7 @@ from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.secret import Secret
 
 __all__ = [
+    "FARGATE_SIZES",
     "MAX_DEFINITION_BYTES",
     "MAX_OVERRIDES_BYTES",
     "MAX_SUBMIT_BYTES",

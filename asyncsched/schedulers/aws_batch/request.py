@@ -53,6 +53,8 @@ Json = dict[str, object]
 #: Every definition's name begins so: it is what `list` asks for.
 DEFINITION_PREFIX = "asx-"
 HASH_TAG = "asyncsched/def-hash"
+#: What the reasons of attempts begin with that Spot has ended.
+_EC2_SPOT, _FARGATE_SPOT = "Host EC2*", "Your Spot Task was interrupted*"
 _KNOWN_TO_SUBMIT = ("tags", "retryStrategy", "timeout", "propagateTags", "consumableResourceProperties")
 
 
@@ -261,7 +263,8 @@ def _retries(app: AppDef, options: AWSBatchOpts) -> Json:
     retries = max(role.max_retries for role in app.roles)
     rules: list[Json] = [{"onExitCode": "0", "action": "EXIT"}]
     if options.spot_retries:
-        rules.insert(0, {"onStatusReason": "Host EC2*", "action": "RETRY"})
+        reason = _FARGATE_SPOT if options.platform == "FARGATE" else _EC2_SPOT
+        rules.insert(0, {"onStatusReason": reason, "action": "RETRY"})
         rules.append({"onReason": "*", "action": "RETRY" if retries else "EXIT"})
     return {"attempts": 1 + retries + options.spot_retries, "evaluateOnExit": rules}
 
