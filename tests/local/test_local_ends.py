@@ -254,7 +254,7 @@ def _error(message: str, timestamp: object) -> str:
 
 
 async def test_the_earliest_error_file_is_the_apps(scheduler: LocalScheduler) -> None:
-    errors = [_error("second", 1002), _error("first", 1001.5), _error("third", "1003")]
+    errors = [_error("never", "nan"), _error("second", 1002), _error("first", 1001.5), _error("third", "1003")]
     roles = [shell(_writes(error), name=f"r{number}") for number, error in enumerate(errors)]
 
     found = await ended(scheduler, await scheduler.submit(app(*roles)))

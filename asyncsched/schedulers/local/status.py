@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal as signals
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -176,8 +177,8 @@ def _first_error(record: AppRecord) -> str:
 
 def _error_time(text: str) -> float:
     try:
-        stamp = json.loads(text)["message"]["extraInfo"]["timestamp"]
-        return float(stamp)
+        stamp = float(json.loads(text)["message"]["extraInfo"]["timestamp"])
+        return float("inf") if math.isnan(stamp) else stamp  # which would be neither before nor after any other
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return float("inf")
 
