@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
@@ -57,7 +56,7 @@ class _LazyFactory:
 
     def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
         built_in = self._built_in
-        if built_in.package and importlib.util.find_spec(built_in.package) is None:
+        if built_in.package and not _is_there(built_in.package):
             raise MissingExtraError(
                 f"{self._name} needs the package {built_in.package}",
                 why="it is not installed",
@@ -159,7 +158,13 @@ def _known(factories: Mapping[str, SchedulerFactory]) -> str:
 
 
 def _has_landed(built_in: _BuiltIn) -> bool:
-    return importlib.util.find_spec(built_in.module) is not None
+    return _is_there(built_in.module)
+
+
+def _is_there(module: str) -> bool:
+    from importlib.util import find_spec  # only who asks for a scheduler by its name pays for it
+
+    return find_spec(module) is not None
 
 
 def _distribution(entry: EntryPoint) -> str:

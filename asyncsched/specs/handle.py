@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from asyncsched.errors import MalformedHandleError
@@ -10,7 +11,10 @@ from asyncsched.specs.rich_display import RichDisplay
 
 __all__ = ["AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle", "scheduler_of"]
 
-_FORM = re.compile(r"([^:/]+)://([^/]*)/([^/]+)")
+
+@cache
+def _form() -> re.Pattern[str]:
+    return re.compile(r"([^:/]+)://([^/]*)/([^/]+)")  # only who has a handle pays for it
 
 
 class ParsedAppHandle(NamedTuple):
@@ -86,7 +90,7 @@ def scheduler_of(app_handle: str) -> str:
 
 
 def _match(app_handle: str) -> re.Match[str]:
-    match = _FORM.fullmatch(app_handle)
+    match = _form().fullmatch(app_handle)
     if match is None:
         raise MalformedHandleError(
             f"{str(app_handle)!r} is not a handle",
