@@ -23,6 +23,7 @@ class CuttingProxy:
         lifetime: Shortest and longest time after which a connection is broken; None for never.
         drop: Says of a request, by its number and its first line, whether to break the connection instead of
             handing it on (``"before"``), or instead of handing its answer back (``"after"``).
+        held: Requests that contain this are kept until `release`.
         room: Says of a request, by its first line, after how many bytes of the answer to break the connection.
     """
 
@@ -35,6 +36,7 @@ class CuttingProxy:
         self.requests: list[str] = []
         self.cuts = 0
         self.lifetime: tuple[float, float] | None = None
+        self.held = ""
         self.drop: Callable[[int, str], str] = lambda number, line: ""
         self.room: Callable[[str], int | None] = lambda line: None
 
@@ -55,6 +57,12 @@ class CuttingProxy:
         for link in list(self._links):
             if of in link.last_request:
                 link.cut()
+
+    def release(self) -> None:
+        """Hand on what was held, and hold nothing more."""
+        self.held = ""
+        for link in list(self._links):
+            link.hand_on()
 
     def count(self, of: str) -> int:
         """Count the open connections whose last request contains this."""
@@ -92,9 +100,18 @@ class _Link(asyncio.Protocol):
             self._abort()
             return
         self._behind = behind
-        for data in self._waiting:
-            behind.write(data)
-        self._waiting.clear()
+        self.hand_on()
+
+    def hand_on(self) -> None:
+        """Hand on what came before there was anybody behind, or was held."""
+        if self._behind is not None and not self._held:
+            for data in self._waiting:
+                self._behind.write(data)
+            self._waiting.clear()
+
+    @property
+    def _held(self) -> bool:
+        return bool(self._proxy.held) and self._proxy.held in self.last_request
 
     def data_received(self, data: bytes) -> None:
         if data.startswith(_METHODS):
@@ -107,7 +124,7 @@ class _Link(asyncio.Protocol):
                 return
             self.mute = drop == "after"
             self.room = self._proxy.room(self.last_request)
-        if self._behind is None:
+        if self._behind is None or self._held:
             self._waiting.append(data)
         else:
             self._behind.write(data)

@@ -280,3 +280,20 @@ async def test_a_submit_that_is_cancelled_at_any_request_leaves_nothing(proxy: C
                 return
             assert [] == dockerd.api.json("GET", "/containers/json?all=1"), proxy.requests[number]
     raise AssertionError("a submit of two replicas took a hundred requests")
+
+
+async def test_runs_that_come_while_a_stream_is_opened_are_told_apart(proxy: CuttingProxy) -> None:
+    async with DockerScheduler("session") as scheduler:
+        app_id = await scheduler.submit(app(shell("echo try; sleep 1; exit 1", max_retries=1)))
+        proxy.held = "/logs"
+        tail = asyncio.create_task(collected(scheduler, app_id))
+        await eventually(lambda: proxy.count("/logs") == 1)
+        await anext(event async for event in scheduler.watch([app_id]) if event.over)
+        proxy.release()
+        attempts = await tail
+
+    assert [0, 1] == attempts
+
+
+async def collected(scheduler: DockerScheduler, app_id: str) -> list[int | None]:
+    return [line.attempt async for line in scheduler.log_iter(app_id, should_tail=True)]

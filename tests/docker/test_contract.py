@@ -25,6 +25,7 @@ class TestDocker(SchedulerContract):
                 # A shell that is process 1 ignores TERM.
                 cfg={"grace_period": 1.0},
                 image=BUSYBOX_IMAGE,
+                misses_attempts=True,
                 unstartable=app(shell(OBEYS), Role("bad", BUSYBOX_IMAGE, entrypoint="/no/such/program")),
             )
         dockerd.clean()

@@ -78,7 +78,7 @@ async def test_exit_codes_and_reasons(scheduler: DockerScheduler) -> None:
 
 
 async def test_restarts_are_counted_and_attempts_told(scheduler: DockerScheduler) -> None:
-    app_id = await scheduler.submit(app(shell("echo begins; sleep 0.1; echo ends; exit 3", max_retries=2)))
+    app_id = await scheduler.submit(app(shell("echo begins; sleep 1; echo ends; exit 3", max_retries=2)))
 
     lines = [(line.text, line.attempt) async for line in scheduler.log_iter(app_id, should_tail=True)]
     status = await scheduler.describe(app_id)

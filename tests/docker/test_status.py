@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from asyncsched.schedulers.docker import labels
 from asyncsched.schedulers.docker.status import (
     by_app,
     describe_app,
+    last_run,
     list_row,
     needs_details,
     read_container,
@@ -177,3 +179,27 @@ def test_foreign_containers_are_nobodys() -> None:
 
     assert {} == by_app([read_container(foreign)])
     assert describe_app("app-x1", []) is None
+
+
+NEVER = "0001-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("started", "ended", "restarts", "restarting", "expected"),
+    [
+        (NEVER, NEVER, 0, False, (0, 0)),
+        ("2026-11-21T00:00:10Z", NEVER, 0, False, ("09.925", 0)),
+        ("2026-11-21T00:00:10.5Z", "2026-11-21T00:00:10.1Z", 1, False, ("10.3", 1)),  # between the two runs
+        ("2026-11-21T00:00:10Z", "2026-11-21T00:00:11Z", 1, False, ("09.925", 1)),  # it has ended
+        ("2026-11-21T00:00:10Z", "2026-11-21T00:00:11Z", 2, True, ("09.925", 1)),  # the next one is to come
+    ],
+)
+def test_since_when_lines_are_of_the_last_run(
+    started: str, ended: str, restarts: int, restarting: bool, expected: tuple[str | int, int]
+) -> None:
+    state = {"StartedAt": started, "FinishedAt": ended, "Restarting": restarting}
+    since, number = last_run({"State": state, "RestartCount": restarts})
+
+    begin = f"2026-11-21T00:00:{expected[0]}+00:00"
+    assert expected[1] == number
+    assert since == (round(datetime.fromisoformat(begin).timestamp() * 1000) * 1_000_000 if expected[0] else 0)

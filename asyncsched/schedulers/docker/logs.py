@@ -47,10 +47,6 @@ _END = 4096
 _LONG_SEARCH = 2.0
 """Seconds after which nobody waits any more for a daemon that looks for the place where a stream goes on."""
 
-_STARTING = 75 * _MS
-"""How long before the daemon notes the beginning of a run its first lines may be stamped. A run begins later
-than this after the end of the one before."""
-
 
 class ContainerLog(ConnectionSource):
     """Reads one container's log.
@@ -128,12 +124,13 @@ class ContainerLog(ConnectionSource):
         self._end = b""
         self._fresh_before = self._fresh
         try:
-            await self._attempts.learn(self._daemon, self._container)
             async with AsyncExitStack() as open_stream:
                 async with self._daemon.searches if self._resume.replaying else nullcontext():
                     stream = self._stream(self._parameters, end_is_marked=self._marked)
                     content = await open_stream.enter_async_context(stream)
                     chunk = await _soon(content) if self._resume.replaying else None
+                # Not before it is open: it ends with the run that is the last one then, or with an earlier one.
+                await self._attempts.learn(self._daemon, self._container)
                 while chunk is None or chunk:
                     if chunk:
                         self._end = (self._end + chunk)[-_END:]
@@ -278,7 +275,7 @@ class Attempts:
     """Tells which run of a container has written a line.
 
     Docker keeps the number of restarts and the beginning of the last run. So a line's run is known if it was
-    the last one at some time when we asked, which is at the beginning of each stream; others have None.
+    the last one at some time when we asked, which is when a stream has been opened; others have None.
     """
 
     def __init__(self, app_id: str, role: str, replica: int) -> None:
@@ -294,7 +291,7 @@ class Attempts:
         inspected = await daemon.inspect_container(container.id, operation="log_iter")
         began, number = last_run(inspected)
         if began and (not self._runs or self._runs[-1][1] < number):
-            self._runs.append((began - _STARTING, number))
+            self._runs.append((began, number))
 
     def origin(self, stream: Stream, ns: int) -> LogOrigin:
         """Return who wrote a line to this stream at this time."""

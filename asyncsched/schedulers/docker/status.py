@@ -12,7 +12,7 @@ import re
 import signal as signals
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from asyncsched.schedulers.docker import labels
@@ -49,6 +49,8 @@ _CODE = re.compile(r"(?:Exited|Restarting) \((\d+)\)")
 _BY_SIGNAL = 128  # a shell's convention, and Docker's: this and the signal's number
 KILLED = _BY_SIGNAL + signals.SIGKILL
 _NEVER = "0001-01-01"
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_BEFORE_START = timedelta(milliseconds=75)  # within which the first lines of a first run are stamped too early
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,12 +190,21 @@ def needs_details(container: Container) -> bool:
 
 
 def last_run(inspected: Mapping[str, Any]) -> tuple[int, int]:
-    """Return when a container's last run began, in nanoseconds (0 if it never did), and its number from 0."""
+    """Return since when lines are of a container's last run, in nanoseconds (0 if there is none), and its number."""
     state: Mapping[str, Any] = inspected["State"]
-    started = _time(state.get("StartedAt"))
-    began = 0 if started is None else int(started.timestamp() * 1_000_000) * 1000
+    started, ended = _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
     # A restart is counted when its predecessor has ended.
-    return began, int(inspected.get("RestartCount") or 0) - bool(state.get("Restarting"))
+    number = int(inspected.get("RestartCount") or 0) - bool(state.get("Restarting"))
+    if started is None:
+        return 0, number
+    # First lines may be stamped before their run's beginning is noted, and last ones after its end: what lies between
+    # two runs, a tenth of a second and more, is divided.
+    margin = (started - ended) / 2 if ended is not None and ended < started else _BEFORE_START
+    return _nanoseconds(started - margin), number
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def _time(text: object) -> datetime | None:

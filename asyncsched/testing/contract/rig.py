@@ -39,6 +39,7 @@ class ContractRig:
         patience: Seconds after which something that should have happened is taken to have failed.
         tells_streams: Whether stdout and stderr can be told apart.
         tells_attempts: Whether lines know their attempt.
+        misses_attempts: Whether the lines of an attempt that came and went before anybody looked may not know it.
         restarts: Whether failed replicas are started again (`Role.max_retries`).
         exact_times: Whether lines carry their time, so that ``since`` and ``until`` can be tested.
         unstartable: An app that is accepted at dry-run but cannot be launched as a whole; None: that cannot be made.
@@ -53,6 +54,7 @@ class ContractRig:
     patience: float = 30.0
     tells_streams: bool = True
     tells_attempts: bool = True
+    misses_attempts: bool = False
     restarts: bool = True
     exact_times: bool = True
     unstartable: AppDef | None = None
