@@ -25,7 +25,7 @@ _log = logging.getLogger("asyncsched.events")
 _log.addHandler(logging.NullHandler())
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Call:
     """A call of a runner, as its record tells it (each field is an attribute of the `logging.LogRecord` too).
 

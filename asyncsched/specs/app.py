@@ -76,7 +76,7 @@ class RetryPolicy(StrEnum):
     """All replicas of the role; other roles run on."""
 
 
-@dataclass
+@dataclass(repr=False)  # its own, which masks
 class Role:
     """Replicas that do the same work: one program, started ``num_replicas`` times.
 
@@ -133,7 +133,7 @@ class Role:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
-@dataclass
+@dataclass(repr=False)
 class AppDef:
     """An application: roles that are launched, watched and stopped together.
 

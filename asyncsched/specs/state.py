@@ -107,7 +107,7 @@ class RoleStatus:
     replicas: list[ReplicaStatus]
 
 
-@dataclass
+@dataclass(repr=False)
 class AppStatus(RichDisplay):
     """How an app is doing.
 

@@ -32,7 +32,7 @@ class Record(NamedTuple):
     attempt: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FakeReplica:
     """One replica, and all that it has written."""
 
@@ -73,7 +73,7 @@ class FakeReplica:
         return self.records[self.purged :]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FakeApp:
     """An app that was submitted."""
 

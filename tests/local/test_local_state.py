@@ -25,6 +25,7 @@ from tests.local._local import (
     app,
     app_directory,
     ended,
+    python,
     read,
     read_state,
     shell,
@@ -135,7 +136,14 @@ async def test_output_that_is_missing_is_told_as_a_gap(scheduler: LocalScheduler
 
 
 async def test_a_clock_that_was_set_back_loses_no_line(scheduler: LocalScheduler, home: Path) -> None:
-    app_id = await scheduler.submit(app(shell("for n in 0 1 2 3 4 5; do echo $n; sleep 0.01; done")))
+    each_read_by_itself = """
+        import fcntl, os, termios, time
+        for n in range(6):
+            os.write(1, b"%d\\n" % n)
+            while fcntl.ioctl(1, termios.FIONREAD, bytes(4)) != bytes(4):
+                time.sleep(0.001)
+    """
+    app_id = await scheduler.submit(app(python(each_read_by_itself)))
     found = await ended(scheduler, app_id)
     index = app_directory(home, app_id) / "main" / "0" / "index"
     records = [*RECORD.iter_unpack(index.read_bytes())]
