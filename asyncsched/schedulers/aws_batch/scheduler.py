@@ -69,7 +69,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     options = AWSBatchOpts
     log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
-    log_interval: float = 0.5
+    log_interval: float = 0.4
     log_settle_polls: int = 5
 
     def __init__(
