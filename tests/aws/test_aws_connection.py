@@ -182,6 +182,7 @@ async def test_a_submit_that_is_cancelled_leaves_no_job_that_runs(server: Server
     await eventually(lambda: all(job.status == "FAILED" for job in server.cloud.jobs))
 
 
+@pytest.mark.slow
 @pytest.mark.guard(loop_step=False, blocking=False, reason="the test makes its clients as users do, in the loop")
 async def test_clients_that_are_given_are_used_and_not_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")

@@ -8,6 +8,8 @@ from asyncsched import errors
 from asyncsched.cli.errors import exit_code, in_one_line, render, worst
 from tests.cli._cli import Cli
 
+pytestmark = pytest.mark.slow
+
 UNKNOWN = "`asyncsched list -s stage` shows those that there are"
 FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows those that there are"
 

@@ -14,6 +14,8 @@ import pytest
 from tests._support import eventually_blocking
 from tests.cli._cli import Cli
 
+pytestmark = pytest.mark.slow
+
 FIELDS = {"handle", "scheduler", "session", "app_id", "state"}
 
 

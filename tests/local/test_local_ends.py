@@ -50,6 +50,7 @@ def token() -> str:
     return f"mark-{uuid4().hex}"
 
 
+@pytest.mark.slow
 @EACH_LOOP
 @LOOKS_AROUND
 async def test_a_tree_that_ignores_term_is_gone_after_one_grace_period(scheduler: LocalScheduler, token: str) -> None:

@@ -142,6 +142,7 @@ def test_who_never_reads_is_let_go(supervisor: Supervisor, visitor: Talk) -> Non
     visitor.wait_for_eof()
 
 
+@pytest.mark.slow
 def test_a_long_answer_is_no_reason_to_hang_up(supervisor: Supervisor, visitor: Talk) -> None:
     for app_id in ("one", "two"):
         supervisor.submit(shell(WAITS), app_id=app_id, spec={"long": "x" * (3 * LONGEST_BACKLOG // 4)})

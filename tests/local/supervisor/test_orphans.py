@@ -25,7 +25,7 @@ from tests.local.supervisor._client import Supervisor, Talk, marked, python, rep
 
 REPLICAS, KINDS = 3, 7
 
-pytestmark = pytest.mark.usefixtures("leaves_nothing")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("leaves_nothing")]
 
 
 class Owner:

@@ -119,6 +119,7 @@ def test_what_is_written_milliseconds_apart_keeps_its_order(supervisor: Supervis
 # When a replica is over
 
 
+@pytest.mark.slow
 def test_what_is_written_after_the_exit_is_read(supervisor: Supervisor) -> None:
     record = supervisor.run(shell("(for n in 1 2 3 4; do sleep 0.3; echo $n; done) & exit 0"), grace_period=30.0)
 
@@ -152,6 +153,7 @@ def test_what_runs_on_in_silence_is_ended(supervisor: Supervisor) -> None:
 # Bounds
 
 
+@pytest.mark.slow
 def test_the_oldest_output_goes_beyond_the_bound(supervisor: Supervisor) -> None:
     bound = 1 << 20
     supervisor.submit(python(NUMBERS, "200000"), python(NUMBERS, "100000", k=1), max_log_bytes=bound)
