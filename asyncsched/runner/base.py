@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from asyncsched._loops import one_loop
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.clock import Clock
-from asyncsched.errors import ClosedError, WrongLoopError
+from asyncsched.errors import ClosedError
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler, Backends
 from asyncsched.runner.events import CallLog
@@ -136,14 +137,7 @@ class _RunnerBase:
     def _enter(self) -> None:
         """Check, at the start of every operation, that the runner is open and on its loop."""
         self._check_open()
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        elif self._loop is not loop:
-            raise WrongLoopError(
-                f"the runner {self._name!r} belongs to another event loop",
-                fix="make one for each loop; from several loops or threads, use asyncsched.sync",
-            )
+        self._loop = one_loop(self._loop, f"the runner {self._name!r}")
 
     def _on(self, handle: str) -> AppHandle:
         """Do the same at the start of an operation on one app, and take its handle apart."""

@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from asyncsched._loops import one_loop
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
-from asyncsched.errors import ClosedError, UnavailableError, WrongLoopError
+from asyncsched.errors import ClosedError, UnavailableError
 from asyncsched.specs.handle import make_app_handle
 
 __all__ = ["SchedulerBounds"]
@@ -41,14 +42,7 @@ class SchedulerBounds:
     def _enter(self) -> None:
         """Check, at the start of every operation, that the scheduler is open and on its loop."""
         self._check_open()
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        elif self._loop is not loop:
-            raise WrongLoopError(
-                f"this {self.backend} scheduler belongs to another event loop",
-                fix="make one for each loop; from several loops or threads, use asyncsched.sync",
-            )
+        self._loop = one_loop(self._loop, f"this {self.backend} scheduler")
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,0 +1,24 @@
+"""Belonging to one event loop, which is known with the first operation."""
+
+from __future__ import annotations
+
+import asyncio
+
+from asyncsched.errors import WrongLoopError
+
+__all__ = ["one_loop"]
+
+
+def one_loop(known: asyncio.AbstractEventLoop | None, what: str) -> asyncio.AbstractEventLoop:
+    """Return the running loop, which must be the one that is known already, if any is.
+
+    Raises:
+        WrongLoopError: It is another; `what` begins the sentence that says so.
+    """
+    loop = asyncio.get_running_loop()
+    if known is not None and known is not loop:
+        raise WrongLoopError(
+            f"{what} belongs to another event loop",
+            fix="make one for each loop; from several loops or threads, use asyncsched.sync",
+        )
+    return loop
