@@ -25,13 +25,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def another_dockerd(dockerd: Dockerd) -> Iterator[Dockerd]:
-    daemon = Dockerd(docker_service.new_directory())
-    try:
-        daemon.start()
-        daemon.import_images()
+    with docker_service.new_dockerd() as daemon:
         yield daemon
-    finally:
-        daemon.remove()
 
 
 def test_a_daemon_ends_when_its_process_is_killed(dockerd: Dockerd) -> None:

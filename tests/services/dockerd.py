@@ -29,7 +29,7 @@ import tarfile
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +198,18 @@ class Dockerd:
 
     def _end_of_log(self) -> str:
         return "\n".join((self.directory / "dockerd.log").read_text(errors="replace").splitlines()[-20:])
+
+
+@contextlib.contextmanager
+def new_dockerd() -> Iterator[Dockerd]:
+    """A daemon with the tests' images, gone with all that is its own afterwards."""
+    daemon = Dockerd(new_directory())
+    try:
+        daemon.start()
+        daemon.import_images()
+        yield daemon
+    finally:
+        daemon.remove()
 
 
 class _Api:

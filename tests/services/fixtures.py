@@ -23,13 +23,8 @@ def dockerd() -> Iterator[Dockerd]:
     why = docker_service.why_it_cannot_run()
     if why:
         unavailable("dockerd", why)
-    daemon = Dockerd(docker_service.new_directory())
-    try:
-        daemon.start()
-        daemon.import_images()
+    with docker_service.new_dockerd() as daemon:
         yield daemon
-    finally:
-        daemon.remove()
 
 
 @pytest.fixture
