@@ -30,7 +30,6 @@ class LogQuery(NamedTuple):
         streams: Which stream.
         tail_lines: How many of the last lines of each replica to begin with; None for all.
         attempts: The attempts that are wanted; None for all.
-        buffer_lines: How many lines may wait for the consumer.
         gaps: Whether a hole in a log is told by a line, or raised.
     """
 
@@ -44,7 +43,6 @@ class LogQuery(NamedTuple):
     streams: Stream = Stream.COMBINED
     tail_lines: int | None = None
     attempts: frozenset[int] | None = None
-    buffer_lines: int = 10_000
     gaps: Literal["tell", "raise"] = "tell"
 
     def wants(self, role: str, replica: int) -> bool:
@@ -64,7 +62,6 @@ def make_query(
     *,
     tail_lines: int | None = None,
     attempts: int | Iterable[int] | None = None,
-    buffer_lines: int = 10_000,
     gaps: Literal["tell", "raise"] = "tell",
     supported: Collection[Stream] = tuple(Stream),
     clock: Clock,
@@ -76,8 +73,6 @@ def make_query(
         raise ValueError(f"since ({since}) lies after until ({until})")
     if tail_lines is not None and tail_lines < 0:
         raise ValueError(f"tail_lines must not be negative, it is {tail_lines}")
-    if buffer_lines < 1:
-        raise ValueError(f"buffer_lines must be at least 1, it is {buffer_lines}")
     if gaps not in ("tell", "raise"):
         raise ValueError(f"gaps must be 'tell' or 'raise', it is {gaps!r}")
     return LogQuery(
@@ -91,7 +86,6 @@ def make_query(
         streams=wanted,
         tail_lines=tail_lines,
         attempts=_numbers("attempts", attempts),
-        buffer_lines=buffer_lines,
         gaps=gaps,
     )
 

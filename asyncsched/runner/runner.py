@@ -168,7 +168,6 @@ class Runner(_LaunchingRunner):
         *,
         tail_lines: int | None = None,
         attempts: int | Iterable[int] | None = None,
-        buffer_lines: int = 10_000,
         gaps: Literal["tell", "raise"] = "tell",
     ) -> LogStream:
         """Return the lines of the replicas of one app or of many, merged in the order of their arrival.
@@ -194,7 +193,6 @@ class Runner(_LaunchingRunner):
                 streams,
                 tail_lines=tail_lines,
                 attempts=attempts,
-                buffer_lines=buffer_lines,
                 gaps=gaps,
             )
 
@@ -212,7 +210,6 @@ class Runner(_LaunchingRunner):
                 streams,
                 tail_lines=tail_lines,
                 attempts=attempts,
-                buffer_lines=buffer_lines,
                 gaps=gaps,
                 supported=self._backends.log_streams(schedulers),
                 clock=self.clock,

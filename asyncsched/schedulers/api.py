@@ -22,7 +22,7 @@ from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Map
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
@@ -63,8 +63,6 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         cleanup_timeout: Seconds that removing a submit that failed half-way, or closing, may take.
         clock: What tells the time to everything that waits for it.
     """
-
-    contract_version: ClassVar[int] = 1
 
     def __init__(self, backend: str, session_name: str) -> None:
         super().__init__(backend, session_name)
@@ -285,7 +283,6 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         *,
         tail_lines: int | None = None,
         attempts: int | Iterable[int] | None = None,
-        buffer_lines: int = 10_000,
         gaps: Literal["tell", "raise"] = "tell",
     ) -> LogStream:
         """Return the lines of an app's replicas, merged in the order of their arrival.
@@ -305,7 +302,6 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
             streams: stdout, stderr, or both (the default). Backends that cannot tell them apart raise ValueError.
             tail_lines: Begin with so many of the last lines of each replica (before `regex` looks at them).
             attempts: Only these runs of a replica, counted from 0.
-            buffer_lines: How many lines may wait for a slow consumer.
             gaps: A hole in a log is told by a line with `gap` set, or raised as `LogStreamError` at the end.
         """
         self._check_open()
@@ -320,7 +316,6 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
             streams,
             tail_lines=tail_lines,
             attempts=attempts,
-            buffer_lines=buffer_lines,
             gaps=gaps,
             supported=self.log_streams,
             clock=self.clock,

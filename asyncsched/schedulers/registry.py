@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["SchedulerFactory", "get_default_scheduler_name", "get_scheduler", "get_scheduler_factories"]
 
 GROUP = "asyncsched.schedulers"
-CONTRACT_VERSION = 1
 
 _log = logging.getLogger("asyncsched.schedulers")
 
@@ -77,13 +76,14 @@ class _PluginFactory:
         self._entry = entry
 
     def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
+        from asyncsched.schedulers.api import Scheduler  # asyncio comes with it
+
         made = self._make(session_name, kwargs)
-        version = getattr(made, "contract_version", None)
-        if version != CONTRACT_VERSION:
+        if not isinstance(made, Scheduler):
             raise ConfigError(
-                f"the scheduler {self._entry.name} was written for another asyncsched",
-                why=f"its contract version is {version}, this one's is {CONTRACT_VERSION}",
-                fix=f"install a release of {_distribution(self._entry)} that fits",
+                f"the plugin {self._entry.name} made no scheduler",
+                why=f"{self._entry.value} returned a {type(made).__qualname__}, not an asyncsched.schedulers.Scheduler",
+                fix=f"repair or remove {_distribution(self._entry)}",
             )
         return made
 

@@ -68,6 +68,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         mode: ``push``: changes are reported, each replica's log is a connection; ``polled``: both are asked for;
             ``hub``: one query serves the logs of all apps.
         clock: Tells the time; the service's by default.
+        log_room: In the mode ``hub``, the number of lines that one stream holds for a slow consumer.
     """
 
     options = FakeOptions
@@ -79,12 +80,14 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         *,
         mode: Mode = "push",
         clock: Clock | None = None,
+        log_room: int = 10_000,
     ) -> None:
         super().__init__("fake", session_name)
         self.service = service if service is not None else FakeService(clock or Clock())
         self.clock = clock or self.service.clock
         self.mode: Mode = mode
         self.pushes_states = mode == "push"
+        self._log_room = log_room
         self._hub: FakeHub | None = None
 
     @override
@@ -185,7 +188,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         from asyncsched.testing.fake_logs import FakeHub, FakePoll, FakePush  # half of the log engine comes with it
 
         if self.mode == "hub":
-            self._hub = self._hub or FakeHub(self.service, self.clock)
+            self._hub = self._hub or FakeHub(self.service, self.clock, self._log_room)
             return [self._hub.follow(app.app_id, replicas, query)]
         kind = FakePush if self.mode == "push" else FakePoll
         return [kind(self.service, self.clock, app.app_id, replica, query) for replica in replicas]

@@ -130,16 +130,17 @@ class FakePoll(FakePush):
 
 
 class FakeHub(LogHub):
-    """One query for the logs of all apps of a service."""
+    """One query for the logs of all apps of a service; each stream holds at most `room` lines."""
 
-    def __init__(self, service: FakeService, clock: Clock) -> None:
+    def __init__(self, service: FakeService, clock: Clock, room: int) -> None:
         super().__init__(clock=clock, overlap=5.0)
         self._service = service
+        self._room = room
 
     def follow(self, app_id: str, replicas: Sequence[ReplicaStatus], query: LogQuery) -> LogSource:
         """Return one source of these replicas' lines."""
         keys = [f"{app_id}/{replica.role}/{replica.id}" for replica in replicas]
-        return self.source(keys, since_ns=query.since_ns, tail=query.tail, room=query.buffer_lines)
+        return self.source(keys, since_ns=query.since_ns, tail=query.tail, room=self._room)
 
     @override
     async def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:

@@ -99,7 +99,6 @@ def test_a_naive_time_is_local() -> None:
         {"attempts": -1},
         {"regex": "("},
         {"tail_lines": -1},
-        {"buffer_lines": 0},
         {"gaps": "ignore"},
         {"streams": "stdin"},
         {"since": datetime(2026, 2, 1, tzinfo=UTC), "until": datetime(2026, 1, 1, tzinfo=UTC)},

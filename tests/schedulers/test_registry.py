@@ -80,12 +80,12 @@ def test_a_plugin_that_says_what_it_misses_is_heard(plugins: list[EntryPoint]) -
         get_scheduler("broken", "mine")
 
 
-def test_a_plugin_of_another_contract_is_refused(plugins: list[EntryPoint], monkeypatch: pytest.MonkeyPatch) -> None:
-    plugins.append(plugin("fake", "asyncsched.testing.fake:create_scheduler"))
-    monkeypatch.setattr("asyncsched.testing.FakeScheduler.contract_version", 99)
+def test_a_plugin_that_makes_something_else_is_refused(plugins: list[EntryPoint]) -> None:
+    plugins.append(plugin("text", "builtins:str"))
 
-    with pytest.raises(ConfigError, match="contract version is 99"):
-        get_scheduler("fake", "mine")
+    with pytest.raises(ConfigError, match="the plugin text made no scheduler") as caught:
+        get_scheduler("text", "mine")
+    assert "builtins:str returned a str" in caught.value.why
 
 
 def test_an_unknown_name_is_told_the_nearest(plugins: list[EntryPoint]) -> None:

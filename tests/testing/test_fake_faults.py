@@ -196,10 +196,10 @@ async def test_a_stalled_consumer_gets_everything_and_holds_up_nobody(
     scheduler: FakeScheduler, service: FakeService, app_id: str
 ) -> None:
     service.start(app_id)
-    stalled = scheduler.log_iter(app_id, should_tail=True, buffer_lines=50)
+    stalled = scheduler.log_iter(app_id, should_tail=True)
     service.say(app_id, "begin\n")
     await take(stalled, 2)
-    lively = asyncio.create_task(rest(scheduler.log_iter(app_id, should_tail=True, buffer_lines=50)))
+    lively = asyncio.create_task(rest(scheduler.log_iter(app_id, should_tail=True)))
     for number in range(1000):
         service.say(app_id, f"{number}\n")
         if number % 20 == 0:
