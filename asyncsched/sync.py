@@ -109,7 +109,7 @@ class SyncRunner(Facade[Runner]):
         schedulers: What it may use, by name: factories, or schedulers that nothing else has used yet, which are closed
             with this. All that are installed by default.
         component_defaults: Arguments of components that are used where a call gives none, by component.
-        scheduler_params: Further arguments for every factory.
+        scheduler_params: Parameters of schedulers by their names, such as ``aws_batch={"region": "eu-west-1"}``.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SyncRunner(Facade[Runner]):
         name: str = "",
         schedulers: Mapping[str, Scheduler[Any, Any] | SchedulerFactory] | None = None,
         component_defaults: Mapping[str, Mapping[str, object]] | None = None,
-        **scheduler_params: object,
+        **scheduler_params: Mapping[str, object],
     ) -> None:
         runner = Runner(name, schedulers, component_defaults, **scheduler_params)
         given = [each for each in (schedulers or {}).values() if isinstance(each, Scheduler)]
@@ -166,7 +166,9 @@ def get_scheduler_factories() -> dict[str, Callable[..., SyncScheduler]]:
 
 
 def get_runner(
-    name: str = "", component_defaults: Mapping[str, Mapping[str, object]] | None = None, **scheduler_params: object
+    name: str = "",
+    component_defaults: Mapping[str, Mapping[str, object]] | None = None,
+    **scheduler_params: Mapping[str, object],
 ) -> SyncRunner:
     """Make a runner with all schedulers that are installed."""
     return SyncRunner(name, None, component_defaults, **scheduler_params)

@@ -7,8 +7,15 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 from asyncsched._tasks import close_all, outlast
+from asyncsched.errors import ConfigError
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.registry import SchedulerFactory, find_built_in, find_factory, get_scheduler_factories
+from asyncsched.schedulers.registry import (
+    SchedulerFactory,
+    check_parameters,
+    find_built_in,
+    find_factory,
+    get_scheduler_factories,
+)
 from asyncsched.specs.stream import Stream
 
 __all__ = ["AnyScheduler", "Backends", "close_schedulers"]
@@ -26,16 +33,22 @@ class Backends:
     Args:
         session: The session that their apps are marked with.
         schedulers: Schedulers and factories by name; None for all that are installed.
-        params: Further arguments for every factory.
+        params: Further arguments for factories, by the scheduler's name.
+
+    Raises:
+        ConfigError: `params` are not given by scheduler, or are for one that is made already.
+        UnknownSchedulerError: They are for a scheduler that is not among the given ones.
     """
 
     def __init__(
         self,
         session: str,
         schedulers: Mapping[str, AnyScheduler | SchedulerFactory] | None,
-        params: Mapping[str, object],
+        params: Mapping[str, Mapping[str, object]],
     ) -> None:
         given = schedulers or {}
+        for name, each in params.items():
+            _check_shape(name, each, given)
         self._session = session
         self._params = params
         # To look for plugins is to read the disk: not before somebody wants a scheduler that is not our own.
@@ -43,6 +56,8 @@ class Backends:
         self._ready = {name: each for name, each in given.items() if isinstance(each, Scheduler)}
         self._made: list[AnyScheduler] = []
         self._making: dict[str, asyncio.Future[AnyScheduler]] = {}
+        if schedulers is not None:
+            self.check(params)
 
     async def names(self) -> tuple[str, ...]:
         """Return all names, the default first."""
@@ -54,7 +69,7 @@ class Backends:
         return self._ready
 
     def check(self, names: Collection[str]) -> None:
-        """Raise UnknownSchedulerError for a name that there is none of; nothing is made."""
+        """Raise UnknownSchedulerError for a name that no scheduler has; nothing is made."""
         for name in names:
             self._find(name)
 
@@ -88,7 +103,10 @@ class Backends:
         return making
 
     def _make(self, name: str) -> AnyScheduler:
-        return self._find(name)(self._session, **self._params)
+        self.check(self._params)  # else a misspelt name would lose its parameters
+        factory, params = self._find(name), self._params.get(name, {})
+        check_parameters(name, factory, params)
+        return factory(self._session, **params)
 
     def _keep(self, name: str, making: asyncio.Future[AnyScheduler]) -> None:
         del self._making[name]
@@ -109,6 +127,16 @@ async def close_schedulers(schedulers: Collection[AnyScheduler]) -> None:
     """Close schedulers, each in the time that it gives itself: what it ends may be given time, too. Never raises."""
     longest = max((2 * scheduler.cleanup_timeout for scheduler in schedulers), default=0.0)
     await close_all([scheduler.close() for scheduler in schedulers], longest + CLOSE_MARGIN)
+
+
+def _check_shape(name: str, params: object, given: Mapping[str, AnyScheduler | SchedulerFactory]) -> None:
+    if not isinstance(params, Mapping):
+        raise ConfigError(
+            f"parameters of schedulers are given by scheduler, got {name}=...",
+            fix=f"write SCHEDULER={{{name!r}: ...}} with the name of the scheduler that it is for",
+        )
+    if isinstance(given.get(name), Scheduler):
+        raise ConfigError(f"{name} is made already and takes no parameters", fix="give them to its constructor")
 
 
 def _as_factory(scheduler: AnyScheduler | SchedulerFactory) -> SchedulerFactory:

@@ -41,7 +41,7 @@ class Runner(_LaunchingRunner):
         schedulers: What it may use, by name: factories, or schedulers of the caller's, which it does not close. All
             that are installed by default.
         component_defaults: Arguments of components that are used where a call gives none, by component.
-        scheduler_params: Further arguments for every factory.
+        scheduler_params: Parameters of schedulers by their names, such as ``aws_batch={"region": "eu-west-1"}``.
 
     Attributes:
         clock: What tells the time to `wait` and `wait_all`.
@@ -305,7 +305,9 @@ class Runner(_LaunchingRunner):
 
 
 def get_runner(
-    name: str = "", component_defaults: Mapping[str, Mapping[str, object]] | None = None, **scheduler_params: object
+    name: str = "",
+    component_defaults: Mapping[str, Mapping[str, object]] | None = None,
+    **scheduler_params: Mapping[str, object],
 ) -> Runner:
     """Make a runner with all schedulers that are installed."""
     return Runner(name, None, component_defaults, **scheduler_params)

@@ -24,11 +24,14 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Literal, Self
 
+from typing_extensions import Unpack
+
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError, UsageError
 from asyncsched.logs.select import LogQuery, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
+from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks, WorkspaceBuilder
 from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, digest
@@ -53,19 +56,17 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
     Args:
         backend: The name under which the scheduler is registered.
         session_name: The session that submitted apps are marked with.
-
-    Raises:
-        MalformedHandleError: The session's name cannot stand in a handle.
-
-    Attributes:
         request_timeout: Seconds that one request to the service may take.
         retry_for: Seconds that an operation may take in all, its retries included.
         cleanup_timeout: Seconds that removing a submit that failed half-way, or closing, may take.
-        clock: What tells the time to everything that waits for it.
+        clock: Tells the time to everything that waits for it; a test may give a `VirtualClock`.
+
+    Raises:
+        MalformedHandleError: The session's name cannot stand in a handle.
     """
 
-    def __init__(self, backend: str, session_name: str) -> None:
-        super().__init__(backend, session_name)
+    def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
+        super().__init__(backend, session_name, **tunables)
         self.workspace_builder: WorkspaceBuilder | None = None
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()

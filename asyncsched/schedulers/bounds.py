@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from asyncsched._loops import one_loop
 from asyncsched._tasks import outlast
@@ -14,24 +14,42 @@ from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, UnavailableError
 from asyncsched.specs.handle import make_app_handle
 
-__all__ = ["SchedulerBounds"]
+__all__ = ["SchedulerBounds", "Tunables"]
 
 ResultT = TypeVar("ResultT")
 
 _log = logging.getLogger("asyncsched.schedulers")
 
 
+class Tunables(TypedDict, total=False):
+    """The parameters that every scheduler takes; a backend hands them on to `Scheduler`."""
+
+    request_timeout: float
+    retry_for: float
+    cleanup_timeout: float
+    clock: Clock | None
+
+
 class SchedulerBounds:
     """Who a scheduler is, whether it is open, and what a backend may use to keep within its bounds."""
 
-    def __init__(self, backend: str, session_name: str) -> None:
+    def __init__(
+        self,
+        backend: str,
+        session_name: str,
+        *,
+        request_timeout: float = 30.0,
+        retry_for: float = 60.0,
+        cleanup_timeout: float = 10.0,
+        clock: Clock | None = None,
+    ) -> None:
         make_app_handle(backend, session_name, "app")  # else the apps would run, and nobody could name them
         self.backend = backend
         self.session_name = session_name
-        self.request_timeout = 30.0
-        self.retry_for = 60.0
-        self.cleanup_timeout = 10.0
-        self.clock = Clock()
+        self.request_timeout = request_timeout
+        self.retry_for = retry_for
+        self.cleanup_timeout = cleanup_timeout
+        self.clock = Clock() if clock is None else clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 

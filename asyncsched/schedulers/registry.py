@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from asyncsched._entry_points import entry_points_of
@@ -63,6 +63,7 @@ class _LazyFactory:
             )
         # An import error from here on is a fault of what is installed, and shows itself.
         create = importlib.import_module(built_in.module).create_scheduler
+        check_parameters(self._name, create, kwargs)
         return cast("Scheduler[Any, Any]", create(session_name, **kwargs))
 
     def __repr__(self) -> str:
@@ -89,7 +90,9 @@ class _PluginFactory:
 
     def _make(self, session_name: str, kwargs: Mapping[str, object]) -> Scheduler[Any, Any]:
         try:
-            return cast("SchedulerFactory", self._entry.load())(session_name, **kwargs)
+            create = cast("SchedulerFactory", self._entry.load())
+            check_parameters(self._entry.name, create, kwargs)
+            return create(session_name, **kwargs)
         except AsyncSchedError:
             raise  # it says itself what it misses
         except (Exception, SystemExit) as error:
@@ -134,6 +137,7 @@ def get_scheduler(name: str, session_name: str, **kwargs: object) -> Scheduler[A
 
     Raises:
         UnknownSchedulerError: There is none; the message names the nearest.
+        ConfigError: It takes no such parameter; the message names the nearest.
         MissingExtraError: Its package is not installed; the message says which ``pip install`` brings it.
     """
     factory = find_built_in(name) or find_factory(name, get_scheduler_factories())
@@ -151,6 +155,36 @@ def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> Schedu
     near = difflib.get_close_matches(name, factories, n=1)
     hint = f"did you mean {near[0]}?" if near else _known(factories)
     raise UnknownSchedulerError(f"no scheduler is named {name!r}", fix=hint)
+
+
+def check_parameters(scheduler: str, factory: Callable[..., object], parameters: Mapping[str, object]) -> None:
+    """Raise ConfigError for a parameter that a scheduler's factory does not take; the message names the nearest."""
+    if not parameters or (known := _parameters_of(factory)) is None:
+        return
+    import difflib
+
+    for name in parameters:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+            raise ConfigError(f"{scheduler} has no parameter {name!r}", fix=hint)
+
+
+def _parameters_of(factory: Callable[..., object]) -> list[str] | None:
+    """Return the parameters that a factory takes beside the session's name; None if it takes any."""
+    import inspect
+
+    from asyncsched.schedulers.bounds import Tunables
+
+    known: list[str] = []
+    for parameter in [*inspect.signature(factory).parameters.values()][1:]:
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            known.append(parameter.name)
+        elif "Tunables" in str(parameter.annotation):
+            known += Tunables.__annotations__
+        else:
+            return None
+    return known
 
 
 def _known(factories: Mapping[str, SchedulerFactory]) -> str:

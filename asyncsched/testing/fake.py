@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typing_extensions import Doc, override
+from typing_extensions import Doc, Unpack, override
 
-from asyncsched.clock import Clock
 from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
@@ -67,8 +67,8 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         service: What runs the apps; share one between schedulers to stand for several processes.
         mode: ``push``: changes are reported, each replica's log is a connection; ``polled``: both are asked for;
             ``hub``: one query serves the logs of all apps.
-        clock: Tells the time; the service's by default.
         log_room: In the mode ``hub``, the number of lines that one stream holds for a slow consumer.
+        tunables: What every scheduler takes; the clock is the service's by default.
     """
 
     options = FakeOptions
@@ -79,12 +79,13 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         service: FakeService | None = None,
         *,
         mode: Mode = "push",
-        clock: Clock | None = None,
         log_room: int = 10_000,
+        **tunables: Unpack[Tunables],
     ) -> None:
-        super().__init__("fake", session_name)
-        self.service = service if service is not None else FakeService(clock or Clock())
-        self.clock = clock or self.service.clock
+        super().__init__("fake", session_name, **tunables)
+        self.service = service if service is not None else FakeService(self.clock)
+        if tunables.get("clock") is None:
+            self.clock = self.service.clock
         self.mode: Mode = mode
         self.pushes_states = mode == "push"
         self._log_room = log_room
@@ -194,9 +195,9 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         return [kind(self.service, self.clock, app.app_id, replica, query) for replica in replicas]
 
 
-def create_scheduler(session_name: str, **kwargs: object) -> FakeScheduler:
-    """Return a fake scheduler on a service of its own."""
-    return FakeScheduler(session_name)
+def create_scheduler(session_name: str, **tunables: Unpack[Tunables]) -> FakeScheduler:
+    """Return a fake scheduler on a service that nobody else uses."""
+    return FakeScheduler(session_name, **tunables)
 
 
 def _state(app: FakeApp) -> AppState:

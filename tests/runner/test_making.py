@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import MissingExtraError
+from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
 from asyncsched.runner import Runner
 from asyncsched.specs import AppState, Stream
 from asyncsched.testing import FakeScheduler
@@ -154,3 +154,46 @@ async def test_streams_that_a_scheduler_cannot_tell_apart_are_refused_when_it_is
             await anext(lines)
         with pytest.raises(ValueError, match="does not tell stderr apart"):
             runner.log_lines("combined://me/x", streams=Stream.STDERR)
+
+
+async def test_parameters_are_given_by_scheduler() -> None:
+    async with Runner("me", local_cwd={"cache_size": 7, "retry_for": 5.0}, local_docker={}) as runner:
+        scheduler = await runner.scheduler("local_cwd")
+
+        assert 5.0 == scheduler.retry_for
+
+
+def test_a_flat_parameter_is_told_where_it_belongs() -> None:
+    with pytest.raises(ConfigError, match=r"by scheduler, got region=\.\.\.") as caught:
+        Runner("me", region="eu-west-1")  # type: ignore[arg-type]  # that is the mistake
+    assert "SCHEDULER={'region': ...}" in caught.value.fix
+    assert "eu-west-1" not in str(caught.value)
+
+
+async def test_an_unknown_parameter_is_told_with_its_scheduler_and_the_nearest_name() -> None:
+    async with Runner("me", local_cwd={"cash_size": 7}) as runner:
+        with pytest.raises(ConfigError, match="local_cwd has no parameter 'cash_size'") as caught:
+            await runner.scheduler("local_cwd")
+    assert "did you mean cache_size?" == caught.value.fix
+
+
+@pytest.mark.parametrize("name", ["local_cwd", "local_docker", "aws_batch"])
+async def test_every_backend_refuses_an_unknown_parameter_in_the_same_words(name: str) -> None:
+    async with Runner("me", **{name: {"no_such_thing": 1}}) as runner:
+        with pytest.raises(ConfigError, match=f"{name} has no parameter 'no_such_thing'") as caught:
+            await runner.scheduler(name)
+    assert "request_timeout" in caught.value.fix
+
+
+async def test_parameters_for_a_scheduler_that_nobody_knows_are_not_lost() -> None:
+    async with Runner("me", local_cmd={"cache_size": 7}) as runner:
+        with pytest.raises(UnknownSchedulerError, match="no scheduler is named 'local_cmd'") as caught:
+            await runner.scheduler("local_cwd")
+    assert "did you mean local_cwd?" == caught.value.fix
+    with pytest.raises(UnknownSchedulerError, match="no scheduler is named 'other'"):
+        Runner("me", {"cold": Cold()}, other={})
+
+
+def test_parameters_for_a_scheduler_that_is_made_already_are_refused() -> None:
+    with pytest.raises(ConfigError, match="fake is made already"):
+        Runner("me", {"fake": FakeScheduler("me")}, fake={"retry_for": 1.0})

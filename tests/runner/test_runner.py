@@ -403,7 +403,7 @@ async def test_close_closes_what_the_runner_has_made() -> None:
         return made[-1]
 
     service = FakeService(Rig().push.clock)
-    async with Runner("me", {"fake": factory}, service=service) as runner:
+    async with Runner("me", {"fake": factory}, fake={"service": service}) as runner:
         assert not made
         handle = await runner.run(app(), "fake")
         assert [service] == [scheduler.service for scheduler in made]

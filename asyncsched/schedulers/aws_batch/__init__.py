@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from typing_extensions import Unpack
+
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import BatchJob
 from asyncsched.schedulers.aws_batch.scheduler import AWSBatchScheduler
+from asyncsched.schedulers.bounds import Tunables
 
 if TYPE_CHECKING:
     from asyncsched.schedulers._common.pacing import Limits
@@ -25,7 +28,7 @@ def create_scheduler(
     profile: str | None = None,
     endpoint_url: str | None = None,
     limits: object | None = None,
-    **_: object,
+    **tunables: Unpack[Tunables],
 ) -> AWSBatchScheduler:
     """Make a scheduler for AWS Batch; no call is made and nothing is read before its first use.
 
@@ -38,6 +41,7 @@ def create_scheduler(
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
         limits: The pacers (`asyncsched.schedulers._common.pacing.Limits`) to share with other schedulers.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
     """
     return AWSBatchScheduler(
         session_name,
@@ -48,4 +52,5 @@ def create_scheduler(
         profile=profile,
         endpoint_url=endpoint_url,
         limits=cast("Limits | None", limits),
+        **tunables,
     )

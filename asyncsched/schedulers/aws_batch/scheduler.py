@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import ClassVar
 
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from asyncsched import __version__
 from asyncsched._tasks import outlast
@@ -33,6 +33,7 @@ from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.sweep import Sweeper
 from asyncsched.schedulers.aws_batch.traces import remove_traces
+from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
@@ -60,6 +61,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
         limits: The pacers to share with other schedulers of this account and region.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Attributes:
         log_interval: Seconds between two looks for log lines while some come; up to five while none do.
@@ -83,8 +85,9 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         profile: str | None = None,
         endpoint_url: str | None = None,
         limits: Limits | None = None,
+        **tunables: Unpack[Tunables],
     ) -> None:
-        super().__init__(BACKEND, session_name)
+        super().__init__(BACKEND, session_name, **tunables)
         self._location = Location(region=region, profile=profile, endpoint_url=endpoint_url)
         self._given = {name: given for name, given in (("batch", client), ("logs", log_client)) if given is not None}
         self._docker = docker_client

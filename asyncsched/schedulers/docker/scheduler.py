@@ -11,12 +11,15 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
+from typing_extensions import Unpack
+
 from asyncsched import __version__
 from asyncsched._tasks import gather_bounded, outlast
 from asyncsched.errors import ConflictError, NotFoundError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.docker import labels
 from asyncsched.schedulers.docker.events import EventReader
 from asyncsched.schedulers.docker.launch import AT_ONCE, Launch
@@ -63,13 +66,14 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     Args:
         session_name: The session that apps are marked with.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
     """
 
     options = DockerOptions
     pushes_states = True
 
-    def __init__(self, session_name: str) -> None:
-        super().__init__(BACKEND, session_name)
+    def __init__(self, session_name: str, **tunables: Unpack[Tunables]) -> None:
+        super().__init__(BACKEND, session_name, **tunables)
         self._daemon: Daemon | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         # Of containers that are over: what was asked for once does not change.
@@ -345,8 +349,6 @@ def _keep(known: dict[str, T], key: str, value: T) -> None:
     known[key] = value
 
 
-def create_scheduler(session_name: str, **kwargs: object) -> DockerScheduler:
-    """Make the scheduler; it takes no further parameters."""
-    if kwargs:
-        raise TypeError(f"local_docker takes no parameter {', '.join(kwargs)}")
-    return DockerScheduler(session_name)
+def create_scheduler(session_name: str, **tunables: Unpack[Tunables]) -> DockerScheduler:
+    """Make the scheduler ``local_docker``."""
+    return DockerScheduler(session_name, **tunables)

@@ -11,6 +11,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from typing_extensions import Unpack
+
 from asyncsched._tasks import outlast
 from asyncsched.errors import (
     AsyncSchedError,
@@ -25,6 +27,7 @@ from asyncsched.logs.line import LogOrigin
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.apps import Apps, Finding, Found
 from asyncsched.schedulers.local.devices import count_devices
 from asyncsched.schedulers.local.home import Home, find_home
@@ -73,6 +76,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         cache_size: How many of the apps that have ended are kept at least, however old.
         extra_paths: Directories that come before the submitter's ``PATH``.
         keep_for: How long ended apps beyond `cache_size` are kept; the first submit removes the others.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
         ValueError: `cache_size` is not positive.
@@ -89,8 +93,9 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         extra_paths: Sequence[str] | None = None,
         *,
         keep_for: timedelta = timedelta(days=30),
+        **tunables: Unpack[Tunables],
     ) -> None:
-        super().__init__(BACKEND, session_name)
+        super().__init__(BACKEND, session_name, **tunables)
         if cache_size <= 0:
             raise ValueError(f"a cache of {cache_size} apps holds none")
         self._image_provider_class = image_provider_class
@@ -352,9 +357,8 @@ def create_scheduler(
     image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
     cache_size: int = 100,
     extra_paths: Sequence[str] | None = None,
-    **kwargs: object,
+    keep_for: timedelta = timedelta(days=30),
+    **tunables: Unpack[Tunables],
 ) -> LocalScheduler:
     """Make the scheduler ``local_cwd``, in which everything runs in the submitter's working directory."""
-    if kwargs:
-        raise TypeError(f"local_cwd takes no parameter {', '.join(kwargs)}")
-    return LocalScheduler(session_name, image_provider_class, cache_size, extra_paths)
+    return LocalScheduler(session_name, image_provider_class, cache_size, extra_paths, keep_for=keep_for, **tunables)
