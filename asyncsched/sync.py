@@ -3,7 +3,7 @@
 ::
 
     with SyncRunner("me") as runner:
-        handle = runner.run(app, "local_cwd")
+        handle = runner.run(app, scheduler)
         for line in runner.log_lines(handle, should_tail=True):
             print(line, end="")
         print(runner.wait(handle))
@@ -74,6 +74,7 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
     watch = blocking_watch(Scheduler.watch)
     watch_statistics = on_loop(Scheduler.watch_statistics)
     cancel = blocking(Scheduler.cancel)
+    kill = blocking(Scheduler.kill)
     delete = blocking(Scheduler.delete)
     run_opts = blocking(Scheduler.run_opts)
     list_iter = blocking_iter(Scheduler.list_iter, ahead=100)

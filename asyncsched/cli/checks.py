@@ -18,7 +18,7 @@ from asyncsched.components import Component, get_components
 from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError
 from asyncsched.runner.config import Config, load_config, run_options
 from asyncsched.runner.runner import Runner
-from asyncsched.schedulers.registry import _BUILT_IN, get_scheduler_factories
+from asyncsched.schedulers.registry import get_scheduler_factories, known_names
 from asyncsched.specs.resources import built_in_names, named_resources
 
 __all__ = ["check_all"]
@@ -58,7 +58,7 @@ async def _configuration(runner: Runner) -> list[tuple[_Row, int]]:
 async def _check_options(config: Config, runner: Runner) -> None:
     """Raise ConfigError for what nothing knows that it is configured for; what is not installed cannot be asked."""
     names = await runner.scheduler_backends()
-    config.check_names("scheduler", dict.fromkeys((*names, *_BUILT_IN)))
+    config.check_names("scheduler", dict.fromkeys((*names, *known_names())))
     check_commands(config, get_scheduler_factories())
     check_components(config)
     for component in get_components().values():
@@ -139,7 +139,7 @@ _LOADERS: dict[str, Callable[[EntryPoint], object]] = {
 
 # What is built in keeps its name.
 _TAKEN: dict[str, Container[str]] = {
-    "asyncsched.schedulers": _BUILT_IN,
+    "asyncsched.schedulers": known_names(),
     "asyncsched.named_resources": frozenset(built_in_names()),
     "asyncsched.commands": VERBS,
 }

@@ -16,10 +16,10 @@ from asyncsched.cli.errors import INTERRUPTED
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
 from asyncsched.cli.loop import run_with_runner
 from asyncsched.cli.show import handle_row, state_code, status_row
-from asyncsched.errors import AsyncSchedError
+from asyncsched.errors import AsyncSchedError, UsageError
 from asyncsched.runner.config import Setting, load_config, run_options
 from asyncsched.runner.runner import Runner
-from asyncsched.schedulers.registry import _BUILT_IN, get_default_scheduler_name
+from asyncsched.schedulers.registry import get_default_scheduler_name, known_names
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.options import CfgVal, runopts
@@ -27,13 +27,9 @@ from asyncsched.specs.secret import show_secrets
 from asyncsched.specs.state import AppState, AppStatus
 
 if TYPE_CHECKING:
-    from asyncsched.schedulers.local import LocalScheduler
-    from asyncsched.schedulers.local.processes import Beginning
+    from asyncsched.schedulers.registry import Ahead
 
 __all__ = ["Launch"]
-
-ON_THIS_MACHINE = ("local_cwd", "local_docker")
-"""Schedulers whose apps a terminal owns: they are followed, and Ctrl-C ends them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +45,7 @@ class Launch:
     detach: bool = False
     wait: bool = False
     log: bool = False
-    ahead: Beginning | None = None
+    ahead: Ahead | None = None
 
     def run(self, console: Console, make_app: Callable[[], AppDef]) -> int:
         """Launch the app and return the exit code.
@@ -64,7 +60,7 @@ class Launch:
         scheduler = self.scheduler or get_default_scheduler_name()
         opts = await runner.scheduler_run_opts(scheduler)
         if self.ahead is not None:
-            cast("LocalScheduler", await runner.scheduler(scheduler)).adopt(self.ahead)
+            self.ahead.hand_to(await runner.scheduler(scheduler))
         warming = None if self.dryrun else asyncio.create_task(_warm_up(runner, scheduler))
         names = await runner.scheduler_backends()
         try:
@@ -81,8 +77,11 @@ class Launch:
     ) -> int:
         if self.dryrun:
             return await self._show(console, runner, app, scheduler, cfg)
+        backend = await runner.scheduler(scheduler)
+        is_here = backend.runs_here or backend.ends_with_submitter
+        if self.detach and backend.ends_with_submitter and not cfg.get("detach"):
+            raise UsageError(f"{scheduler} cannot detach", why="its apps end with the process that submits them")
         handle = await runner.run(app, scheduler, cfg, self.workspace, key=self.key)
-        is_here = scheduler in ON_THIS_MACHINE
         attached = not self.detach and (is_here or self.wait or self.log)
         if console.format == "table":
             console.print(handle)
@@ -95,7 +94,7 @@ class Launch:
 
     def _options(self, scheduler: str, opts: runopts, names: Sequence[str]) -> dict[str, CfgVal]:
         config = load_config()
-        config.check_names("scheduler", dict.fromkeys((*names, *_BUILT_IN)))
+        config.check_names("scheduler", dict.fromkeys((*names, *known_names())))
         found = run_options(config, scheduler, opts, self.cfg, schedulers=names)
         if self.detach and "detach" in opts:
             found["detach"] = Setting(True, "--detach")
@@ -197,7 +196,4 @@ class _Attached:
         self._ended(await following)
 
     async def _kill(self) -> None:
-        # Not in the contract: a service may know no such thing. Those on this machine have it.
-        kill = getattr(await self._runner.scheduler(self._handle.scheduler), "kill", None)
-        if kill is not None:
-            await kill(self._handle.app_id)
+        await (await self._runner.scheduler(self._handle.scheduler)).kill(self._handle.app_id)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.verb import Verb, configured, verb
+from asyncsched.schedulers.registry import begin_ahead, get_default_scheduler_name
 
 if TYPE_CHECKING:
     from asyncsched.cli.launch import Launch
-    from asyncsched.schedulers.local.processes import Beginning
+    from asyncsched.schedulers.registry import Ahead
     from asyncsched.specs.app import AppDef
 
 __all__ = ["command"]
@@ -45,7 +45,9 @@ class _Run(Verb):
 
 
 @verb("run", cls=_Run, ignore_unknown_options=False, allow_interspersed_args=False)
-@click.option("-s", "--scheduler", metavar="SCHEDULER", help="Where it runs.  [default: local_cwd]")
+@click.option(
+    "-s", "--scheduler", metavar="SCHEDULER", help=f"Where it runs.  [default: {get_default_scheduler_name()}]"
+)
 @click.option("-cfg", "--scheduler_args", "cfg", multiple=True, metavar="K=V,...", help="Run options of the scheduler.")
 @click.option("--workspace", metavar="PATH", help="Files that are laid over the image.")
 @click.option("--dryrun", is_flag=True, help="Print the request, and send nothing.")
@@ -92,25 +94,14 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
             ahead.drop()
 
 
-def _begin_ahead(options: dict[str, Any], words: tuple[str, ...]) -> Beginning | None:
-    """Start what runs local apps before the rest is imported: two interpreters get ready in the time of one."""
-    is_local = options["scheduler"] in (None, "local_cwd")
-    if not is_local or options["dryrun"] or options["detach"] or not HELP.isdisjoint(words):
+def _begin_ahead(options: dict[str, Any], words: tuple[str, ...]) -> Ahead | None:
+    """Start what runs the app before the rest is imported: two interpreters get ready in the time of one."""
+    if options["dryrun"] or options["detach"] or not HELP.isdisjoint(words):
         return None
-    from asyncsched.errors import AsyncSchedError
-    from asyncsched.schedulers.local.home import Home, find_home
-    from asyncsched.schedulers.local.processes import Beginning
-
-    home = Home(find_home(os.environ))
-    try:
-        return Beginning(home)
-    except (AsyncSchedError, OSError):
-        return None  # the submit will say so
-    finally:
-        home.close()
+    return begin_ahead(options["scheduler"])
 
 
-def _launch(options: dict[str, Any], ahead: Beginning | None) -> Launch:
+def _launch(options: dict[str, Any], ahead: Ahead | None) -> Launch:
     from asyncsched.cli.launch import Launch
 
     return Launch(

@@ -237,6 +237,11 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         self._enter()
         await self._within("cancel", self._cancel(app_id))
 
+    async def kill(self, app_id: str) -> None:
+        """End the app as `cancel` does, but at once where `can_kill` is set: without a grace period."""
+        self._enter()
+        await self._within("kill", self._kill(app_id))
+
     async def delete(self, app_id: str) -> None:
         """Remove an app that has ended, with its logs and state; an unknown one is gone already.
 

@@ -55,6 +55,9 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         pushes_states: Whether `_push_states` reports changes; else the apps are asked for again and again.
         calls_per_second: How many calls the shared poll may make in a second.
         poll_interval: The least number of seconds between two polls.
+        runs_here: Whether apps run on this machine: a terminal follows the one that it launched, and Ctrl-C ends it.
+        ends_with_submitter: Whether an app ends with the process that submitted it, unless an option ``detach`` is set.
+        can_kill: Whether `kill` ends an app sooner than `cancel` does.
     """
 
     # Not a ClassVar, although it is one: a ClassVar may not hold a type variable (PEP 526).
@@ -65,6 +68,9 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     pushes_states: bool = False
     calls_per_second: float = 10.0
     poll_interval: float = 0.5
+    runs_here: ClassVar[bool] = False
+    ends_with_submitter: ClassVar[bool] = False
+    can_kill: ClassVar[bool] = False
 
     async def _warm_up(self) -> None:
         """Begin what the first submit would wait for; nothing by default."""
@@ -116,6 +122,10 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     @abc.abstractmethod
     async def _cancel(self, app_id: str) -> None:
         """Ask for the app's end; unknown or ended ones are left alone. Leave a mark that outlives us."""
+
+    async def _kill(self, app_id: str) -> None:
+        """End an app without its grace period, also if it is in it; supply it where `can_kill` is set."""
+        await self._cancel(app_id)
 
     @abc.abstractmethod
     async def _delete(self, app_id: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from asyncsched._entry_points import entry_points_of
@@ -30,15 +30,28 @@ class SchedulerFactory(Protocol):
         ...
 
 
+class Ahead(Protocol):
+    """What a backend has begun before its scheduler is there."""
+
+    def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
+        """Have the scheduler use it, before anything else is done there."""
+        ...
+
+    def drop(self) -> None:
+        """Have it end, unless a scheduler uses it."""
+        ...
+
+
 class _BuiltIn(NamedTuple):
     module: str
     extra: str = ""  # of asyncsched, if the backend needs one ...
     package: str = ""  # ... and the package in it that its absence is known by
+    begins_ahead: bool = False
 
 
 # The first one is the default.
 _BUILT_IN: dict[str, _BuiltIn] = {
-    "local_cwd": _BuiltIn("asyncsched.schedulers.local"),
+    "local_cwd": _BuiltIn("asyncsched.schedulers.local", begins_ahead=True),
     "local_docker": _BuiltIn("asyncsched.schedulers.docker", "docker", "aiodocker"),
     "kubernetes": _BuiltIn("asyncsched.schedulers.kubernetes", "kubernetes", "kubernetes_asyncio"),
     "aws_batch": _BuiltIn("asyncsched.schedulers.aws_batch", "aws", "aiobotocore"),
@@ -86,9 +99,9 @@ class _PluginFactory:
                 why=f"{self._entry.value} returned a {type(made).__qualname__}, not an asyncsched.schedulers.Scheduler",
                 fix=f"repair or remove {_distribution(self._entry)}",
             )
-        return made
+        return cast("Scheduler[Any, Any]", made)
 
-    def _make(self, session_name: str, kwargs: Mapping[str, object]) -> Scheduler[Any, Any]:
+    def _make(self, session_name: str, kwargs: Mapping[str, object]) -> object:
         try:
             create = cast("SchedulerFactory", self._entry.load())
             check_parameters(self._entry.name, create, kwargs)
@@ -129,7 +142,27 @@ def get_scheduler_factories() -> dict[str, SchedulerFactory]:
 
 def get_default_scheduler_name() -> str:
     """Return the name of the scheduler that is used when none is named."""
-    return next(name for name, built_in in _BUILT_IN.items() if _has_landed(built_in))
+    return next(iter(_BUILT_IN))  # it is part of every release
+
+
+def known_names() -> Sequence[str]:
+    """Return the names of all schedulers of our own, those included that are not part of this release."""
+    return tuple(_BUILT_IN)
+
+
+def begin_ahead(name: str | None) -> Ahead | None:
+    """Begin what the first submit to a scheduler would wait for, before anything of it is imported.
+
+    Args:
+        name: The scheduler's name; None for the default one.
+
+    Returns:
+        What was begun; None where there is nothing to begin, or where it failed: the submit will say so.
+    """
+    built_in = _BUILT_IN.get(name or get_default_scheduler_name())
+    if built_in is None or not built_in.begins_ahead:
+        return None
+    return cast("Ahead | None", importlib.import_module(built_in.module).begin_ahead())
 
 
 def get_scheduler(name: str, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:

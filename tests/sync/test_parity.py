@@ -35,13 +35,11 @@ def test_no_twin_is_a_coroutine_and_all_are_documented(original: type, facade: t
 
 
 @pytest.mark.parametrize(("original", "facade"), PAIRS)
-def test_twins_take_what_the_originals_take(original: type, facade: type) -> None:
-    # The documents' own signature, and what wraps its result.
-    own = {"log_iter", "scheduler", "close"}
-    for name in {*methods(original)} - own:
-        assert inspect.signature(getattr(original, name)).parameters == (
-            inspect.signature(getattr(facade, name)).parameters
-        ), name
+def test_each_twin_wraps_the_method_of_its_name(original: type, facade: type) -> None:
+    # `log_iter` has the documents' signature; `scheduler` and `close` do something different.
+    written_by_hand = {"log_iter", "scheduler", "close"}
+    for name in {*methods(original)} - written_by_hand:
+        assert getattr(original, name) is getattr(facade, name).__wrapped__, name
 
 
 def test_log_iter_has_the_documents_signature() -> None:

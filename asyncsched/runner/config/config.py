@@ -23,6 +23,7 @@ from asyncsched.runner.config.files import (
     user_file,
 )
 from asyncsched.runner.config.setting import Section, Setting, Settings
+from asyncsched.schedulers.registry import get_default_scheduler_name
 
 __all__ = ["Config", "load_config"]
 
@@ -178,7 +179,11 @@ def _named(kind: str, table: Table, place: str) -> Iterator[tuple[tuple[str, ...
             yield (name,), inner
 
 
-_EXAMPLES = {"scheduler": "[scheduler.local_cwd]", "component": '[component."utils.echo"]', "command": "[command.run]"}
+_EXAMPLES = {
+    "scheduler": f"[scheduler.{get_default_scheduler_name()}]",
+    "component": '[component."utils.echo"]',
+    "command": "[command.run]",
+}
 
 
 def _unknown_section(name: str, place: str) -> ConfigError:

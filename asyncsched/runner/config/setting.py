@@ -32,7 +32,7 @@ Settings: TypeAlias = Mapping[str, Setting]
 """The settings of one section by name."""
 
 Section: TypeAlias = tuple[str, str]
-"""What a section is for: ``("scheduler", "aws_batch")``."""
+"""What a section is for: ``("component", "utils.echo")``."""
 
 
 def from_origin(error: ErrorT, origin: str) -> ErrorT:

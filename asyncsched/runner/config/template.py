@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping
 
+from asyncsched.schedulers.registry import get_default_scheduler_name
 from asyncsched.specs.options import CfgVal, runopt, runopts
 
 __all__ = ["config_template"]
@@ -17,7 +18,7 @@ _HEAD = """\
 # (-cfg log_dir=...) do. `asyncsched runopts SCHEDULER` shows each value and where it comes from.
 
 [command.run]
-# scheduler = "local_cwd"       # where apps run when -s is not given
+# scheduler = "{scheduler}"       # where apps run when -s is not given
 # component = "utils.echo"      # what runs when no component is named
 # workspace = "."               # the files that are laid over the image
 
@@ -41,7 +42,8 @@ def config_template(schedulers: Mapping[str, runopts], *, required_only: bool = 
 
     Required options stand there to be filled in; all others are comments with their defaults.
     """
-    return "\n".join([_HEAD, *("\n".join(_section(name, opts, required_only)) for name, opts in schedulers.items())])
+    head = _HEAD.replace("{scheduler}", get_default_scheduler_name())
+    return "\n".join([head, *("\n".join(_section(name, opts, required_only)) for name, opts in schedulers.items())])
 
 
 def _section(name: str, opts: runopts, required_only: bool) -> Iterator[str]:

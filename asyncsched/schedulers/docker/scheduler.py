@@ -71,6 +71,8 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     options = DockerOptions
     pushes_states = True
+    runs_here = True
+    can_kill = True
 
     def __init__(self, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(BACKEND, session_name, **tunables)
@@ -210,9 +212,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
     async def _cancel(self, app_id: str) -> None:
         await self._stop(await self._members(app_id, "cancel"), labels.CANCELLED)
 
-    async def kill(self, app_id: str) -> None:
-        """End an app as `cancel` does, but at once: its replicas get no grace period, also if they are in it."""
-        self._enter()
+    async def _kill(self, app_id: str) -> None:
         await self._cancel(app_id)
         daemon = await self._docker()
         live = [container for container in await self._members(app_id, "kill") if not container.over]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.local.images import LocalDirectoryImageProvider as LocalDirectoryImageProvider
     from asyncsched.schedulers.local.images import ReplicaParam as ReplicaParam
     from asyncsched.schedulers.local.options import LocalOptions as LocalOptions
+    from asyncsched.schedulers.local.processes import begin_ahead as begin_ahead
     from asyncsched.schedulers.local.request import PopenRequest as PopenRequest
     from asyncsched.schedulers.local.scheduler import LocalScheduler as LocalScheduler
     from asyncsched.schedulers.local.scheduler import create_scheduler as create_scheduler
@@ -27,6 +28,7 @@ _HOMES = {
     "LocalScheduler": "asyncsched.schedulers.local.scheduler",
     "PopenRequest": "asyncsched.schedulers.local.request",
     "ReplicaParam": "asyncsched.schedulers.local.images",
+    "begin_ahead": "asyncsched.schedulers.local.processes",
     "create_scheduler": "asyncsched.schedulers.local.scheduler",
 }
 
@@ -38,6 +40,7 @@ __all__ = [
     "LocalScheduler",
     "PopenRequest",
     "ReplicaParam",
+    "begin_ahead",
     "create_scheduler",
 ]
 

@@ -8,13 +8,19 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
-from asyncsched.schedulers.local.home import Home
+from asyncsched.errors import AsyncSchedError
+from asyncsched.schedulers.local.home import Home, find_home
 from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time
 
-__all__ = ["Beginning", "start_supervisor", "take_over", "until_ended"]
+if TYPE_CHECKING:
+    from asyncsched.schedulers.api import Scheduler
+    from asyncsched.schedulers.local.scheduler import LocalScheduler
+
+__all__ = ["Beginning", "begin_ahead", "start_supervisor", "take_over", "until_ended"]
 
 BOOT = Path(__file__).parent / "supervisor" / "boot.py"
 LOOK_EVERY = 0.05
@@ -59,10 +65,25 @@ class Beginning:
         self._sock.setblocking(False)
         return self._sock
 
+    def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
+        """Have a scheduler use it, before anything else is done there."""
+        cast("LocalScheduler", scheduler).adopt(self)
+
     def drop(self) -> None:
         """Have it end, unless somebody speaks with it: then that one lets go of it."""
         self._forks.wait()
         self._sock.close()
+
+
+def begin_ahead() -> Beginning | None:
+    """Start a supervisor while the rest is still being imported; None if that fails, as the submit will say."""
+    home = Home(find_home(os.environ))
+    try:
+        return Beginning(home)
+    except (AsyncSchedError, OSError):
+        return None
+    finally:
+        home.close()
 
 
 async def start_supervisor(home: Home, *, detached: bool) -> socket.socket:

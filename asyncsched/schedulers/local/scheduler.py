@@ -84,6 +84,9 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
 
     options = LocalOptions
     pushes_states = True
+    runs_here = True
+    ends_with_submitter = True
+    can_kill = True
 
     def __init__(
         self,
@@ -236,10 +239,8 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
     async def _cancel(self, app_id: str) -> None:
         await self._ask_to_end("cancel", app_id)
 
-    async def kill(self, app_id: str) -> None:
-        """End an app as `cancel` does, but at once: its replicas get no grace period, also if they are in it."""
-        self._enter()
-        await self._within("kill", self._ask_to_end("kill", app_id))
+    async def _kill(self, app_id: str) -> None:
+        await self._ask_to_end("kill", app_id)
 
     async def _ask_to_end(self, operation: str, app_id: str) -> None:
         found = await self._apps.find_one(app_id)
