@@ -110,7 +110,11 @@ class Launch:
             else:
                 from asyncsched.specs.masking import masked
 
-                console.print_json({"scheduler": scheduler, "app_id": info.app_id, "request": masked(info.request)})
+                ignored = [each._asdict() for each in info.ignored]
+                request = masked(info.request)
+                console.print_json(
+                    {"scheduler": scheduler, "app_id": info.app_id, "request": request, "ignored": ignored}
+                )
         return 0
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -39,12 +40,14 @@ from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
 __all__ = ["Scheduler"]
+
+_log = logging.getLogger("asyncsched.schedulers")
 
 
 class Scheduler(SchedulerHooks[OptsT, RequestT]):
@@ -68,6 +71,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(backend, session_name, **tunables)
         self.workspace_builder: WorkspaceBuilder | None = None
+        self._told_ignored: set[str] = set()
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
         self._scheduling: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -138,10 +142,18 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
                 "a dry-run only shows a workspace, it does not build it",
                 fix="call submit with the workspace",
             )
+        self._warn_of(dryrun_info.ignored)
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
             await self._schedule(dryrun_info)
         return dryrun_info.app_id
+
+    def _warn_of(self, ignored: Sequence[Ignored]) -> None:
+        """Tell once what has no effect here; each dry-run shows it in full."""
+        new = {each.field: str(each) for each in ignored if each.field not in self._told_ignored}
+        if new:
+            self._told_ignored.update(new)
+            _log.warning("%s ignores %s", self.backend, "; ".join(new.values()))
 
     def _resolve(self, cfg: OptsT | Mapping[str, CfgVal] | None) -> OptsT:
         return runopts.build(self.options, cfg)
@@ -169,6 +181,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
             scheduler=self.backend,
             session=self.session_name,
             workspace=workspace,
+            ignored=[*self._ignored(app, options)],
             renew=lambda: self._dryrun(app, options, key=None, workspace=workspace),
         )
         for role in app.roles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol
 
 from typing_extensions import TypeVar
@@ -13,10 +13,11 @@ from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.bounds import SchedulerBounds
+from asyncsched.schedulers.ignored import find_ignored
 from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.app import AppDef, RetryPolicy
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
@@ -58,6 +59,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         runs_here: Whether apps run on this machine: a terminal follows the one that it launched, and Ctrl-C ends it.
         ends_with_submitter: Whether an app ends with the process that submitted it, unless an option ``detach`` is set.
         can_kill: Whether `kill` ends an app sooner than `cancel` does.
+        ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
+        retry_policies: Which replicas are started again after a failure, as a role may ask for it.
     """
 
     # Not a ClassVar, although it is one: a ClassVar may not hold a type variable (PEP 526).
@@ -71,6 +74,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     runs_here: ClassVar[bool] = False
     ends_with_submitter: ClassVar[bool] = False
     can_kill: ClassVar[bool] = False
+    ignores: ClassVar[Mapping[str, str]] = {}
+    retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
 
     async def _warm_up(self) -> None:
         """Begin what the first submit would wait for; nothing by default."""
@@ -81,6 +86,10 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
 
         `app` is a copy of the caller's and may be changed. Secrets stay `Secret` until they are sent.
         """
+
+    def _ignored(self, app: AppDef, options: OptsT) -> Iterable[Ignored]:
+        """Return what the app asks for and does not get; by default what `ignores` and `retry_policies` say."""
+        return find_ignored(app, self.ignores, self.retry_policies, self.backend)
 
     @abc.abstractmethod
     async def _schedule(self, info: AppDryRunInfo[RequestT]) -> None:

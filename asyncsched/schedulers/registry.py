@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from asyncsched._entry_points import entry_points_of
 from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError, UnknownSchedulerError
@@ -90,16 +90,14 @@ class _PluginFactory:
         self._entry = entry
 
     def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
-        from asyncsched.schedulers.api import Scheduler  # asyncio comes with it
-
         made = self._make(session_name, kwargs)
-        if not isinstance(made, Scheduler):
+        if not _is_scheduler(made):
             raise ConfigError(
                 f"the plugin {self._entry.name} made no scheduler",
                 why=f"{self._entry.value} returned a {type(made).__qualname__}, not an asyncsched.schedulers.Scheduler",
                 fix=f"repair or remove {_distribution(self._entry)}",
             )
-        return cast("Scheduler[Any, Any]", made)
+        return made
 
     def _make(self, session_name: str, kwargs: Mapping[str, object]) -> object:
         try:
@@ -117,6 +115,12 @@ class _PluginFactory:
 
     def __repr__(self) -> str:
         return f"<factory of {self._entry.name} from {_distribution(self._entry)}>"
+
+
+def _is_scheduler(made: object) -> TypeGuard[Scheduler[Any, Any]]:
+    from asyncsched.schedulers.api import Scheduler  # asyncio comes with it
+
+    return isinstance(made, Scheduler)
 
 
 def find_built_in(name: str) -> SchedulerFactory | None:

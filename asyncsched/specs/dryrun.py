@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from asyncsched.errors import UsageError
 from asyncsched.specs.masking import find_secrets, masked
@@ -14,9 +14,26 @@ if TYPE_CHECKING:
     from asyncsched.specs.app import AppDef
     from asyncsched.specs.options import CfgVal
 
-__all__ = ["AppDryRunInfo", "pretty"]
+__all__ = ["AppDryRunInfo", "Ignored", "pretty"]
 
 T = TypeVar("T")
+
+
+class Ignored(NamedTuple):
+    """Something that a role asks for and the scheduler does not honour.
+
+    Attributes:
+        role: The role's name.
+        field: The field, such as ``mounts`` or ``resource.gpu``.
+        why: Why it has no effect.
+    """
+
+    role: str
+    field: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.field} of role {self.role}: {self.why}"
 
 
 def pretty(request: object) -> str:
@@ -40,6 +57,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         session: The session's name.
         digest: A hash of the app and its options, by which a key that is used again for something else is noticed.
         workspace: The workspace that ``schedule`` will build, if any, as ``<base image> + workspace <hash>``.
+        ignored: What the roles ask for and the scheduler does not honour; the app runs without it.
     """
 
     def __init__(
@@ -54,6 +72,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         session: str = "",
         digest: str = "",
         workspace: str | None = None,
+        ignored: Sequence[Ignored] = (),
         renew: Callable[[], Awaitable[AppDryRunInfo[T]]] | None = None,
     ) -> None:
         self.request = request
@@ -64,6 +83,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         self.session = session
         self.digest = digest
         self.workspace = workspace
+        self.ignored = tuple(ignored)
         self._fmt = fmt
         self._renew = renew
 
@@ -81,7 +101,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         return await self._renew()
 
     def __repr__(self) -> str:
-        text = self._fmt(self.request)
+        text = "\n".join([self._fmt(self.request), *(f"# {self.scheduler} ignores {each}" for each in self.ignored)])
         # A scheduler's own `fmt` may know nothing of secrets.
         return text if showing_secrets() else redact(text, find_secrets(self.request, self.app, self.cfg))
 

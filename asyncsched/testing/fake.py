@@ -17,7 +17,7 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.specs.app import AppDef
+from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.macros import macros
@@ -31,6 +31,8 @@ __all__ = ["FakeOptions", "FakeRequest", "FakeScheduler", "Mode", "create_schedu
 
 MISSING_PROGRAM = "missing-program"
 """An entrypoint that the fake service takes, but cannot start."""
+
+IGNORES = {"min_replicas": "all replicas start at once", "mounts": "nothing runs", "port_map": "nothing listens"}
 
 Mode = Literal["push", "polled", "hub"]
 
@@ -72,6 +74,8 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     """
 
     options = FakeOptions
+    ignores = IGNORES
+    retry_policies = frozenset({RetryPolicy.REPLICA})
 
     def __init__(
         self,

@@ -36,13 +36,18 @@ from asyncsched.schedulers.aws_batch.traces import remove_traces
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.specs.app import AppDef
+from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.names import derive_id, make_unique
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 
 __all__ = ["AWSBatchScheduler"]
+
+IGNORES = {
+    "min_replicas": "AWS Batch starts all nodes of a job, or none",
+    "port_map": "the nodes of a job reach each other on every port that their security group allows",
+}
 
 #: Names made here that nobody can have submitted yet, so that no call has to ask.
 MAX_FRESH = 10_000
@@ -70,6 +75,8 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     """
 
     options = AWSBatchOpts
+    ignores = IGNORES
+    retry_policies = frozenset({RetryPolicy.APPLICATION})
     log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
     log_interval: float = 0.4
     log_settle_polls: int = 5

@@ -38,7 +38,7 @@ from asyncsched.schedulers.docker.status import (
 from asyncsched.schedulers.docker.stop import Stop
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.specs.app import AppDef
+from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.state import AppState, ReplicaStatus
 
@@ -53,6 +53,12 @@ T = TypeVar("T")
 BACKEND = "local_docker"
 
 _log = logging.getLogger("asyncsched.schedulers.docker")
+
+IGNORES = {
+    "min_replicas": "all replicas start, or none does",
+    "port_map": "containers of one network reach each other on every port, and none is published on the host",
+    "resource.capabilities": "the host is the daemon's",
+}
 
 INSPECT_AT_ONCE = 16
 DETAILS_KEPT = 4096
@@ -73,6 +79,8 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
     pushes_states = True
     runs_here = True
     can_kill = True
+    ignores = IGNORES
+    retry_policies = frozenset({RetryPolicy.REPLICA})
 
     def __init__(self, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(BACKEND, session_name, **tunables)

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -46,7 +46,7 @@ from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.state import AppState, ReplicaStatus
@@ -59,6 +59,17 @@ _log = logging.getLogger("asyncsched.schedulers.local")
 ROWS_AT_ONCE = 100
 MANY_REPLICAS = 100
 LOOK_EVERY = 0.05
+IGNORES = {
+    "max_retries": "a process that failed is not started again",
+    "min_replicas": "all replicas start, or none does",
+    "mounts": "a process sees the machine's own files",
+    "port_map": "a process listens on the machine's own ports",
+    "resource.gpu": "every process sees all GPUs, unless auto_set_cuda_visible_devices divides them",
+    "resource.capabilities": "the host is this machine",
+    "resource.devices": "a process sees the machine's own devices",
+}
+"""Processors and memory are not limited either: a request is met by a machine that has them."""
+
 SETTLING = 5.0
 """Seconds that ending an app may take beyond its grace period."""
 
@@ -87,6 +98,8 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
     runs_here = True
     ends_with_submitter = True
     can_kill = True
+    ignores = IGNORES
+    retry_policies = frozenset()
 
     def __init__(
         self,
@@ -133,6 +146,10 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
             extra_paths=self._extra_paths,
             devices=await asyncio.to_thread(count_devices) if divide else 0,
         )
+
+    def _ignored(self, app: AppDef, options: LocalOptions) -> Iterable[Ignored]:
+        divided = options.auto_set_cuda_visible_devices
+        return [each for each in super()._ignored(app, options) if not (divided and each.field == "resource.gpu")]
 
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request

@@ -1,0 +1,48 @@
+"""What a role asks for that a backend does not honour: told by every dry-run, never passed over in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from asyncsched.specs.app import AppDef, RetryPolicy, Role
+from asyncsched.specs.dryrun import Ignored
+
+__all__ = ["FIELDS", "find_ignored"]
+
+FIELDS: Mapping[str, Callable[[Role], bool]] = {
+    "max_retries": lambda role: role.max_retries > 0,
+    "min_replicas": lambda role: role.min_replicas not in (None, role.num_replicas),
+    "mounts": lambda role: bool(role.mounts),
+    "port_map": lambda role: bool(role.port_map),
+    "resource.cpu": lambda role: role.resource.cpu > 0,
+    "resource.gpu": lambda role: role.resource.gpu > 0,
+    "resource.memMB": lambda role: role.resource.memMB > 0,
+    "resource.capabilities": lambda role: bool(role.resource.capabilities),
+    "resource.devices": lambda role: bool(role.resource.devices),
+}
+"""The fields that a backend may declare in `Scheduler.ignores`, and how a role is seen to use one."""
+
+
+def find_ignored(
+    app: AppDef, ignores: Mapping[str, str], retry_policies: Collection[RetryPolicy], backend: str
+) -> Iterator[Ignored]:
+    """Yield what the roles of an app ask for in vain.
+
+    Args:
+        app: The app.
+        ignores: The fields that the backend does not honour, and why.
+        retry_policies: Which replicas the backend can start again after a failure.
+        backend: The backend's name.
+    """
+    alone = sum(role.num_replicas for role in app.roles) == 1  # then every policy means the same
+    for role in app.roles:
+        for field, why in ignores.items():
+            if FIELDS[field](role):
+                yield Ignored(role.name, field, why)
+        retried = role.max_retries > 0 and "max_retries" not in ignores and not alone
+        if retried and role.retry_policy not in retry_policies:
+            yield Ignored(role.name, "retry_policy", _policies(role.retry_policy, retry_policies, backend))
+
+
+def _policies(asked: RetryPolicy, offered: Collection[RetryPolicy], backend: str) -> str:
+    return f"{backend} retries by {', '.join(sorted(offered))}, not by {asked.value}"

@@ -1,0 +1,95 @@
+"""What a role asks for and a backend does not honour is told by the dry-run, and once in the log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from asyncsched.schedulers import Scheduler
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler
+from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.schedulers.ignored import FIELDS, find_ignored
+from asyncsched.schedulers.local import CWDImageProvider, LocalScheduler
+from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role
+from asyncsched.specs.dryrun import Ignored
+from asyncsched.testing import FakeScheduler
+
+
+def demanding(**more: object) -> AppDef:
+    role = Role(
+        "worker",
+        "",
+        entrypoint="true",
+        num_replicas=2,
+        max_retries=3,
+        min_replicas=1,
+        mounts=[BindMount("/tmp", "/data")],
+        port_map={"http": 8080},
+        resource=Resource(cpu=1, gpu=1, memMB=100, capabilities={"fast": True}, devices={"vpc.amazonaws.com/efa": 1}),
+    )
+    for name, value in more.items():
+        setattr(role, name, value)
+    return AppDef("app", [role])
+
+
+async def test_a_dry_run_lists_what_local_cwd_does_not_honour() -> None:
+    async with LocalScheduler("me", CWDImageProvider) as scheduler:
+        info = await scheduler.submit_dryrun(demanding())
+
+    assert {
+        "max_retries",
+        "min_replicas",
+        "mounts",
+        "port_map",
+        "resource.gpu",
+        "resource.capabilities",
+        "resource.devices",
+    } == {each.field for each in info.ignored}
+    assert "# local_cwd ignores mounts of role worker: a process sees the machine's own files" in repr(info)
+
+
+async def test_gpus_that_are_divided_are_honoured() -> None:
+    async with LocalScheduler("me", CWDImageProvider) as scheduler:
+        info = await scheduler.submit_dryrun(demanding(), {"auto_set_cuda_visible_devices": True})
+
+    assert "resource.gpu" not in {each.field for each in info.ignored}
+
+
+async def test_a_plain_role_asks_for_nothing_in_vain() -> None:
+    async with LocalScheduler("me", CWDImageProvider) as scheduler:
+        info = await scheduler.submit_dryrun(AppDef("app", [Role("worker", "", entrypoint="true")]))
+
+    assert () == info.ignored
+
+
+@pytest.mark.parametrize("backend", [LocalScheduler, DockerScheduler, AWSBatchScheduler, FakeScheduler])
+def test_backends_name_fields_that_there_are(backend: type[Scheduler[object, object]]) -> None:
+    assert {*backend.ignores} <= {*FIELDS}
+    assert all(backend.ignores.values())
+
+
+def test_a_retry_policy_that_is_not_offered_is_told_where_it_makes_a_difference() -> None:
+    app = AppDef("app", [Role("worker", "", num_replicas=2, max_retries=1, retry_policy=RetryPolicy.ROLE)])
+    offered = frozenset({RetryPolicy.REPLICA})
+
+    assert [Ignored("worker", "retry_policy", "fake retries by REPLICA, not by ROLE")] == [
+        *find_ignored(app, {}, offered, "fake")
+    ]
+    app.roles[0].num_replicas = 1
+    assert [] == [*find_ignored(app, {}, offered, "fake")]
+
+
+async def test_submitting_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = FakeScheduler("me")
+    with caplog.at_level(logging.WARNING, "asyncsched"):
+        for _ in range(2):
+            await scheduler.submit(demanding())
+        await scheduler.close()
+
+    assert [
+        "fake ignores min_replicas of role worker: all replicas start at once; mounts of role worker: nothing runs; "
+        "port_map of role worker: nothing listens; retry_policy of role worker: fake retries by REPLICA, not by "
+        "APPLICATION"
+    ] == [record.getMessage() for record in caplog.records]
+    scheduler.service.close()
