@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
-__all__ = ["close_all", "gather_bounded", "made_in_thread", "outlast"]
+__all__ = ["close_all", "finished_in_thread", "gather_bounded", "made_in_thread", "outlast"]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 _log = logging.getLogger("asyncsched")
 
+LONGEST_CALL = 60.0
 STARTED_IN_A_STEP = 100
 """Tasks that are made before the loop gets its turn: a stream may have thousands of sources to close."""
 # Here, below every room that has a task: without a handler Python itself would write our warnings to stderr in programs
@@ -104,6 +106,20 @@ async def made_in_thread(make: Callable[[], ResultT], undo: Callable[[ResultT], 
     except asyncio.CancelledError:
         making.add_done_callback(lambda _: making.cancelled() or making.exception() or undo(making.result()))
         raise
+
+
+async def finished_in_thread(call: Callable[[], ResultT]) -> ResultT:
+    """Return what `call` returns, called in a thread; a cancellation goes on once it has returned.
+
+    Raises:
+        OSError: It hangs (ETIMEDOUT after `LONGEST_CALL` seconds); the thread cannot be stopped.
+    """
+    calling = asyncio.ensure_future(_in_thread(call))
+    await outlast([calling], LONGEST_CALL)
+    if not calling.done():
+        calling.cancel()
+        raise OSError(errno.ETIMEDOUT, f"no answer from the operating system within {LONGEST_CALL:g} s")
+    return calling.result()
 
 
 async def _in_thread(make: Callable[[], ResultT]) -> ResultT:

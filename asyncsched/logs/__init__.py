@@ -12,6 +12,7 @@ from asyncsched.logs.stream import LogSink, LogStatistics, LogStream
 
 if TYPE_CHECKING:
     from asyncsched.logs.connection import ConnectionSource, NotStarted
+    from asyncsched.logs.files import FileSource
     from asyncsched.logs.hub import HubEvent, HubStatistics, LogHub
     from asyncsched.logs.resume import Hole, Resume
     from asyncsched.logs.split import LineSplitter
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConnectionSource",
+    "FileSource",
     "Hole",
     "HubEvent",
     "HubSource",
@@ -45,6 +47,7 @@ __all__ = [
 # What backends are made of is imported by the backends that are used, not by everybody who reads a log.
 _HOME = {
     "ConnectionSource": "asyncsched.logs.connection",
+    "FileSource": "asyncsched.logs.files",
     "Hole": "asyncsched.logs.resume",
     "HubEvent": "asyncsched.logs.hub",
     "HubSource": "asyncsched.logs.subscriber",

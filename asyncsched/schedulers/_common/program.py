@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from asyncsched._tasks import outlast
+from asyncsched._tasks import finished_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 
@@ -29,13 +29,12 @@ STARTED_AT_ONCE = 4
 """A fork takes the kernel's locks: more threads at a time are no faster."""
 GRACE = 2.0
 """Seconds between TERM and KILL for a command that is stopped."""
-LONGEST_START = 60.0
 LINGER = 1.0
 """Seconds for which the output of a command that has ended is waited for: a child of it may hold the pipe open."""
 LOOK_EVERY = 0.05
 CHUNK = 64 << 10
 CHUNKS_AT_ONCE = 8
-PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETIMEDOUT})
 
 
 class Finished(NamedTuple):
@@ -189,16 +188,14 @@ class _Child:
 
 async def _started(start: Callable[[], _Child]) -> _Child:
     """Start a process in a thread; a cancellation goes on once it has been ended again."""
-    starting = asyncio.ensure_future(asyncio.to_thread(start))
+    started: list[_Child] = []
     try:
-        await outlast([starting], LONGEST_START)
+        await finished_in_thread(lambda: started.append(start()))
     except asyncio.CancelledError:
-        if starting.done() and starting.exception() is None:
-            await _ended(starting.result())
+        for child in started:
+            await _ended(child)
         raise
-    if not starting.done():
-        raise OSError(errno.EAGAIN, f"no process within {LONGEST_START:g} s")
-    return starting.result()
+    return started[0]
 
 
 def _start(

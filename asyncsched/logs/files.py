@@ -1,0 +1,271 @@
+"""Plain files that somebody else writes: each line once, whole, in order, for as long as the file grows.
+
+A file may lie on a network file system, where a look can take its time and nobody tells of a change: everything that
+touches it is done in a thread, and a file that inotify is silent about is looked at again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from asyncsched._tasks import finished_in_thread, outlast
+from asyncsched.clock import Clock, TimerHandle
+from asyncsched.errors import LogStreamError
+from asyncsched.logs.file_reader import Cut, FileReader, Item, PastEnd
+from asyncsched.logs.follow import Follower, Watch, follower_of
+from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
+from asyncsched.logs.source import LogSource
+from asyncsched.logs.split import LineSplitter
+
+if TYPE_CHECKING:
+    from asyncsched.specs.state import ReplicaStatus
+
+__all__ = ["FileSource"]
+
+PROGRESS_AFTER = 0.1
+FIRST_LOOK, LONGEST_LOOK = 0.25, 5.0
+"""Seconds between two looks at a file of which notices come, so that one which is missed does no harm."""
+SHORTEST_LOOK, LONGEST_SILENT = 0.02, 1.0
+"""Seconds between two looks at a file that grows without notice, as on a network."""
+
+
+class FileSource(LogSource):
+    """Reads a file from its beginning to its end, and on while it grows, until `finish`.
+
+    It waits for a file that is not there yet. A file that another one has replaced is read to its end, then the other
+    from its beginning; one that was cut short is told by a gap.
+
+    Args:
+        path: The file.
+        origin: Whose lines they are.
+        follow: Whether lines that are yet to be written are wanted.
+        tail_lines: Begin with so many of its last lines; all by default.
+        stamp: Takes a line's time out of its text, if it has one: returns nanoseconds, and the text without it.
+        buffer_bytes: How much is read ahead of a slow consumer.
+        clock: Tells the time of pauses.
+        follower: Tells of growing files; the loop's own by default.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        origin: LogOrigin,
+        *,
+        follow: bool = False,
+        tail_lines: int | None = None,
+        stamp: Callable[[str], tuple[int | None, str]] | None = None,
+        buffer_bytes: int = 256 << 10,
+        clock: Clock | None = None,
+        follower: Follower | None = None,
+    ) -> None:
+        self.role = origin.role
+        self.replica = origin.replica
+        self._origin = origin
+        self._follow = follow
+        self._stamp = stamp
+        self._buffer_bytes = max(buffer_bytes, 1)
+        self._clock = clock if clock is not None else Clock()
+        self._follower = follower
+        self._file = FileReader(path, tail_lines)
+        self._splitter = LineSplitter()
+        self._items: deque[Item] = deque()
+        self._held = 0
+        self._lines: deque[LogLine] = deque()  # of the item that was taken last, not read yet
+        self._in_past = True
+        self._read_all = False
+        self._error: LogStreamError | None = None
+        self._wake: Callable[[], None] = lambda: None
+        self._room = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._progress: TimerHandle | None = None
+        self._pause = FIRST_LOOK
+        self._is_silent = False  # nobody tells of its growth
+        self._looked = False  # it is time that has ended the last wait
+        self._watch: tuple[int, Watch] | None = None
+
+    # What the engine sees.
+
+    @override
+    def start(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._task = asyncio.get_running_loop().create_task(
+            self._pump(), name=f"log file of {self.role}/{self.replica}"
+        )
+
+    @override
+    def read(self, limit: int) -> Sequence[LogLine]:
+        lines = self._lines
+        while len(lines) < limit and self._items:
+            item = self._items.popleft()
+            if isinstance(item, PastEnd):
+                self._in_past = False
+                if lines:
+                    self._wake()  # the lines of the past come apart from what follows
+                    break
+            else:
+                self._take(item)
+        self._room.set()
+        taken = [lines.popleft() for _ in range(min(limit, len(lines)))]
+        if not taken and self._error is not None:
+            raise self._error
+        if len(taken) < limit:
+            self._watch_progress()
+        return taken
+
+    @property
+    @override
+    def ended(self) -> bool:
+        return self._read_all and self._error is None and not self._items and not self._lines
+
+    @property
+    @override
+    def backlog(self) -> bool:
+        return self._in_past
+
+    @override
+    def observe(self, status: ReplicaStatus) -> None:
+        self._changed.set()
+
+    @override
+    def finish(self) -> None:
+        self._follow = False
+        self._changed.set()
+
+    @override
+    async def aclose(self) -> None:
+        self._wake = lambda: None
+        self._forget_progress()
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await outlast([self._task], 10.0)
+        self._items.clear()
+        self._lines.clear()
+        self._held = 0
+        self._read_all = True
+
+    # Bytes become lines: the engine's step.
+
+    def _take(self, item: bytes | Cut) -> None:
+        if isinstance(item, bytes):
+            self._held -= len(item)
+            texts = self._splitter.feed(item)
+            if texts:
+                self._forget_progress()  # what is held now began after them
+            self._add(texts)
+            return
+        self._add(self._splitter.flush())
+        if item.why:
+            self._lines.append(gap_line(LogGap(reason=item.why), self._origin))
+
+    def _add(self, texts: Sequence[str]) -> None:
+        if self._stamp is None:
+            self._lines.extend(label(texts, self._origin, None))
+            return
+        for text in texts:
+            ns, rest = self._stamp(text)
+            self._lines.extend(label([rest], self._origin, ns))
+
+    def _watch_progress(self) -> None:
+        # From the first byte on and not from the last: a bar that moves ten times a second is to be seen, too.
+        if self._splitter.held and self._progress is None and not self._read_all:
+            self._progress = self._clock.call_later(PROGRESS_AFTER, self._hand_on_progress)
+
+    def _hand_on_progress(self) -> None:
+        self._progress = None
+        self._add(self._splitter.progress())
+        if self._lines:
+            self._wake()
+
+    def _forget_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.cancel()
+            self._progress = None
+
+    # Bytes come in: the source's own task.
+
+    async def _pump(self) -> None:
+        try:
+            while await self._read_more():
+                pass
+            self._put(Cut())  # the unfinished last line
+        except OSError as error:
+            where = f"{self.role}/{self.replica}"
+            self._error = LogStreamError(f"the log file of {where} cannot be read", why=str(error))
+            self._error.__cause__ = error
+        finally:
+            self._unwatch()
+            self._read_all = True
+            self._wake()
+            self._file.close()
+
+    async def _read_more(self) -> bool:
+        """Read what there is, or wait for more; returns False when no more is wanted."""
+        self._changed.clear()
+        is_last = not self._follow  # what is written from here on need not be seen
+        found = await finished_in_thread(self._file.read)
+        self._put(*found)
+        if found:
+            self._learn()
+            await self._until_room()
+        elif is_last:
+            return False
+        elif not self._watched():  # a file that is watched from now on is looked at once more
+            await self._until_changed()
+        return True
+
+    def _put(self, *items: Item) -> None:
+        if items:
+            self._items.extend(items)
+            self._held += sum(len(item) for item in items if isinstance(item, bytes))
+            self._wake()
+
+    async def _until_room(self) -> None:
+        while self._held > self._buffer_bytes:
+            self._room.clear()
+            await self._room.wait()
+
+    def _watched(self) -> bool:
+        """Have the file watched, if it is there and is not yet; return whether that is new."""
+        if self._file.fd < 0 or (self._watch is not None and self._watch[0] == self._file.number):
+            return False
+        self._unwatch()
+        follower = self._follower if self._follower is not None else follower_of(asyncio.get_running_loop())
+        self._watch = (self._file.number, follower.watch(self._file.fd, self._on_notice))
+        return True
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            self._watch[1].close()
+            self._watch = None
+
+    # Looking at a file of which nobody tells.
+
+    async def _until_changed(self) -> None:
+        """Wait for word of the file, or for the time of the next look."""
+        timer = self._clock.call_later(self._pause, self._on_time)
+        self._pause = min(2 * self._pause, LONGEST_SILENT if self._is_silent else LONGEST_LOOK)
+        try:
+            await self._changed.wait()
+        finally:
+            timer.cancel()
+
+    def _on_notice(self) -> None:
+        self._is_silent, self._looked = False, False
+        self._changed.set()
+
+    def _on_time(self) -> None:
+        self._looked = True
+        self._changed.set()
+
+    def _learn(self) -> None:
+        """Look sooner at a file whose growth was found by looking, and not by a notice."""
+        self._is_silent = self._is_silent or self._looked
+        self._looked = False
+        self._pause = SHORTEST_LOOK if self._is_silent else FIRST_LOOK
