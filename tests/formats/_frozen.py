@@ -93,7 +93,7 @@ def _kind(value: Any) -> str:
     return "number" if type(value) in (int, float) else type(value).__name__
 
 
-PROSE = frozenset({"msg", "reason", "help", "detail", "what", "why", "fix", "done"})
+PROSE = frozenset({"msg", "reason", "help", "summary", "detail", "what", "why", "fix", "done"})
 """Fields for people: they are there, and are texts; their words may be chosen anew."""
 
 
