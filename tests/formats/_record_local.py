@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from asyncsched.schedulers import get_scheduler
-from asyncsched.specs import AppDef, Resource, Role, Secret
+from asyncsched.specs import AppDef, Resource, Role
 from tests._support import eventually
 from tests.formats._frozen import HOME, KEYS
 
-SECRET = "marker-of-a-secret"  # noqa: S105 - it is looked for in all that is frozen
+SECRET = "marker-of-a-secret"
 NOON = 1_767_268_800_000_000_000
 """When the first thing happens, in ns: noon of the first day of 2026."""
 
