@@ -26,20 +26,21 @@ class Both:
         home = {"ASYNCSCHED_HOME": str(folder / "home")}
         self.old = Cli(work, home, [package], ["local_cwd"])
         self.new = Cli(work, home, [], ["local_cwd"])
-        self.started: list[str] = []
+        self.started: list[tuple[Cli, str]] = []
 
     def run(self, cli: Cli, *args: str) -> str:
         """Start a detached app and return its handle."""
         done = cli("run", "--detach", *args)
         assert 0 == done.code, done.err
         (handle,) = done.lines
-        self.started.append(handle)
+        self.started.append((cli, handle))
         return handle
 
     def end(self) -> None:
-        """End what a test that failed has left."""
-        if self.started:
-            self.new("cancel", *dict.fromkeys(self.started))
+        """End what a test that failed has left, by the release that has started it: the other one may be what failed."""
+        for cli in (self.old, self.new):
+            if left := [handle for starter, handle in self.started if starter is cli]:
+                cli("cancel", *left)
 
 
 @pytest.fixture(params=RELEASES)
