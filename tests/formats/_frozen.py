@@ -29,7 +29,8 @@ def frozen(release: str, name: str) -> Any:
 def unpack_package(release: str, folder: Path) -> Path:
     """Unpack the package as it was, and return the folder to be put first on the path."""
     with tarfile.open(HERE / release / "asyncsched.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # not in the first releases of 3.11
+        archive.extractall(folder, **safely)  # type: ignore[arg-type]  # no other argument is meant
     return folder
 
 

@@ -33,7 +33,7 @@ TRAINER = shell(
     port_map={"http": 8080},
 )
 APPS = {
-    "finished": AppDef("finished", [TRAINER, shell("server", "kill -9 $$; sleep 1")], metadata={"team": "paint"}),
+    "finished": AppDef("finished", [TRAINER, shell("server", "exit 137")], metadata={"team": "paint"}),
     "retried": AppDef("retried", [shell("worker", "echo again; exit 3", max_retries=2)]),
     "cancelled": AppDef("cancelled", [shell("worker", FOREVER)]),
     "running": AppDef("running", [shell("worker", FOREVER, num_replicas=2)]),
@@ -87,6 +87,7 @@ def _freeze(daemon: Dockerd) -> dict[str, Any]:
     for container in inspected.values():
         for name in ("LogPath", "HostnamePath", "HostsPath", "ResolvConfPath", "GraphDriver"):
             container.pop(name, None)  # where this daemon keeps things
+        container["NetworkSettings"].pop("SandboxKey", None)
         container["Config"]["Env"] = [each.replace(SECRET, "***") for each in container["Config"]["Env"]]
     version = {
         key: api.json("GET", "/version")[key] for key in ("Version", "ApiVersion", "MinAPIVersion", "Os", "Arch")

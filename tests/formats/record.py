@@ -12,7 +12,9 @@ import asyncsched
 from tests.formats._archive import pack
 from tests.formats._frozen import HERE
 from tests.formats._python import everything
+from tests.formats._record_aws import record_aws
 from tests.formats._record_cli import record_cli
+from tests.formats._record_docker import record_docker
 from tests.formats._record_local import check_no_secret, record_home
 from tests.formats._record_protocol import record_protocol
 
@@ -27,6 +29,8 @@ def main() -> None:
     asyncio.run(record_protocol(target / "protocol"))
     record_cli(target / "cli")
     record_python(target / "python.json")
+    asyncio.run(record_docker(target / "docker"))
+    asyncio.run(record_aws(target / "aws"))
     check_no_secret(target)
 
 

@@ -37,7 +37,7 @@ class Both:
         return handle
 
     def end(self) -> None:
-        """End what a test that failed has left, by the release that has started it: the other one may be what failed."""
+        """End what is left, by the release that has started it: the other one may be what has failed."""
         for cli in (self.old, self.new):
             if left := [handle for starter, handle in self.started if starter is cli]:
                 cli("cancel", *left)
