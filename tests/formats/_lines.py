@@ -66,7 +66,7 @@ def tell(lines: Mapping[str, list[str]], home: Path) -> dict[str, Told]:
     }
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("_many_lines.py"))],
-        input=json.dumps([*lines.values()]), capture_output=True, text=True, cwd=home, env=env, check=False,
+        input=json.dumps([*lines.values()]), capture_output=True, text=True, cwd=home, env=env, check=False, timeout=50,
     )  # fmt: skip
     assert 0 == done.returncode, done.stderr
     answers = zip(lines.items(), json.loads(done.stdout), strict=True)
