@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio  # noqa: F401 - every line needs it
 import json
 import os
+import signal
 import sys
 import tempfile
 from importlib.metadata import entry_points
@@ -25,6 +26,7 @@ def run(line: list[str]) -> tuple[int, str, str]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if not child:
+            signal.alarm(40)  # one that hangs is not left behind
             os.dup2(out.fileno(), 1)
             os.dup2(err.fileno(), 2)
             sys.argv[1:] = line
