@@ -209,6 +209,8 @@ class StateFeed:
             for subscription in list(app.subscriptions):
                 subscription.fail(for_one(answer))
             return
+        if answer is not None:
+            answer.native = None  # it may be large, and is kept as long as the app is watched
         new_print = () if answer is None else fingerprint(answer)
         if app.known and new_print == app.print:
             app.last = answer

@@ -34,6 +34,8 @@ class DescribeAppResponse:
         started_at: When its first replica started.
         finished_at: When its last replica ended.
         metadata: The AppDef's metadata, where the service keeps it.
+        native: What the backend has read, for its own log sources: it is neither printed, compared, copied nor
+            pickled, and a watch drops it.
     """
 
     app_id: str = NONE
@@ -50,6 +52,7 @@ class DescribeAppResponse:
     started_at: datetime | None = field(default=None, kw_only=True)
     finished_at: datetime | None = field(default=None, kw_only=True)
     metadata: dict[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    native: object = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
     def replicas(self) -> list[ReplicaStatus]:
@@ -57,8 +60,12 @@ class DescribeAppResponse:
         return [replica for role in self.roles_statuses for replica in role.replicas]
 
     def __repr__(self) -> str:
-        shown = {item.name: getattr(self, item.name) for item in fields(self)} | {"metadata": masked_env(self.metadata)}
+        shown = {item.name: getattr(self, item.name) for item in fields(self) if item.repr}
+        shown |= {"metadata": masked_env(self.metadata)}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        return None, {item.name: getattr(self, item.name) for item in fields(self)} | {"native": None}
 
 
 @dataclass(frozen=True, slots=True)
