@@ -63,13 +63,16 @@ if TYPE_CHECKING:
     from asyncsched.specs import AppStatus as AppStatus
     from asyncsched.specs import BindMount as BindMount
     from asyncsched.specs import DeviceMount as DeviceMount
+    from asyncsched.specs import FailureCause as FailureCause
     from asyncsched.specs import ReplicaStatus as ReplicaStatus
     from asyncsched.specs import Resource as Resource
     from asyncsched.specs import RetryPolicy as RetryPolicy
     from asyncsched.specs import Role as Role
     from asyncsched.specs import RoleStatus as RoleStatus
     from asyncsched.specs import Secret as Secret
+    from asyncsched.specs import SecretRef as SecretRef
     from asyncsched.specs import Stream as Stream
+    from asyncsched.specs import UnreadableResult as UnreadableResult
     from asyncsched.specs import VolumeMount as VolumeMount
     from asyncsched.specs import macros as macros
     from asyncsched.specs import named_resources as named_resources
@@ -98,6 +101,7 @@ _HOME = {
     "ConflictError": "asyncsched.errors",
     "DescribeAppResponse": "asyncsched.schedulers",
     "DeviceMount": "asyncsched.specs",
+    "FailureCause": "asyncsched.specs",
     "InvalidRequestError": "asyncsched.errors",
     "ListAppResponse": "asyncsched.schedulers",
     "LogGap": "asyncsched.logs",
@@ -123,6 +127,7 @@ _HOME = {
     "SchedulerFactory": "asyncsched.schedulers",
     "SchedulerStatistics": "asyncsched.runner",
     "Secret": "asyncsched.specs",
+    "SecretRef": "asyncsched.specs",
     "StateEvent": "asyncsched.schedulers",
     "StateStream": "asyncsched.schedulers",
     "Stream": "asyncsched.specs",
@@ -130,6 +135,7 @@ _HOME = {
     "UnavailableError": "asyncsched.errors",
     "UnknownAppError": "asyncsched.errors",
     "UnknownSchedulerError": "asyncsched.errors",
+    "UnreadableResult": "asyncsched.specs",
     "UsageError": "asyncsched.errors",
     "VolumeMount": "asyncsched.specs",
     "WorkspaceBuilder": "asyncsched.schedulers",

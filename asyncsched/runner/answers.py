@@ -51,6 +51,7 @@ def status_of(response: DescribeAppResponse, handle: AppHandle) -> AppStatus:
         ui_url=response.ui_url,
         roles=response.roles_statuses,
         handle=handle,
+        cause=response.cause,
     )
 
 

@@ -33,9 +33,10 @@ from asyncsched.errors import AsyncSchedError, ClosedError, UsageError
 from asyncsched.logs.select import LogQuery, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
-from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks, WorkspaceBuilder
-from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, digest
+from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
+from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, check_secret_refs, digest
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
@@ -50,7 +51,7 @@ __all__ = ["Scheduler"]
 _log = logging.getLogger("asyncsched.schedulers")
 
 
-class Scheduler(SchedulerHooks[OptsT, RequestT]):
+class Scheduler(Ending[OptsT, RequestT]):
     """One place where apps run: every operation is a coroutine, logs and states are async generators.
 
     A backend declares `options`, supplies the hooks of `SchedulerHooks`, and never overrides a public method:
@@ -167,6 +168,8 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None
     ) -> AppDryRunInfo[RequestT]:
         check_app(app)
+        if not self.takes_secret_refs:
+            check_secret_refs(app, self.backend)
         check_key(key)
         app = copy.deepcopy(app)
         app_id = self._app_id(app, options, key)
@@ -239,30 +242,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
             )
         return self._feed
 
-    # Ending
-
-    async def cancel(self, app_id: str) -> None:
-        """Ask for the app's end and return without waiting for it; nothing happens to an unknown or finished app.
-
-        It ends as ``CANCELLED``, also when another process describes it; its logs stay readable where the service
-        allows.
-        """
-        self._enter()
-        await self._within("cancel", self._cancel(app_id))
-
-    async def kill(self, app_id: str) -> None:
-        """End the app as `cancel` does, but at once where `can_kill` is set: without a grace period."""
-        self._enter()
-        await self._within("kill", self._kill(app_id))
-
-    async def delete(self, app_id: str) -> None:
-        """Remove an app that has ended, with its logs and state; an unknown one is gone already.
-
-        Raises:
-            ConflictError: The app still runs.
-        """
-        self._enter()
-        await self._within("delete", self._delete(app_id))
+    # Its end
 
     async def close(self) -> None:
         """End every task, connection and watcher of this scheduler. Never raises; the second time does nothing."""

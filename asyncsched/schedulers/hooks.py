@@ -20,10 +20,14 @@ from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique
 from asyncsched.specs.options import CfgVal
-from asyncsched.specs.state import ReplicaStatus
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.specs.stream import Stream
 
-__all__ = ["OptsT", "RequestT", "SchedulerHooks", "WorkspaceBuilder"]
+__all__ = ["TERMINAL", "OptsT", "RequestT", "SchedulerHooks", "WorkspaceBuilder"]
+
+TERMINAL = frozenset(state for state in AppState if state.is_terminal())
+"""The states in which an app has ended."""
 
 OptsT = TypeVar("OptsT", default=Any)
 RequestT = TypeVar("RequestT", default=Any)
@@ -53,12 +57,14 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         log_streams: The streams that the service can tell apart.
         describe_batch: How many apps one call describes at most.
         describe_at_once: How many calls run at a time where each describes one app.
+        cancel_at_once: How many calls run at a time where each cancels one app.
         pushes_states: Whether `_push_states` reports changes; else the apps are asked for again and again.
         calls_per_second: How many calls the shared poll may make in a second.
         poll_interval: The least number of seconds between two polls.
         runs_here: Whether apps run on this machine: a terminal follows the one that it launched, and Ctrl-C ends it.
         ends_with_submitter: Whether an app ends with the process that submitted it, unless an option ``detach`` is set.
         can_kill: Whether `kill` ends an app sooner than `cancel` does.
+        takes_secret_refs: Whether the service fills in environment values that are a `SecretRef`.
         ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
         retry_policies: Which replicas are started again after a failure, as a role may ask for it.
     """
@@ -68,12 +74,14 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     log_streams: ClassVar[frozenset[Stream]] = frozenset(Stream)
     describe_batch: ClassVar[int] = 100
     describe_at_once: ClassVar[int] = 16
+    cancel_at_once: ClassVar[int] = 16
     pushes_states: bool = False
     calls_per_second: float = 10.0
     poll_interval: float = 0.5
     runs_here: ClassVar[bool] = False
     ends_with_submitter: ClassVar[bool] = False
     can_kill: ClassVar[bool] = False
+    takes_secret_refs: ClassVar[bool] = False
     ignores: ClassVar[Mapping[str, str]] = {}
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
 
@@ -139,6 +147,10 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     @abc.abstractmethod
     async def _delete(self, app_id: str) -> None:
         """Remove what is left of an app that has ended; `ConflictError` for one that has not."""
+
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        """Return what replicas have written to their result files; None where they cannot be read."""
+        return None
 
     @abc.abstractmethod
     def _list(self) -> AsyncGenerator[ListAppResponse]:

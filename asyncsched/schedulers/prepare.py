@@ -7,14 +7,16 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from asyncsched.errors import ConfigError
 from asyncsched.specs.app import MISSING, AppDef
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.secret import reveal
+from asyncsched.specs.secret_ref import SecretRef
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["as_mapping", "check_app", "check_key", "digest"]
+__all__ = ["as_mapping", "check_app", "check_key", "check_secret_refs", "digest"]
 
 
 def check_app(app: AppDef) -> None:
@@ -71,6 +73,18 @@ def _check_env(role: str, env: object) -> None:
         if not isinstance(value, str):  # it may be a secret, and is not repeated
             kind = type(value).__name__
             raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")
+
+
+def check_secret_refs(app: AppDef, backend: str) -> None:
+    """Raise ConfigError for a secret that the service should fill in, on a backend that has none."""
+    for role in app.roles:
+        for name, value in role.env.items():
+            if isinstance(value, SecretRef):
+                raise ConfigError(
+                    f"{backend} keeps no secrets: it cannot fill in {name} of role {role.name!r}",
+                    why=f"its value is {value!r}",
+                    fix=f"read the secret yourself and write env={{{name!r}: Secret(value)}}",
+                )
 
 
 def check_key(key: object) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from asyncsched.specs.app import Role
 from asyncsched.specs.secret import masked_env
-from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus
 
 __all__ = ["DescribeAppResponse", "ListAppResponse", "StateEvent", "fingerprint"]
 
@@ -34,6 +34,7 @@ class DescribeAppResponse:
         started_at: When its first replica started.
         finished_at: When its last replica ended.
         metadata: The AppDef's metadata, where the service keeps it.
+        cause: Why it failed or cannot start, as a kind; None while nothing is wrong.
         native: What the backend has read, for its own log sources: it is neither printed, compared, copied nor
             pickled, and a watch drops it.
     """
@@ -52,6 +53,7 @@ class DescribeAppResponse:
     started_at: datetime | None = field(default=None, kw_only=True)
     finished_at: datetime | None = field(default=None, kw_only=True)
     metadata: dict[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    cause: FailureCause | None = field(default=None, kw_only=True)
     native: object = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
@@ -65,7 +67,8 @@ class DescribeAppResponse:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        return None, {item.name: getattr(self, item.name) for item in fields(self)} | {"native": None}
+        state: dict[str, object] = {item.name: getattr(self, item.name) for item in fields(self)}
+        return None, {**state, "native": None}
 
 
 @dataclass(frozen=True, slots=True)

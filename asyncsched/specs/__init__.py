@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from asyncsched.specs.app import MISSING, NONE, NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.devices import get_device_mounts
-from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.handle import AppHandle, ParsedAppHandle, make_app_handle, parse_app_handle
 from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, format_mounts, parse_mounts
 from asyncsched.specs.names import derive_id, make_unique, normalize_str
 from asyncsched.specs.options import CfgVal, get_type_name, runopt, runopts
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.resources import get_named_resources, named_resources, resource
+from asyncsched.specs.result import UnreadableResult
 from asyncsched.specs.secret import (
     Secret,
     is_secret_name,
@@ -23,9 +25,11 @@ from asyncsched.specs.secret import (
     revealed_env,
     show_secrets,
 )
+from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import (
     AppState,
     AppStatus,
+    FailureCause,
     ReplicaState,
     ReplicaStatus,
     RoleStatus,
@@ -47,6 +51,9 @@ __all__ = [
     "BindMount",
     "CfgVal",
     "DeviceMount",
+    "FailureCause",
+    "Ignored",
+    "JsonValue",
     "Mount",
     "ParsedAppHandle",
     "ReplicaState",
@@ -56,7 +63,9 @@ __all__ = [
     "Role",
     "RoleStatus",
     "Secret",
+    "SecretRef",
     "Stream",
+    "UnreadableResult",
     "VolumeMount",
     "combine",
     "derive_id",

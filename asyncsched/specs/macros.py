@@ -15,6 +15,7 @@ from typing import cast
 
 from asyncsched.specs.app import Role
 from asyncsched.specs.secret import Secret
+from asyncsched.specs.secret_ref import SecretRef
 
 __all__ = ["macros"]
 
@@ -58,6 +59,8 @@ class macros:  # noqa: N801 - the documents' name
 
         def substitute(self, arg: str) -> str:
             """Return the text with the values filled in; a secret stays a secret."""
+            if isinstance(arg, SecretRef):
+                return arg  # it names something of the service's, and is no text of the app's
             if isinstance(arg, Secret):
                 return Secret(self.substitute(arg.reveal()))
             return re.sub(_MACRO, self._value, arg)

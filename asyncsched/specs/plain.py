@@ -7,9 +7,11 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TypeAlias, cast
 
-__all__ = ["Plain", "plain"]
+__all__ = ["JsonValue", "Plain", "plain"]
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
+JsonValue: TypeAlias = Plain
+"""What a JSON document holds."""
 
 
 def plain(value: object) -> Plain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
+from enum import Enum, StrEnum
 
 from asyncsched.errors import AppStatusError
 from asyncsched.specs.app import NONE
@@ -14,10 +14,12 @@ from asyncsched.specs.rich_display import RichDisplay
 __all__ = [
     "AppState",
     "AppStatus",
+    "FailureCause",
     "ReplicaState",
     "ReplicaStatus",
     "RoleStatus",
     "combine",
+    "find_cause",
     "is_started",
     "is_terminal",
 ]
@@ -55,6 +57,35 @@ class AppState(int, Enum):
         return f"{self.name} ({self.value})"
 
 
+class FailureCause(StrEnum):
+    """What kind of thing made an app or a replica fail, or keeps it from starting."""
+
+    EXIT = "exit"
+    """Its program returned a code other than 0."""
+    SIGNAL = "signal"
+    """A signal ended its program."""
+    OOM = "oom"
+    """It needed more memory than it was given."""
+    TIMEOUT = "timeout"
+    """It ran longer than it was allowed to."""
+    PREEMPTED = "preempted"
+    """Its host was taken back, or its place was given to another job."""
+    NODE = "node"
+    """Its host failed."""
+    IMAGE = "image"
+    """Its image cannot be pulled, or its program is not in it."""
+    CONFIG = "config"
+    """Something that it refers to does not exist or is wrong, such as a secret or a volume."""
+    UNSCHEDULABLE = "unschedulable"
+    """No host fits it, or none did in time."""
+    QUOTA = "quota"
+    """A quota does not allow it."""
+    CANCELLED = "cancelled"
+    """Somebody asked for its end."""
+    UNKNOWN = "unknown"
+    """The scheduler does not say."""
+
+
 ReplicaState = AppState
 
 
@@ -84,6 +115,7 @@ class ReplicaStatus:
         num_restarts: How often it has been started again, where that is known.
         started_at: When its last attempt started (aware, UTC).
         finished_at: When its last attempt ended (aware, UTC).
+        cause: Why it failed or cannot start, as a kind; None while nothing is wrong.
     """
 
     id: int
@@ -97,6 +129,7 @@ class ReplicaStatus:
     num_restarts: int | None = field(default=None, kw_only=True)
     started_at: datetime | None = field(default=None, kw_only=True)
     finished_at: datetime | None = field(default=None, kw_only=True)
+    cause: FailureCause | None = field(default=None, kw_only=True)
 
 
 @dataclass
@@ -120,6 +153,7 @@ class AppStatus(RichDisplay):
         roles: Its roles; a replica that was retried stands there with its latest attempt.
         handle: The app's handle, where the status comes from a runner. It tells whose status this is, not how the
             app is doing, and so is no part of comparing or printing.
+        cause: Why it failed or cannot start, as a kind; None while nothing is wrong.
     """
 
     state: AppState
@@ -129,6 +163,7 @@ class AppStatus(RichDisplay):
     ui_url: str | None = None
     roles: list[RoleStatus] = field(default_factory=list[RoleStatus])
     handle: str = field(default="", kw_only=True, compare=False, repr=False)
+    cause: FailureCause | None = field(default=None, kw_only=True)
 
     def is_terminal(self) -> bool:
         """Tell whether the app has ended."""
@@ -208,3 +243,18 @@ def combine(replicas: Iterable[ReplicaStatus | AppState], *, cancelled: bool = F
         if verdict in states:
             return verdict
     return AppState.SUCCEEDED
+
+
+def find_cause(state: AppState, replicas: Iterable[ReplicaStatus]) -> FailureCause | None:
+    """Return the cause for an app in this state: that of the first replica that has one and is in the same state.
+
+    Args:
+        state: The app's state.
+        replicas: Its replicas, in order.
+    """
+    if state is AppState.CANCELLED:
+        return FailureCause.CANCELLED
+    if state in (AppState.RUNNING, AppState.SUCCEEDED):
+        return None
+    causes = [replica.cause for replica in replicas if replica.state is state and replica.cause is not None]
+    return causes[0] if causes else FailureCause.UNKNOWN if state is AppState.FAILED else None

@@ -112,6 +112,7 @@ def status_to_json(status: AppStatus, roles: Iterable[RoleStatus]) -> dict[str, 
         "msg": status.msg,
         "structured_error_msg": status.structured_error_msg,
         "url": status.ui_url,
+        "cause": None if status.cause is None else status.cause.value,
     }
 
 

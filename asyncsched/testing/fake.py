@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,13 +21,15 @@ from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.macros import macros
-from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
-from asyncsched.testing.service import FakeApp, FakeService
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.result import read_result
+from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine, find_cause
+from asyncsched.testing.service import NEVER_STARTS, NO_LIMITS, FakeApp, FakeService, Limits
 
 if TYPE_CHECKING:
     from asyncsched.testing.fake_logs import FakeHub
 
-__all__ = ["FakeOptions", "FakeRequest", "FakeScheduler", "Mode", "create_scheduler"]
+__all__ = ["MISSING_PROGRAM", "NEVER_STARTS", "FakeOptions", "FakeRequest", "FakeScheduler", "Mode", "create_scheduler"]
 
 MISSING_PROGRAM = "missing-program"
 """An entrypoint that the fake service takes, but cannot start."""
@@ -46,6 +48,8 @@ class FakeOptions:
     spot: Annotated[bool, Doc("Whether it may be interrupted.")] = False
     labels: Annotated[dict[str, str] | None, Doc("What to mark it with.")] = None
     zones: Annotated[list[str] | None, Doc("Where it may run.")] = None
+    timeout: Annotated[float | None, Doc("Seconds that an attempt may run.")] = None
+    pending_timeout: Annotated[float | None, Doc("Seconds that it may wait to run.")] = None
 
 
 @dataclass
@@ -55,10 +59,12 @@ class FakeRequest:
     Attributes:
         app: The app, its macros replaced.
         queue: The queue that was asked for.
+        limits: Seconds that it may run, and wait.
     """
 
     app: AppDef
     queue: str
+    limits: Limits = NO_LIMITS
 
 
 class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
@@ -74,6 +80,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     """
 
     options = FakeOptions
+    takes_secret_refs = True
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.REPLICA})
 
@@ -100,7 +107,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         for number, role in enumerate(app.roles):
             values = macros.Values("/", app_id, "0", "FAKE_RANK0")
             app.roles[number] = values.apply(role)
-        return FakeRequest(app, options.queue)
+        return FakeRequest(app, options.queue, Limits(options.timeout, options.pending_timeout))
 
     @override
     async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:
@@ -117,7 +124,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
             service.apps.pop(info.app_id, None)
 
         async with self._or_removed(info.app_id, remove):
-            service.launch(info.app_id, info.request.app, self.session_name, info.digest)
+            service.launch(info.app_id, info.request.app, self.session_name, info.digest, info.request.limits)
             for role in info.request.app.roles:
                 if role.entrypoint == MISSING_PROGRAM:
                     raise NotFoundError(f"role {role.name}: no program {role.entrypoint}", backend=self.backend)
@@ -161,6 +168,14 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         app = self.service.apps.get(app_id)
         if app is not None and not app.ended:
             self.service.cancel(app_id)
+
+    @override
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        await self.service.call("results")
+        app = self.service.apps.get(app_id)
+        if app is None:
+            return None
+        return {key: read_result(each.result) for key, each in app.replicas.items() if each.result is not None}
 
     @override
     async def _delete(self, app_id: str) -> None:
@@ -229,4 +244,5 @@ def _describe(app: FakeApp) -> DescribeAppResponse:
         started_at=min(started, default=None),
         finished_at=max(ended, default=None) if len(ended) == len(statuses) else None,
         metadata=app.app.metadata,
+        cause=find_cause(_state(app), statuses),
     )

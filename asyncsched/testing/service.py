@@ -12,14 +12,29 @@ from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.line import utc
 from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import revealed_env
-from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.secret_ref import SecretRef
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched.testing.shell import Exit, Sleep, Write
+    from asyncsched.testing.shell import Step
 
-__all__ = ["FakeApp", "FakeReplica", "FakeService", "Record"]
+__all__ = ["NEVER_STARTS", "FakeApp", "FakeReplica", "FakeService", "Limits", "Record"]
+
+NEVER_STARTS = "never-starts"
+"""An entrypoint for which the service never finds a place."""
+
+
+class Limits(NamedTuple):
+    """Seconds that an app may run, and wait; None: as long as it takes."""
+
+    timeout: float | None = None
+    pending_timeout: float | None = None
+
+
+NO_LIMITS = Limits()
 
 
 class Record(NamedTuple):
@@ -45,6 +60,8 @@ class FakeReplica:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     records: list[Record] = field(default_factory=list[Record])
+    cause: FailureCause | None = None
+    result: bytes | None = None
     unfinished: dict[Stream, bytes] = field(default_factory=dict[Stream, bytes])
     purged: int = 0  # the numbers of records below this one can no longer be read
     listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
@@ -61,6 +78,7 @@ class FakeReplica:
             num_restarts=self.attempt,
             started_at=self.started_at,
             finished_at=self.finished_at,
+            cause=self.cause,
         )
 
     @property
@@ -82,6 +100,7 @@ class FakeApp:
     session: str
     digest: str
     created_ns: int
+    limits: Limits = NO_LIMITS
     cancelled: bool = False
     replicas: dict[tuple[str, int], FakeReplica] = field(default_factory=dict[tuple[str, int], FakeReplica])
 
@@ -106,6 +125,7 @@ class FakeService:
         self.start_delay = start_delay
         self.apps: dict[str, FakeApp] = {}
         self.calls: Counter[str] = Counter()
+        self.secrets: dict[SecretRef, str] = {}
         self.connections = 0
         self.watchers: set[Callable[[str], None]] = set()
         self.cuts: set[Callable[[], None]] = set()
@@ -192,9 +212,9 @@ class FakeService:
         if errors:
             raise errors.popleft()
 
-    def launch(self, app_id: str, app: AppDef, session: str, digest: str) -> None:
+    def launch(self, app_id: str, app: AppDef, session: str, digest: str, limits: Limits = NO_LIMITS) -> None:
         """Run an app."""
-        made = FakeApp(app_id, app, session, digest, self.clock.time_ns())
+        made = FakeApp(app_id, app, session, digest, self.clock.time_ns(), limits)
         for role in app.roles:
             for k in range(role.num_replicas):
                 made.replicas[role.name, k] = FakeReplica(role.name, k)
@@ -202,15 +222,15 @@ class FakeService:
         self._changed(app_id)
         if self.start_delay is not None:
             self._later(self.start_delay, lambda: self.start(app_id) if app_id in self.apps else None)
+        if limits.pending_timeout is not None:
+            self._later(limits.pending_timeout, lambda: self._give_up(made))
 
     def cancel(self, app_id: str) -> None:
         """End an app."""
         app = self.apps[app_id]
         app.cancelled = True
         for replica in app.replicas.values():
-            if not replica.state.is_terminal():
-                self._finish_lines(replica)
-                self._set(app, replica, AppState.CANCELLED)
+            self._stop(app, replica, AppState.CANCELLED, FailureCause.CANCELLED)
 
     def replica(self, app_id: str, role: str, k: int) -> FakeReplica | None:
         """Return a replica, if it is known."""
@@ -226,18 +246,48 @@ class FakeService:
             if role in ("", name) and k in (None, number)
         ]
 
+    def _stop(self, app: FakeApp, replica: FakeReplica, state: AppState, cause: FailureCause, reason: str = "") -> None:
+        if not replica.state.is_terminal():
+            self._finish_lines(replica)
+            replica.cause, replica.reason = cause, reason
+            self._set(app, replica, state)
+
+    def _give_up(self, app: FakeApp) -> None:
+        """End an app of which nothing has started in time."""
+        if not any(replica.started_at for replica in app.replicas.values()):
+            for replica in app.replicas.values():
+                self._stop(app, replica, AppState.FAILED, FailureCause.UNSCHEDULABLE, "no place was found in time")
+
+    def _time_out(self, app: FakeApp, replica: FakeReplica, attempt: int) -> None:
+        if replica.attempt == attempt:
+            self._stop(app, replica, AppState.FAILED, FailureCause.TIMEOUT, "it ran too long")
+
+    def _env(self, role: Role) -> dict[str, str]:
+        filled_in = {name: self.secrets[value] for name, value in role.env.items() if isinstance(value, SecretRef)}
+        return {RESULT_FILE: "result.json", **revealed_env(role.env), **filled_in}
+
     def _start(self, app: FakeApp, replica: FakeReplica) -> None:
-        self._set(app, replica, AppState.RUNNING)
         role = next((role for role in app.app.roles if role.name == replica.role), None)
+        if role is not None and role.entrypoint == NEVER_STARTS:
+            return
+        self._set(app, replica, AppState.RUNNING)
+        if (timeout := app.limits.timeout) is not None:
+            attempt = replica.attempt
+            self._later(timeout, lambda: self._time_out(app, replica, attempt))
         if role is not None and role.args[:1] == ["-c"]:
             from asyncsched.testing.shell import parse_script
 
-            self._run(app, replica, role, parse_script(role.args[1], revealed_env(role.env)), replica.attempt)
+            self._run(app, replica, role, parse_script(role.args[1], self._env(role)), replica.attempt)
 
     def _run(
-        self, app: FakeApp, replica: FakeReplica, role: Role, steps: Iterator[Write | Sleep | Exit], attempt: int
+        self,
+        app: FakeApp,
+        replica: FakeReplica,
+        role: Role,
+        steps: Iterator[Step],
+        attempt: int,
     ) -> None:
-        from asyncsched.testing.shell import Exit, Sleep, Write
+        from asyncsched.testing.shell import Exit, Result, Sleep, Write
 
         for step in steps:
             if replica.state is not AppState.RUNNING or replica.attempt != attempt:
@@ -245,6 +295,8 @@ class FakeService:
             match step:
                 case Write():
                     self._write(replica, step.text.encode(), step.stream)
+                case Result():
+                    replica.result = step.text.encode()
                 case Sleep():
                     self._later(step.seconds, lambda: self._run(app, replica, role, steps, attempt))
                     return
@@ -265,6 +317,7 @@ class FakeService:
             return
         replica.exit_code = code
         replica.reason = f"exited with code {code}" if code else ""
+        replica.cause = FailureCause.EXIT if code else None
         self._set(app, replica, AppState.FAILED if code else AppState.SUCCEEDED)
 
     def _set(self, app: FakeApp, replica: FakeReplica, state: AppState) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from asyncsched.specs.stream import Stream
 
-__all__ = ["Exit", "Sleep", "Write", "parse_script"]
+__all__ = ["Exit", "Result", "Sleep", "Step", "Write", "parse_script"]
 
 
 class Write(NamedTuple):
@@ -31,8 +31,17 @@ class Exit(NamedTuple):
     code: int
 
 
-def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Write | Sleep | Exit]:
-    """Read ``echo``, ``printf %s``, ``sleep`` and ``exit``, one to a line, with ``>&2`` and ``$NAME``."""
+class Result(NamedTuple):
+    """Write text to a file, which can only be that of the result."""
+
+    text: str
+
+
+Step: TypeAlias = Write | Sleep | Exit | Result
+
+
+def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Step]:
+    """Read ``echo``, ``printf %s``, ``sleep`` and ``exit``, one to a line, with ``>&2``, ``> FILE`` and ``$NAME``."""
     for line in script.split("\n"):
         words = [_expand(word, env) for word in shlex.split(line)]
         stream = Stream.STDOUT
@@ -42,6 +51,8 @@ def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Write | Sleep 
         match words:
             case []:
                 continue
+            case ["echo", *rest, ">", _]:
+                yield Result(" ".join(rest) + "\n")
             case ["echo", *rest]:
                 yield Write(" ".join(rest) + "\n", stream)
             case ["printf", "%s", text]:

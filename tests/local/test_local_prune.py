@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.prune import prune
 from tests._support import eventually
 from tests.local._local import ONE_LOOP, app, app_directory, ended, first, read_state, shell, write_state
 
@@ -25,13 +26,13 @@ async def test_old_apps_are_pruned_by_number_and_what_runs_or_was_named_is_not(
     detached = await scheduler.submit(app(shell("exec sleep 1000")), {"detach": True})
     await first(scheduler, runs)
 
-    assert {*done[:2]} == {*await scheduler.prune(keep=2)}
+    assert {*done[:2]} == {*await prune(scheduler._home, scheduler._apps, timedelta(0), keep=2)}
 
     assert {*done[2:], runs, detached} == {row.app_id for row in await scheduler.list()}
     assert [f"{n}\n" for n in range(4)] == [
         (logs / "session" / app_id / "main" / "0" / "stdout.log").read_text() for app_id in done
     ]
-    assert {*done[2:]} == {*await scheduler.prune()}
+    assert {*done[2:]} == {*await scheduler.prune(timedelta(0))}
     await scheduler.kill(detached)
     await ended(scheduler, detached)
 

@@ -172,7 +172,7 @@ async def test_an_end_before_the_start_is_still_an_end(scheduler: LocalScheduler
     assert found is not None
     assert AppState.SUCCEEDED is found.state
     assert ["one", "two"] == await texts(scheduler, app_id)
-    assert [app_id] == [*await scheduler.prune()]
+    assert [app_id] == [*await scheduler.prune(timedelta(0))]
 
 
 async def test_many_apps_of_many_replicas_hold_no_loop(scheduler: LocalScheduler, home: Path, app_id: str) -> None:
@@ -190,7 +190,7 @@ async def test_many_apps_of_many_replicas_hold_no_loop(scheduler: LocalScheduler
     # No step may take more than 20 ms, which is looked after for every test.
     assert {*many, app_id} == {row.app_id for row in await scheduler.list()}
     assert 99 == len((found := (await scheduler.describe_many(many))["app-7"]) and found.replicas)
-    assert {*many, app_id} == {*await scheduler.prune()}
+    assert {*many, app_id} == {*await scheduler.prune(timedelta(0))}
 
 
 # Other releases
@@ -218,7 +218,7 @@ async def test_a_newer_major_format_is_an_error_that_names_it(
     with pytest.raises(SchedulerError, match=r"format 2\.3"):
         await scheduler.delete(app_id)
     assert [AppState.UNKNOWN] == [row.state for row in await scheduler.list()]
-    assert [] == [*await scheduler.prune()]
+    assert [] == [*await scheduler.prune(timedelta(0))]
 
 
 # Other times and places
@@ -294,7 +294,7 @@ async def test_an_app_of_another_machine_is_unknown_here(
             await end(app_id)
     with pytest.raises(ConflictError):
         await scheduler.delete(app_id)
-    assert [] == [*await scheduler.prune()]
+    assert [] == [*await scheduler.prune(timedelta(0))]
     assert ["one", "two"] == await texts(scheduler, app_id, should_tail=False)
 
 

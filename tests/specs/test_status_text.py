@@ -198,6 +198,7 @@ def test_to_json_is_json() -> None:
                         "num_restarts": None,
                         "started_at": "2026-01-02T03:00:00+00:00",
                         "finished_at": None,
+                        "cause": None,
                     }
                 ],
             }
@@ -205,4 +206,5 @@ def test_to_json_is_json() -> None:
         "msg": "gone",
         "structured_error_msg": "<NONE>",
         "url": "http://x",
+        "cause": None,
     }

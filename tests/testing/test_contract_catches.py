@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Sequence
-from datetime import datetime
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from asyncsched.errors import AsyncSchedError, ConflictError, UnknownAppError
+from asyncsched.errors import AsyncSchedError, ConflictError, SchedulerError, UnknownAppError
 from asyncsched.logs import LogLine, LogQuery, LogSource, QueueSource, label
 from asyncsched.schedulers import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.port import Answers
-from asyncsched.specs import AppDef, AppDryRunInfo, AppState, ReplicaStatus, Role, Stream, make_unique
+from asyncsched.specs import (
+    AppDef,
+    AppDryRunInfo,
+    AppState,
+    JsonValue,
+    ReplicaStatus,
+    Role,
+    SecretRef,
+    Stream,
+    make_unique,
+)
 from asyncsched.testing import FakeOptions, FakeRequest, FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.contract import ContractRig, SchedulerContract
-from asyncsched.testing.fake import MISSING_PROGRAM
+from asyncsched.testing.fake import MISSING_PROGRAM, NEVER_STARTS
 from asyncsched.testing.fake_logs import FakePush
 
 pytestmark = [
@@ -342,6 +353,78 @@ class NeverTellsAnEnd(FakeScheduler):
         return answers
 
 
+class TellsNoCause(Described):
+    def twist(self, app: DescribeAppResponse) -> DescribeAppResponse | None:
+        for replica in app.replicas:
+            replica.cause = None
+        return dataclasses.replace(app, cause=None)
+
+
+class RunsOnOverItsTime(FakeScheduler):
+    async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        return await super()._request(app, dataclasses.replace(options, timeout=None), app_id)
+
+
+class RetriesWhatTookTooLong(Described):
+    def twist(self, app: DescribeAppResponse) -> DescribeAppResponse | None:
+        for replica in app.replicas:
+            replica.num_restarts = 1
+        return app
+
+
+class WaitsForEver(FakeScheduler):
+    async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        return await super()._request(app, dataclasses.replace(options, pending_timeout=None), app_id)
+
+
+class CancelsOneOfMany(FakeScheduler):
+    async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        await self._cancel(next(iter(app_ids)))
+        return {}
+
+
+class StopsAtTheUnknown(FakeScheduler):
+    async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        return {app_id: None if app_id in self.service.apps else SchedulerError("unknown") for app_id in app_ids}
+
+
+class PrunesWhatRuns(FakeScheduler):
+    async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
+        found = [*self.service.apps]
+        for app_id in found:
+            self.service.vanish(app_id)
+        return found
+
+
+class PrunesWhateverItsAge(FakeScheduler):
+    async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
+        return await super()._prune(timedelta(0), states)
+
+
+class PrunesWhateverItsEnd(FakeScheduler):
+    async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
+        return await super()._prune(older_than, TERMINAL)
+
+
+class KeepsResultsToItself(FakeScheduler):
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        return None
+
+
+class MakesResultsUp(FakeScheduler):
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        return {(each.role, each.id): None for each in self.service.apps[app_id].replicas.values()}
+
+
+class PassesOnTheNameOfASecret(FakeScheduler):
+    takes_secret_refs = True
+
+    async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        for role in app.roles:
+            role.env = {name: "".join(value) for name, value in role.env.items()}
+        return await super()._request(app, options, app_id)
+
+
 CAUGHT: list[tuple[type[FakeScheduler], str]] = [
     (RaisesForTheUnknown, "an_unknown_app_is_none_and_does_not_exist"),
     (HidesExitCodes, "success_is_described_in_full"),
@@ -384,6 +467,18 @@ CAUGHT: list[tuple[type[FakeScheduler], str]] = [
     (AlwaysFollows, "a_tail_ends_with_the_app_and_a_read_with_what_is_there"),
     (NeverEnds, "way_1_plain_async_for"),
     (ForgetsLogsOfTheCancelled, "logs_stay_after_cancelling"),
+    (TellsNoCause, "a_cause_is_told_for_each_end"),
+    (RunsOnOverItsTime, "over_its_time_an_app_is_failed_and_not_retried"),
+    (RetriesWhatTookTooLong, "over_its_time_an_app_is_failed_and_not_retried"),
+    (WaitsForEver, "an_app_that_never_starts_is_failed_in_time"),
+    (CancelsOneOfMany, "many_apps_are_cancelled_at_once"),
+    (StopsAtTheUnknown, "many_apps_are_cancelled_at_once"),
+    (PrunesWhatRuns, "prune_removes_what_ended_long_ago_and_nothing_that_runs"),
+    (PrunesWhateverItsAge, "prune_removes_what_ended_long_ago_and_nothing_that_runs"),
+    (PrunesWhateverItsEnd, "prune_removes_what_ended_long_ago_and_nothing_that_runs"),
+    (KeepsResultsToItself, "results_are_read_where_that_can_be"),
+    (MakesResultsUp, "results_are_read_where_that_can_be"),
+    (PassesOnTheNameOfASecret, "a_secret_of_the_service_is_filled_in_or_refused"),
     (NeverTellsAnEnd, "a_watch_begins_with_the_present_and_ends_at_the_end"),
 ]
 
@@ -396,11 +491,17 @@ async def clock() -> AsyncGenerator[VirtualClock]:
 
 def rig_of(faulty: type[FakeScheduler], clock: VirtualClock) -> ContractRig:
     service = FakeService(clock, start_delay=0.01)
+    secret = SecretRef("passwords", "database")
+    service.secrets[secret] = "the value"
     return ContractRig(
         faulty("mine", service),
         another=lambda: faulty("other", service),
         patience=0.5,
         long_sleep="sleep infinity",
+        timeout=2.0,
+        never_starts=AppDef("job", [Role("main", "i", entrypoint=NEVER_STARTS)]),
+        reads_results=True,
+        secret=(secret, "the value"),
         unstartable=AppDef("job", [Role("bad", "i", entrypoint=MISSING_PROGRAM)]),
     )
 

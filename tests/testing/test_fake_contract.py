@@ -6,10 +6,12 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from asyncsched.specs import AppDef, Role
+from asyncsched.specs import AppDef, Role, SecretRef
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.contract import ContractRig, SchedulerContract
-from asyncsched.testing.fake import MISSING_PROGRAM
+from asyncsched.testing.fake import MISSING_PROGRAM, NEVER_STARTS
+
+SECRET = SecretRef("passwords", "database")
 
 
 class FakeContract(SchedulerContract):
@@ -19,6 +21,7 @@ class FakeContract(SchedulerContract):
     async def rig(self) -> AsyncGenerator[ContractRig]:
         async with VirtualClock() as clock:
             service = FakeService(clock, start_delay=0.01)
+            service.secrets[SECRET] = "the value of the secret"
             scheduler = FakeScheduler("mine", service, mode=self.mode)  # type: ignore[arg-type]  # set by subclasses
             yield ContractRig(
                 scheduler,
@@ -26,6 +29,10 @@ class FakeContract(SchedulerContract):
                 another=lambda: FakeScheduler("other", service, mode=scheduler.mode),
                 # Anything shorter is over at once for a clock that does not wait.
                 long_sleep="sleep infinity",
+                timeout=2.0,
+                never_starts=AppDef("job", [Role("main", "i", entrypoint=NEVER_STARTS)]),
+                reads_results=True,
+                secret=(SECRET, "the value of the secret"),
                 unstartable=AppDef(
                     "job",
                     [

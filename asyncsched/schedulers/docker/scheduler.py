@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
@@ -36,6 +36,7 @@ from asyncsched.schedulers.docker.status import (
     with_details,
 )
 from asyncsched.schedulers.docker.stop import Stop
+from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -267,19 +268,20 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
             lambda container: daemon.remove_container(container.id, operation="delete"), members, AT_ONCE
         )
 
-    async def prune(self, older_than: timedelta = timedelta(0)) -> Sequence[str]:
-        """Remove every app that ended longer ago than this, with its logs, and return their ids.
-
-        Apps that run or wait are left alone. Cancelling it may have removed some.
-        """
-        self._enter()
+    async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
         seconds = older_than.total_seconds()
-        return await self._remove_ended(labels.APP_ID, "delete", lambda _: seconds)
+        return await self._remove_ended(labels.APP_ID, "prune", lambda _: seconds, states)
 
     async def _remove_expired(self) -> None:
         await self._remove_ended(labels.REMOVE_AFTER, "submit", lambda container: container.remove_after)
 
-    async def _remove_ended(self, label: str, operation: str, age: Callable[[Container], float]) -> Sequence[str]:
+    async def _remove_ended(
+        self,
+        label: str,
+        operation: str,
+        age: Callable[[Container], float],
+        states: Collection[AppState] = TERMINAL,
+    ) -> list[str]:
         """Remove the apps with this label that ended at least so many seconds ago, by the daemon's clock."""
         daemon = await self._docker()
         apps = by_app(await self._containers(label, operation))
@@ -293,6 +295,9 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
                 continue  # nothing ends before it was made: no need to ask for more
             detailed = await gather_bounded(self._inspect_known, members, INSPECT_AT_ONCE)
             times = [(each.finished_at or each.created_at).timestamp() + age(each) for each in detailed]
+            described = describe_app(app_id, detailed)
+            if described is None or described.state not in states:
+                continue
             if max(times) <= now + 1:  # the clock was read to the second below
                 await gather_bounded(
                     lambda each: daemon.remove_container(each.id, operation=operation), detailed, AT_ONCE

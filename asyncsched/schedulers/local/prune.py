@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
+from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.local.apps import Apps, Finding, Found
 from asyncsched.schedulers.local.home import Home
 from asyncsched.schedulers.local.status import describe_app
+from asyncsched.specs.state import AppState
 
 __all__ = ["prune"]
 
 AT_ONCE = 100
 
 
-async def prune(home: Home, apps: Apps, older_than: timedelta, keep: int) -> Sequence[str]:
-    """Remove apps that ended longer ago than this, all but the `keep` newest of the ended ones; return their ids."""
+async def prune(
+    home: Home, apps: Apps, older_than: timedelta, *, keep: int = 0, states: Collection[AppState] = TERMINAL
+) -> list[str]:
+    """Remove apps that ended in these states longer ago than this; return their ids.
+
+    Args:
+        home: The state directory.
+        apps: Tells what has ended.
+        older_than: How long ago.
+        keep: How many of the newest ended ones stay, whatever their age.
+        states: The ends that count.
+    """
     limit = time.time() - older_than.total_seconds()
     app_ids = await asyncio.to_thread(_worth_a_look, home, limit, keep)
     ended: list[tuple[float, str]] = []
     for start in range(0, len(app_ids), AT_ONCE):
         found = await apps.find(app_ids[start : start + AT_ONCE])
-        ended += await asyncio.to_thread(_ends, found)
+        ended += await asyncio.to_thread(_ends, found, states)
         for app_id in [app_id for app_id, each in found.items() if each is None]:
             await asyncio.to_thread(apps.remove_draft, app_id)
     ended.sort(reverse=True)
@@ -42,13 +54,13 @@ def _worth_a_look(home: Home, limit: float, keep: int) -> list[str]:
     return app_ids if any(at is not None and at <= limit for at in changed) else []
 
 
-def _ends(found: Mapping[str, Finding]) -> list[tuple[float, str]]:
-    return [end for app_id, each in found.items() if isinstance(each, Found) for end in _end(app_id, each)]
+def _ends(found: Mapping[str, Finding], states: Collection[AppState]) -> list[tuple[float, str]]:
+    return [end for app_id, each in found.items() if isinstance(each, Found) for end in _end(app_id, each, states)]
 
 
-def _end(app_id: str, found: Found) -> list[tuple[float, str]]:
+def _end(app_id: str, found: Found, states: Collection[AppState]) -> list[tuple[float, str]]:
     described = describe_app(found.record, found.standing, found.is_alive)
-    if not described.state.is_terminal():
+    if described.state not in states:
         return []
     end: datetime | None = described.finished_at or described.created_at
     return [(end.timestamp() if end else 0.0, app_id)]

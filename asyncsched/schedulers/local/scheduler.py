@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -121,7 +121,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         self._home = Home(find_home(os.environ))
         self._supervisors = Supervisors(self._home, self.clock)
         self._apps = Apps(self._home, self._supervisors)
-        self._pruning: asyncio.Task[Sequence[str]] | None = None
+        self._pruning: asyncio.Task[list[str]] | None = None
 
     # Submitting
 
@@ -294,18 +294,14 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         if found is not None:
             await asyncio.to_thread(self._home.remove, app_id)
 
-    async def prune(self, older_than: timedelta = timedelta(0), *, keep: int = 0) -> Sequence[str]:
-        """Remove apps that ended longer ago than this, all but the `keep` newest, and return their ids.
-
-        Apps that run are left alone, and so are the logs in a ``log_dir``. Cancelling it may have removed some.
-        """
-        self._enter()
-        return await prune(self._home, self._apps, older_than, keep)
+    async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
+        """Remove apps; their logs in a ``log_dir`` are the user's, and stay."""
+        return await prune(self._home, self._apps, older_than, states=states)
 
     def _start_pruning(self) -> None:
         """Remove, once and behind the back of whoever submits, what has become too old."""
         if self._pruning is None:
-            work = prune(self._home, self._apps, self._keep_for, self._cache_size)
+            work = prune(self._home, self._apps, self._keep_for, keep=self._cache_size)
             self._pruning = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
             self._pruning.add_done_callback(_log_failure)
 

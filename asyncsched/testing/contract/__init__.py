@@ -15,6 +15,7 @@ It needs pytest and pytest-asyncio (in auto mode).
 from __future__ import annotations
 
 from asyncsched.testing.contract import _rewrite as _rewrite  # first: it is for the modules that follow
+from asyncsched.testing.contract.endings import EndContract
 from asyncsched.testing.contract.logs import LogContract
 from asyncsched.testing.contract.rig import ContractRig, echo, texts
 from asyncsched.testing.contract.states import StateContract
@@ -23,5 +24,5 @@ from asyncsched.testing.contract.submitting import SubmitContract
 __all__ = ["ContractRig", "SchedulerContract", "echo", "texts"]
 
 
-class SchedulerContract(SubmitContract, StateContract, LogContract):
+class SchedulerContract(SubmitContract, StateContract, EndContract, LogContract):
     """The whole contract; a subclass supplies the fixture ``rig``."""

@@ -14,6 +14,7 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.options import CfgVal
+from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import AppState
 
 __all__ = ["ContractRig", "echo", "impatient", "texts"]
@@ -45,6 +46,11 @@ class ContractRig:
         unstartable: An app that is accepted at dry-run but cannot be launched as a whole; None: that cannot be made.
         unknown_id: A well-formed id of an app that does not exist.
         long_sleep: A script line that waits until it is cancelled.
+        timeout: A value of the option ``timeout`` that a test can wait for; None: there is no such option.
+        never_starts: An app that stays pending; None: there is no such app.
+        pending_timeout: A value of the option ``pending_timeout`` that a test can wait for.
+        reads_results: Whether what replicas write to ``ASYNCSCHED_RESULT_FILE`` can be read.
+        secret: A secret that the service keeps, and its value; None: there is none to test with.
     """
 
     scheduler: Scheduler[Any, Any]
@@ -60,6 +66,11 @@ class ContractRig:
     unstartable: AppDef | None = None
     unknown_id: str = "nosuchapp-x1"
     long_sleep: str = "sleep 3600"
+    timeout: float | None = None
+    never_starts: AppDef | None = None
+    pending_timeout: float = 1.0
+    reads_results: bool = False
+    secret: tuple[SecretRef, str] | None = None
 
     def role(self, script: str, name: str = "main", **more: Any) -> Role:
         """Return a role that runs a shell script."""
