@@ -17,6 +17,7 @@ from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, ended, shell
 pytestmark = ONE_LOOP
 
 PASSING = {"EAGAIN", "EDQUOT", "EIO", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "ENOSPC", "ETXTBSY"}
+BY_REQUEST = {"E2BIG", "EILSEQ", "EINVAL", "ENAMETOOLONG"}
 
 
 @pytest.mark.parametrize("number", [0, *errno.errorcode, 9999])
@@ -27,8 +28,9 @@ def test_every_error_of_the_kernel_has_its_kind_and_says_what_to_do(number: int)
     passing = errno.errorcode.get(number) in PASSING
     assert (UnavailableError if passing else InvalidRequestError) is type(of_the_app)
     assert passing == of_the_app.retryable
-    assert UnavailableError is type(of_the_supervisor)
-    assert of_the_supervisor.retryable
+    by_request = errno.errorcode.get(number) in BY_REQUEST
+    assert (InvalidRequestError if by_request else UnavailableError) is type(of_the_supervisor)
+    assert by_request != of_the_supervisor.retryable
     for error in (of_the_app, of_the_supervisor):
         assert ("cannot start a", "why") == (error.what, error.why)
         assert "submit again" in error.fix

@@ -33,6 +33,10 @@ _OURS: Mapping[int, str] = {
 }
 
 
+#: What only another request can mend, whoever met it.
+_OF_THE_APP = frozenset({errno.E2BIG, errno.EILSEQ, errno.EINVAL, errno.ENAMETOOLONG})
+
+
 def cannot_start(app_id: str, answer: Mapping[str, Any]) -> SchedulerError:
     """Return what a supervisor's refusal to start an app means.
 
@@ -41,7 +45,7 @@ def cannot_start(app_id: str, answer: Mapping[str, Any]) -> SchedulerError:
         answer: What it has said; one of another release may not say what kind of refusal it is.
     """
     number, why = int(answer.get("errno", 0)), str(answer.get("message", ""))
-    if number in _PASSING or answer.get("ours"):
+    if number in _PASSING or (answer.get("ours") and number not in _OF_THE_APP):
         fix = f"nothing of it has run: {help_with(number)}, then submit again"
         return UnavailableError(f"cannot start {app_id}", why=why, fix=fix, backend=BACKEND, operation="submit")
     return InvalidRequestError(
