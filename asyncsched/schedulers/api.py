@@ -16,7 +16,6 @@ again returns the same app, or raises `ConflictError` if another app was submitt
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
@@ -30,13 +29,14 @@ from typing_extensions import Unpack
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError, UsageError
+from asyncsched.logs.budget import budget_of
 from asyncsched.logs.select import LogQuery, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
-from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, check_secret_refs, digest
+from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, check_secret_refs, copied, digest
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
@@ -110,6 +110,7 @@ class Scheduler(Ending[OptsT, RequestT]):
             SchedulerError: The service refused or failed; nothing is left behind.
         """
         self._enter()
+        await _turn()
         options = self._resolve(cfg)
         if workspace is not None:
             app = await self._builder().build(app, workspace, as_mapping(options))
@@ -125,6 +126,7 @@ class Scheduler(Ending[OptsT, RequestT]):
     ) -> AppDryRunInfo[RequestT]:
         """Return what `submit` would send, changing nothing; `request` may be edited, then given to `schedule`."""
         self._enter()
+        await _turn()
         options = self._resolve(cfg)
         if workspace is not None:
             app = await self._builder().preview(app, workspace)
@@ -171,12 +173,12 @@ class Scheduler(Ending[OptsT, RequestT]):
         if not self.takes_secret_refs:
             check_secret_refs(app, self.backend)
         check_key(key)
-        app = copy.deepcopy(app)
+        app = copied(app)
         app_id = self._app_id(app, options, key)
         cfg = as_mapping(options)
         told = digest(app, cfg)
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
-            await self._request(copy.deepcopy(app), options, app_id),  # which may change it: `renew` starts anew
+            await self._request(copied(app), options, app_id),  # which may change it: `renew` starts anew
             app_id=app_id,
             app=app,
             cfg=cfg,
@@ -376,3 +378,11 @@ class Scheduler(Ending[OptsT, RequestT]):
     ) -> Sequence[ListAppResponse]:
         """Return the rows of `list_iter`, at most `limit`."""
         return await self._rows(states, since, limit)
+
+
+async def _turn() -> None:
+    """Wait for a turn to prepare a submit: the loop is held for one budget at most, however many are gathered.
+
+    Cancelling it leaves nothing behind.
+    """
+    await budget_of(asyncio.get_running_loop()).breathe()
