@@ -88,7 +88,7 @@ def test_no_label_changes_what_is_told_of_an_app_that_is_ours(found: list[dict[s
         (labels.ROLE, "r" * 2000, "2,000 characters"),
         (labels.ROLE_INDEX, "x", "is not a whole number"),
         (labels.RETRIES, "9" * 40, "40 characters"),
-        (labels.REMOVE_AFTER, "soon", "is not a number of seconds"),
+        (labels.REMOVE_AFTER, "soon", "is not a number"),
     ],
 )
 def test_an_app_with_a_label_that_is_none_of_ours_is_unknown(

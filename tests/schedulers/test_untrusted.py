@@ -14,10 +14,10 @@ from asyncsched.schedulers._common.untrusted import (
     LONGEST_ID,
     LONGEST_JSON,
     Once,
+    read_float,
     read_id,
     read_json,
     read_number,
-    read_seconds,
     read_session,
     read_text,
     shown,
@@ -26,7 +26,7 @@ from asyncsched.schedulers._common.untrusted import (
 from asyncsched.specs.handle import make_app_handle, parse_app_handle
 from tests.schedulers._hostile import anything, texts
 
-READERS = [read_id, read_session, read_text, read_number, read_seconds, read_json]
+READERS = [read_id, read_session, read_text, read_number, read_float, read_json]
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -19,10 +19,10 @@ __all__ = [
     "LONGEST_TEXT",
     "MOST_DIGITS",
     "Once",
+    "read_float",
     "read_id",
     "read_json",
     "read_number",
-    "read_seconds",
     "read_session",
     "read_text",
     "shown",
@@ -37,7 +37,7 @@ DEEPEST = 16
 
 _SHOWN = 60
 _TOLD = 4096
-_LONGEST_SECONDS = 32
+_LONGEST_FLOAT = 32
 # Everything but brackets outside of strings. A string without an end goes on to the end of the text.
 _NO_BRACKETS = re.compile(r'[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
@@ -81,16 +81,16 @@ def read_number(value: object) -> int:
     return int(text)
 
 
-def read_seconds(value: object) -> float:
-    """Return a duration; it may be infinite."""
-    text = read_text(value, _LONGEST_SECONDS)
+def read_float(value: object) -> float:
+    """Return a number; it may be infinite."""
+    text = read_text(value, _LONGEST_FLOAT)
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        raise ValueError("is not a number of seconds") from None
-    if math.isnan(seconds):
-        raise ValueError("is not a number of seconds")
-    return seconds
+        number = math.nan
+    if math.isnan(number):
+        raise ValueError("is not a number")
+    return number
 
 
 def read_json(value: object) -> object:

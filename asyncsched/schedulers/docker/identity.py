@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from asyncsched.schedulers._common.untrusted import read_id, read_number, read_seconds, read_session, read_text, shown
+from asyncsched.schedulers._common.untrusted import read_float, read_id, read_number, read_session, read_text, shown
 from asyncsched.schedulers.docker import labels
 
 __all__ = ["Identity", "read_identity"]
@@ -67,6 +67,6 @@ def read_identity(own: Mapping[str, object]) -> Identity:
         role_index=read(labels.ROLE_INDEX, read_number, 0),
         replica=read(labels.REPLICA, read_number, 0),
         max_retries=read(labels.RETRIES, read_number, 0),
-        remove_after=read(labels.REMOVE_AFTER, read_seconds, math.inf),
+        remove_after=read(labels.REMOVE_AFTER, read_float, math.inf),
         fault=faults[0] if faults else "",
     )
