@@ -89,6 +89,30 @@ async def test_a_log_whose_connection_is_cut_at_any_byte_is_whole(proxy: Cutting
     assert next(places, None) is None
 
 
+@pytest.mark.parametrize("room", [64 * 1024, 100_000, 400_000])
+@pytest.mark.parametrize("tail", [True, False])
+@pytest.mark.guard(loop_step=False, reason="the proxy shares this loop with the reader")
+async def test_a_log_gets_on_however_little_a_connection_lets_through(
+    proxy: CuttingProxy, room: int, tail: bool
+) -> None:
+    burst = "x=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; i=0; while [ $i -lt 8000 ]; do echo out $i $x; i=$((i+1)); done; "
+    mixed = "i=0; while [ $i -lt 1000 ]; do echo out 8$i $x; echo err $i $x >&2; i=$((i+1)); done"
+    async with DockerScheduler("session") as scheduler:
+        scheduler.retry_for = 20
+        app_id = await scheduler.submit(app(shell(burst + mixed)))
+        if not tail:
+            await anext(event async for event in scheduler.watch([app_id]) if event.over)
+        proxy.room = lambda line: room if "/logs?" in line else None
+        seen: dict[Stream, list[str]] = defaultdict(list)
+        async for line in scheduler.log_iter(app_id, should_tail=tail):
+            assert line.gap is None
+            seen[line.stream].append(line.split()[1])
+        proxy.room = lambda line: None
+
+    assert [str(n) for n in range(8000)] + [f"8{n}" for n in range(1000)] == seen[Stream.STDOUT]
+    assert [str(n) for n in range(1000)] == seen[Stream.STDERR]
+
+
 async def created(scheduler: DockerScheduler) -> str:
     """Make an app of one container that was not started: the cheapest there is."""
     info = await scheduler.submit_dryrun(app(shell(":")))
