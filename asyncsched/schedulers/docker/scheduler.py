@@ -82,7 +82,12 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
             from asyncsched._dockerd import Daemon
 
             if self._daemon is None:  # nobody else was faster
-                self._daemon = Daemon(backend=self.backend, request_timeout=self.request_timeout)
+                self._daemon = Daemon(
+                    backend=self.backend,
+                    request_timeout=self.request_timeout,
+                    retry_for=self.retry_for,
+                    clock=self.clock,
+                )
         return self._daemon
 
     # Submitting
