@@ -297,6 +297,7 @@ async def test_an_operation_gets_over_one_cut_at_any_request(
 ) -> None:
     act = OPERATIONS[operation]
     script = "echo hello; sleep 0.2" if operation in ("log_iter", "prune") else OBEYS
+    most = 0
     async with DockerScheduler("session") as submitter:
         for number in range(100):
             app_id = await submitter.submit(app(shell(script)))
@@ -304,11 +305,13 @@ async def test_an_operation_gets_over_one_cut_at_any_request(
                 proxy.requests.clear()
                 proxy.drop = lambda at, line, cut_at=number: how if at == cut_at else ""  # type: ignore[misc]
                 told = await act(scheduler, app_id)
+                # Not the last one's: a watch looks after the containers of all that have ended just now.
+                most = most or len(proxy.requests)
                 proxy.drop = lambda at, line: ""
                 status = await submitter.describe(app_id)
             dockerd.clean()
             check_done(operation, told, status)
-            if number >= len(proxy.requests):
+            if number > most:
                 return  # no request was left to be cut
     raise AssertionError("it took a hundred requests")
 
@@ -335,12 +338,13 @@ async def test_a_submit_gets_over_one_cut_at_any_request_that_may_be_made_twice(
                 how if at == cut_at and not line.partition(" HTTP")[0].endswith("/start") else ""
             )
             app_id = await scheduler.submit(app(shell("echo once", num_replicas=2)))
+            most = len(proxy.requests)
             proxy.drop = lambda at, line: ""
             lines = [str(line) async for line in scheduler.log_iter(app_id, should_tail=True)]
             made = dockerd.api.json("GET", "/containers/json?all=1")
         dockerd.clean()
         assert (["once\n"] * 2, 2) == (lines, len(made))
-        if number >= len(proxy.requests):
+        if number >= most:
             return  # no request was left to be cut
     raise AssertionError("it took a hundred requests")
 
