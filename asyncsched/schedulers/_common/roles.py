@@ -1,0 +1,191 @@
+"""Roles as a compact JSON and back, for services that keep a note of ours: a label, an annotation, a state file.
+
+A role's note has the names of its fields, without those that have their default. No secret is in it: in its place
+stands null, which is read back as `NotKept`. What is read may have been written by anybody, or by another release:
+what is not understood has its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from asyncsched.schedulers._common.untrusted import well_formed
+from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
+from asyncsched.specs.masking import masked
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.not_kept import NotKept
+from asyncsched.specs.plain import JsonValue, plain
+from asyncsched.specs.secret import Secret, is_secret_name
+from asyncsched.specs.secret_ref import SecretRef
+
+__all__ = ["ENV_LEFT_OUT", "app_note", "note_of_role", "read_app_note", "role_of_note", "without_env"]
+
+Note = dict[str, JsonValue]
+
+ENV_LEFT_OUT = "env_left_out"
+"""Set in a note that would have been too large with its environment."""
+
+_SECRET = "a secret"  # noqa: S105 - a reason, no password
+
+
+def app_note(app: AppDef) -> Note:
+    """Return the note of a whole app: its roles and its metadata."""
+    return {"roles": [note_of_role(role) for role in app.roles], "metadata": _texts(masked(app.metadata))}
+
+
+def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
+    """Return the roles and the metadata that a note tells of."""
+    data = _object(note)
+    roles = [role_of_note(each) for each in _list(data.get("roles"))]
+    return roles, {well_formed(name): _text(value) for name, value in _object(data.get("metadata")).items()}
+
+
+def note_of_role(role: Role) -> Note:
+    """Return what is to be kept of a role."""
+    note: Note = {
+        "name": role.name,
+        "image": role.image,
+        "entrypoint": role.entrypoint,
+        "args": [_masked_arg(arg) for arg in role.args],
+        "num_replicas": role.num_replicas,
+        "max_retries": role.max_retries,
+        "resource": _resource(role.resource),
+    }
+    more: Note = {
+        "env": {name: _env_value(name, value) for name, value in role.env.items()},
+        "retry_policy": "" if role.retry_policy is RetryPolicy.APPLICATION else role.retry_policy.value,
+        "min_replicas": role.min_replicas,
+        "port_map": dict(role.port_map),
+        "mounts": [_mount_note(mount) for mount in role.mounts],
+        "metadata": plain(masked(role.metadata)),
+    }
+    return note | {name: value for name, value in more.items() if value}
+
+
+def without_env(note: Mapping[str, JsonValue]) -> Note:
+    """Return a role's note without its environment, which says so."""
+    return {name: value for name, value in note.items() if name != "env"} | {ENV_LEFT_OUT: True}
+
+
+def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
+    """Return the role that a note tells of.
+
+    Args:
+        note: The note, parsed.
+        name: The role's name where the note has none.
+        image: Likewise its image.
+    """
+    data = _object(note)
+    return Role(
+        name=_text(data.get("name") or name),
+        image=_text(data.get("image") or image),
+        min_replicas=_number(data.get("min_replicas"), 0) or None,
+        entrypoint=_text(data.get("entrypoint", "")),
+        args=[NotKept(_SECRET) if arg is None else _text(arg) for arg in _list(data.get("args"))],
+        env=_env(data),
+        num_replicas=_number(data.get("num_replicas"), 0),
+        max_retries=_number(data.get("max_retries"), 0),
+        retry_policy=_policy(data.get("retry_policy")),
+        resource=_read_resource(data.get("resource")),
+        port_map={well_formed(port): _number(number, 0) for port, number in _object(data.get("port_map")).items()},
+        metadata=_object(data.get("metadata")),
+        mounts=[mount for each in _list(data.get("mounts")) if (mount := _read_mount(_object(each))) is not None],
+    )
+
+
+# Writing
+
+
+def _masked_arg(arg: str) -> JsonValue:
+    return None if isinstance(arg, (Secret, NotKept)) else str(arg)
+
+
+def _env_value(name: str, value: str) -> JsonValue:
+    if isinstance(value, SecretRef):
+        return [value.name, value.key]
+    secret = isinstance(value, (Secret, NotKept)) or is_secret_name(name)
+    return None if secret else str(value)
+
+
+def _resource(resource: Resource) -> Note:
+    note: Note = {"cpu": resource.cpu, "gpu": resource.gpu, "memMB": resource.memMB}
+    if resource.capabilities:
+        note["capabilities"] = plain(masked(resource.capabilities))
+    if resource.devices:
+        note["devices"] = dict(resource.devices)
+    return note
+
+
+def _mount_note(mount: Mount) -> Note:
+    if isinstance(mount, DeviceMount):
+        return {"type": "device", "src": mount.src_path, "dst": mount.dst_path, "perm": mount.permissions}
+    if isinstance(mount, BindMount):
+        return {"type": "bind", "src": mount.src_path, "dst": mount.dst_path, "readonly": mount.read_only}
+    return {"type": "volume", "src": mount.src, "dst": mount.dst_path, "readonly": mount.read_only}
+
+
+def _texts(metadata: object) -> Note:
+    return {name: str(value) for name, value in _object(metadata).items()}
+
+
+# Reading
+
+
+def _env(data: Mapping[str, object]) -> dict[str, str]:
+    if data.get(ENV_LEFT_OUT):
+        return {"<NOT_KEPT>": NotKept("its environment was too large for the service's note")}
+    return {well_formed(name): _read_env_value(value) for name, value in _object(data.get("env")).items()}
+
+
+def _read_env_value(value: object) -> str:
+    if value is None:
+        return NotKept(_SECRET)
+    parts = [_text(part) for part in _list(value)]
+    return SecretRef(*parts) if len(parts) == 2 and parts[0] else _text(value)
+
+
+def _read_resource(value: object) -> Resource:
+    size = _object(value)
+    return Resource(
+        # A fraction of a processor stays one, as the caller had written it.
+        cpu=_number(size.get("cpu"), -1),
+        gpu=_number(size.get("gpu"), -1),
+        memMB=_number(size.get("memMB"), -1),
+        capabilities=_object(size.get("capabilities")),
+        devices={well_formed(name): _number(count, 0) for name, count in _object(size.get("devices")).items()},
+    )
+
+
+def _read_mount(note: Mapping[str, object]) -> Mount | None:
+    src, dst = _text(note.get("src", "")), _text(note.get("dst", ""))
+    make: Mapping[str, Callable[[], Mount]] = {
+        "bind": lambda: BindMount(src, dst, note.get("readonly") is True),
+        "volume": lambda: VolumeMount(src, dst, note.get("readonly") is True),
+        "device": lambda: DeviceMount(src, dst, _text(note.get("perm") or "rwm")),
+    }
+    kind = make.get(_text(note.get("type", "")))
+    return kind() if kind is not None else None
+
+
+def _policy(value: object) -> RetryPolicy:
+    try:
+        return RetryPolicy(_text(value))
+    except ValueError:
+        return RetryPolicy.APPLICATION
+
+
+def _text(value: object) -> str:
+    return well_formed(str(value))
+
+
+def _object(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> Sequence[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _number(value: object, default: int) -> int:
+    return cast("int", value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
