@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from asyncsched.errors import ConfigError
 from asyncsched.specs.app import MISSING, AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
+from asyncsched.specs.not_kept import NotKept
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.secret import Secret, reveal
 from asyncsched.specs.secret_ref import SecretRef
@@ -39,6 +40,7 @@ def check_app(app: AppDef) -> None:
         if not role.entrypoint or role.entrypoint == MISSING:
             raise ValueError(f"role {role.name!r} has no entrypoint: name the program that it runs")
         _check_types(role.name, role.entrypoint, role.num_replicas, role.args, role.env)
+        _check_kept(role.name, role.args, role.env)
         if role.num_replicas <= 0:
             raise ValueError(f"role {role.name!r} has {role.num_replicas} replicas: it needs at least one")
         if role.name in names:
@@ -80,6 +82,19 @@ def _check_env(role: str, env: object) -> None:
         if not isinstance(value, str):  # it may be a secret, and is not repeated
             kind = type(value).__name__
             raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")
+
+
+def _check_kept(role: str, args: Iterable[str], env: Mapping[str, str]) -> None:
+    """Refuse what a described role could not tell: the caller has to fill it in again."""
+    lost = [(f"argument {number}", arg) for number, arg in enumerate(args)]
+    lost += [(f"variable {name}", value) for name, value in env.items()]
+    for what, value in lost:
+        if isinstance(value, NotKept):
+            raise ConfigError(
+                f"role {role!r}: {what} was not kept by the scheduler that described it",
+                why=value.why,
+                fix="fill it in before you submit the app again",
+            )
 
 
 def check_secret_refs(app: AppDef, backend: str) -> None:

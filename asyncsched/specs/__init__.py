@@ -12,6 +12,7 @@ from asyncsched.specs.handle import AppHandle, ParsedAppHandle, make_app_handle,
 from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, format_mounts, parse_mounts
 from asyncsched.specs.names import derive_id, make_unique, normalize_str
+from asyncsched.specs.not_kept import NotKept
 from asyncsched.specs.options import CfgVal, get_type_name, runopt, runopts
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.resources import get_named_resources, named_resources, resource
@@ -55,6 +56,7 @@ __all__ = [
     "Ignored",
     "JsonValue",
     "Mount",
+    "NotKept",
     "ParsedAppHandle",
     "ReplicaState",
     "ReplicaStatus",

@@ -7,9 +7,11 @@ import json
 import pickle
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncsched.errors import ConfigError
 from asyncsched.schedulers._common.roles import (
     app_note,
     note_of_role,
@@ -30,6 +32,7 @@ from asyncsched.specs import (
     is_secret_name,
 )
 from asyncsched.specs.not_kept import NotKept
+from asyncsched.testing import FakeScheduler
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 COUNTS = st.integers(0, 10**6)
@@ -38,10 +41,9 @@ MOUNTS = st.one_of(
     st.builds(VolumeMount, TEXTS, TEXTS, st.booleans()),
     st.builds(DeviceMount, TEXTS, TEXTS, st.sampled_from(["r", "rw", "rwm"])),
 )
-ENVS = st.dictionaries(
-    TEXTS.filter(lambda name: not is_secret_name(name)),
-    st.one_of(TEXTS, st.builds(SecretRef, TEXTS.filter(bool), TEXTS)),
-)
+NAMES = TEXTS.filter(lambda name: not is_secret_name(name))
+COUNTED = st.dictionaries(TEXTS, COUNTS)
+ENVS = st.dictionaries(NAMES, st.one_of(TEXTS, st.builds(SecretRef, TEXTS.filter(bool), TEXTS)))
 ROLES = st.builds(
     Role,
     name=TEXTS.filter(bool),
@@ -53,10 +55,8 @@ ROLES = st.builds(
     max_retries=COUNTS,
     min_replicas=st.none() | st.integers(1, 5),
     retry_policy=st.sampled_from(RetryPolicy),
-    resource=st.builds(
-        Resource, COUNTS, COUNTS, COUNTS, st.dictionaries(TEXTS, COUNTS), st.dictionaries(TEXTS, COUNTS)
-    ),
-    port_map=st.dictionaries(TEXTS, COUNTS),
+    resource=st.builds(Resource, COUNTS, COUNTS, COUNTS, COUNTED, COUNTED),
+    port_map=COUNTED,
     mounts=st.lists(MOUNTS),
     metadata=st.dictionaries(TEXTS, TEXTS),
 )
@@ -123,3 +123,16 @@ def test_what_was_not_kept_keeps_its_reason() -> None:
 
     for copied in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
         assert ("a secret", "NotKept('a secret')") == (copied.why, repr(copied))
+
+
+async def test_an_app_with_values_that_were_not_kept_is_refused() -> None:
+    role = role_of_note(note_of_role(Role("main", "i", entrypoint="e", env={"API_TOKEN": "marker"}, num_replicas=1)))
+    scheduler = FakeScheduler("me")
+    with pytest.raises(ConfigError, match="role 'main': variable API_TOKEN was not kept") as caught:
+        await scheduler.submit(AppDef("a", [role]))
+    role.env["API_TOKEN"] = "again"
+
+    assert "a secret" == caught.value.why
+    assert await scheduler.submit(AppDef("a", [role]))
+    await scheduler.close()
+    scheduler.service.close()
