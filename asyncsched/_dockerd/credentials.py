@@ -43,7 +43,7 @@ def registry_auth(image: str, environ: Mapping[str, str], home: Path) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         content: Any = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}  # pyright: ignore[reportUnknownVariableType] - any JSON
 
@@ -64,7 +64,7 @@ def _from_helper(config: dict[str, Any], registry: str) -> dict[str, str]:
         )
         found = json.loads(answer.stdout)
         user, secret = str(found["Username"]), str(found["Secret"])
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, RecursionError):
         return {}  # helpers answer "not found" in many ways; the pull without a login says what is wrong
     return {"identitytoken": secret} if user == _FOR_TOKENS else {"username": user, "password": secret}
 

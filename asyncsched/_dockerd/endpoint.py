@@ -158,7 +158,7 @@ def _current_context(config: Path) -> str:
         content = json.loads((config / "config.json").read_text())
     except FileNotFoundError:
         return ""
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             "cannot read Docker's configuration",
             why=f"{config / 'config.json'}: {error}",
@@ -174,7 +174,7 @@ def _context_endpoint(config: Path, name: str, named_by: str) -> Endpoint:
     try:
         docker: dict[str, Any] = json.loads(metadata.read_text())["Endpoints"]["docker"]
         host = str(docker["Host"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"cannot use the Docker context {name!r} that {named_by} names",
             why=f"{metadata}: {error.strerror if isinstance(error, OSError) else error!r}",

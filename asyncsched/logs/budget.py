@@ -34,6 +34,8 @@ class LoopBudget:
         self._marked = False
         self._released = 1  # how many go on in the next iteration
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._put_back: deque[asyncio.Future[None]] = deque()  # who were released, and found it used up again
+        self._has_gone_on = True  # somebody who was released for this iteration
         self.iteration = 0
 
     def begin(self) -> None:
@@ -48,11 +50,14 @@ class LoopBudget:
     def _end(self) -> None:
         self._marked = False
         self.iteration += 1
+        self._waiting.extendleft(reversed(self._put_back))
+        self._put_back.clear()
         if not self._waiting:
             return
         short = time.perf_counter() - self._began < BUDGET / 2
         self._released = min(self._released * 2, MOST) if short else max(self._released // 2, 1)
         self.begin()  # first: the next iteration has to be told from this one before anybody goes on in it
+        self._has_gone_on = False
         for _ in range(min(self._released, len(self._waiting))):
             waiter = self._waiting.popleft()
             if not waiter.done():  # it is, if its task was cancelled
@@ -64,10 +69,15 @@ class LoopBudget:
 
     async def breathe(self) -> None:
         """Let the loop run its other tasks if this iteration has lasted too long."""
-        if self.spent(time.perf_counter()):
+        line = self._waiting
+        while self.spent(time.perf_counter()):
             waiter = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
+            line.append(waiter)
             await waiter
+            if not self._has_gone_on:
+                self._has_gone_on = True  # one goes on in any case, however much others do with the iteration
+                break
+            line = self._put_back
         self.begin()
 
 

@@ -230,12 +230,14 @@ class LogHub(abc.ABC):
         try:
             while True:
                 await self._pause(self._interval)
-                await self._round()
+                while (pause := await self._round()) is not None:
+                    await self.clock.sleep(pause)  # and no interval on top: the next try may be the one that works
         except Exception as error:  # noqa: BLE001 - the readers must learn of it, not wait for ever
             for source in list(self._sources):
                 source.fail(for_one(error))
 
-    async def _round(self) -> None:
+    async def _round(self) -> float | None:
+        """Ask once for all; returns the seconds after which to try again if that failed."""
         served = dict(self._sources)
         before = {source: source.taken for source in served}
         # Whoever joins meanwhile may move this back again. What this round does not see yet is not older than:
@@ -247,8 +249,7 @@ class LogHub(abc.ABC):
             self._from = start if start is None or self._from is None else min(start, self._from)
             pause = self._backoff.failed(error)
             _log.warning("asking for new log lines failed, trying again: %s", error)
-            await self._pause(pause)
-            return
+            return pause
         self._backoff.worked()
         self._rounds += 1
         moved = False
@@ -257,6 +258,7 @@ class LogHub(abc.ABC):
             if source in self._sources:
                 source.polled(quiet=source.taken == taken)
         self._interval = self._shortest if moved else min(self._interval * 1.5, self._longest)
+        return None
 
     async def _ask(self, keys: Sequence[str], since_ns: int | None) -> None:
         budget = budget_of(asyncio.get_running_loop())

@@ -16,7 +16,6 @@ again returns the same app, or raises `ConflictError` if another app was submitt
 from __future__ import annotations
 
 import asyncio
-import copy
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -27,11 +26,12 @@ from typing import ClassVar, Literal, Self
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError, UsageError
+from asyncsched.logs.budget import budget_of
 from asyncsched.logs.select import LogQuery, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks, WorkspaceBuilder
-from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, digest
+from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, copied, digest
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
@@ -106,6 +106,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
             SchedulerError: The service refused or failed; nothing is left behind.
         """
         self._enter()
+        await _turn()
         options = self._resolve(cfg)
         if workspace is not None:
             app = await self._builder().build(app, workspace, as_mapping(options))
@@ -121,6 +122,7 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
     ) -> AppDryRunInfo[RequestT]:
         """Return what `submit` would send, changing nothing; `request` may be edited, then given to `schedule`."""
         self._enter()
+        await _turn()
         options = self._resolve(cfg)
         if workspace is not None:
             app = await self._builder().preview(app, workspace)
@@ -157,12 +159,12 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
     ) -> AppDryRunInfo[RequestT]:
         check_app(app)
         check_key(key)
-        app = copy.deepcopy(app)
+        app = copied(app)
         app_id = self._app_id(app, options, key)
         cfg = as_mapping(options)
         told = digest(app, cfg)
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
-            await self._request(copy.deepcopy(app), options, app_id),  # which may change it: `renew` starts anew
+            await self._request(copied(app), options, app_id),  # which may change it: `renew` starts anew
             app_id=app_id,
             app=app,
             cfg=cfg,
@@ -382,3 +384,11 @@ class Scheduler(SchedulerHooks[OptsT, RequestT]):
     ) -> Sequence[ListAppResponse]:
         """Return the rows of `list_iter`, at most `limit`."""
         return await self._rows(states, since, limit)
+
+
+async def _turn() -> None:
+    """Wait for a turn to prepare a submit: the loop is held for one budget at most, however many are gathered.
+
+    Cancelling it leaves nothing behind.
+    """
+    await budget_of(asyncio.get_running_loop()).breathe()

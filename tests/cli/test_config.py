@@ -186,6 +186,32 @@ def test_what_is_wrong_is_told_with_its_line(home: Path, load: Callable[..., Con
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"{'[' * 50_000}{']' * 50_000}",
+        f"{'{a=' * 50_000}1{'}' * 50_000}",
+        f"{'[' * 101}{']' * 101}",
+        f"1\nb.{'a.' * 5000}a = 1",
+        "[" * 50_000,
+    ],
+    ids=["lists", "tables", "few lists", "dotted", "not closed"],
+)
+@pytest.mark.parametrize("file", ["asyncsched.toml", "pyproject.toml"])
+def test_a_file_nested_too_deeply_is_named(home: Path, load: Callable[..., Config], value: str, file: str) -> None:
+    table = "[scheduler.aws_batch]" if file == "asyncsched.toml" else "[tool.asyncsched.scheduler.aws_batch]"
+    (home / "../work/project" / file).write_text(f"{table}\ntags = {value}\n")
+
+    with pytest.raises(ConfigError, match=rf"\./{file} cannot be read: .*nested on more than 100 levels"):
+        values(load(known=["aws_batch"]))
+
+
+def test_a_file_nested_too_deeply_that_is_not_about_us_is_passed_over(home: Path, load: Callable[..., Config]) -> None:
+    (home / "../work/project/pyproject.toml").write_text(f"# asyncsched\n[tool.other]\nx = {'[' * 50_000}\n")
+
+    values(load(known=["aws_batch"]))
+
+
 def test_wrong_variables_and_texts(home: Path, load: Callable[..., Config]) -> None:
     with pytest.raises(RunOptionError, match=r"unknown option `quue` for aws_batch \(from ASYNCSCHED_AWS_BATCH_QUUE\)"):
         values(load(ASYNCSCHED_AWS_BATCH_QUUE="x"))

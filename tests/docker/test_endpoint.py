@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from asyncsched._dockerd.credentials import registry_auth
 from asyncsched._dockerd.endpoint import TLS, find_endpoint
 from asyncsched.errors import ConfigError
 
@@ -117,8 +118,18 @@ def test_usual_sockets(rootless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"{rootless}/absent.sock (DOCKER_HOST is not set)" == str(find_endpoint({}, rootless))
 
 
-def test_a_broken_configuration_is_named(home: Path) -> None:
-    (home / ".docker/config.json").write_text("{")
+@pytest.mark.parametrize("text", ["{", "[" * 100_000], ids=["half", "nested too deeply"])
+def test_a_broken_configuration_is_named(home: Path, text: str) -> None:
+    (home / ".docker/config.json").write_text(text)
 
     with pytest.raises(ConfigError, match=r"cannot read Docker's configuration: .*config.json"):
         find_endpoint({}, home)
+    assert registry_auth("registry:5000/image", {}, home) == ""
+
+
+def test_a_context_nested_too_deeply_is_named(home: Path) -> None:
+    context(home, "deep", "unix:///x.sock")
+    next((home / ".docker/contexts/meta").glob("*/meta.json")).write_text("[" * 100_000)
+
+    with pytest.raises(ConfigError, match=r"cannot use the Docker context 'deep'.*meta.json"):
+        find_endpoint({"DOCKER_CONTEXT": "deep"}, home)

@@ -173,6 +173,36 @@ async def test_failures_that_pass_lose_nothing(service: EventService, clock: Vir
     assert [str(number) for number in range(200)] == texts(await reader)
 
 
+class NotingHub(EventHub):
+    """Notes when it asks."""
+
+    asked: list[float]
+
+    def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
+        self.asked.append(self.clock.monotonic())
+        return super().pages(keys, since_ns)
+
+
+@pytest.mark.parametrize("longest", [0.5, 5.0, 50.0])
+async def test_a_round_that_failed_is_made_again_after_its_pause_alone(
+    service: EventService, clock: VirtualClock, longest: float
+) -> None:
+    hub = NotingHub(service, longest=longest)
+    hub.asked = []
+    reader = asyncio.create_task(drain(stream_of(source := hub.source(["0"], tail=True))))
+    await clock.sleep(20 * longest)  # quiet for so long that the rounds are as rare as they get
+    before = len(hub.asked)
+    service.failures = [UnavailableError("away"), UnavailableError("away")]
+    await clock.sleep(3 * longest + 3)
+    source.finish()
+    await reader
+    first, second, third = hub.asked[before : before + 3]
+
+    # The back-off's own pauses, of up to 0.5 s and 1 s, whatever the interval between rounds that work.
+    assert 0 < second - first <= 0.5
+    assert 0 < third - second <= 1.0
+
+
 async def test_a_service_that_stays_away_fails_its_sources(service: EventService, clock: VirtualClock) -> None:
     hub = EventHub(service, retry_for=30)
     stream = stream_of(hub.source(["0"], tail=True))

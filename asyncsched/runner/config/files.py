@@ -16,6 +16,9 @@ KeyPath: TypeAlias = tuple[str, ...]
 
 NAME = "asyncsched.toml"
 
+MOST_LEVELS = 100
+"""Levels on which values may be nested; what is configured needs four."""
+
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
@@ -38,7 +41,7 @@ def _is_about_us(project: Path) -> bool:
     try:
         text = project.read_text(encoding="utf-8")
         return "asyncsched" in text and "asyncsched" in tomllib.loads(text).get("tool", {})
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         return "tool.asyncsched" in project.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
@@ -94,6 +97,10 @@ def read_toml(path: Path, name: str) -> tuple[Table, dict[KeyPath, int]]:
     try:
         text = path.read_text(encoding="utf-8")
         table: Table = tomllib.loads(text)
+        _check_depth(table)
+    except RecursionError as error:
+        why = f"its values are nested on more than {MOST_LEVELS} levels"
+        raise ConfigError(f"{name} cannot be read", why=why, fix="write them on fewer levels") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{name} cannot be read", why=str(error), fix="it has to be TOML") from error
     lines = dict(reversed([*_lines(text)]))  # of a key that seems to come twice, the first is the real one
@@ -102,6 +109,16 @@ def read_toml(path: Path, name: str) -> tuple[Table, dict[KeyPath, int]]:
     tool = cast("dict[str, Table]", table.get("tool", {}))
     inside = {keys[2:]: line for keys, line in lines.items() if keys[:2] == ("tool", "asyncsched")}
     return tool.get("asyncsched", {}), inside
+
+
+def _check_depth(table: Table) -> None:
+    """Raise RecursionError, as the reader itself does, for what it can read and nobody after it can print."""
+    level: list[object] = [table]
+    for _ in range(MOST_LEVELS):
+        inner = [[*cast("Table", each).values()] if isinstance(each, dict) else each for each in level]
+        level = [item for each in inner if isinstance(each, list) for item in cast("list[object]", each)]
+    if level:
+        raise RecursionError
 
 
 def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:
@@ -120,7 +137,7 @@ def _key_path(key: str) -> KeyPath:
 
     try:
         node: object = tomllib.loads(f"{key} = 0")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return ()  # a line inside a text that only looks like a key
     path: list[str] = []
     while isinstance(node, dict):

@@ -10,7 +10,6 @@ from asyncsched.schedulers.aws_batch.scheduler import AWSBatchScheduler
 
 if TYPE_CHECKING:
     from asyncsched.schedulers._common.pacing import Limits
-    from asyncsched.schedulers.aws_batch.client import VendorClient
 
 __all__ = ["AWSBatchOpts", "AWSBatchScheduler", "BatchJob", "create_scheduler"]
 
@@ -31,7 +30,8 @@ def create_scheduler(
 
     Args:
         session_name: The session that submitted apps are marked with.
-        client: A client of aiobotocore for ``batch``; it is used as it is, and never closed here.
+        client: A client of aiobotocore or boto3 for ``batch``: its credentials, region, endpoint, proxies and TLS are
+            used, by a client of our own; it is never closed here.
         log_client: Likewise one for ``logs``.
         docker_client: What pushes local images.
         region: The AWS region; else ``AWS_REGION``, or what the AWS configuration says.
@@ -41,8 +41,8 @@ def create_scheduler(
     """
     return AWSBatchScheduler(
         session_name,
-        cast("VendorClient | None", client),
-        cast("VendorClient | None", log_client),
+        client,
+        log_client,
         docker_client,
         region=region,
         profile=profile,

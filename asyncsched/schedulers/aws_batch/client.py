@@ -7,6 +7,7 @@ second, in which the loop goes on.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 from collections.abc import Coroutine, Mapping
@@ -19,6 +20,7 @@ from asyncsched.errors import AuthError, ThrottledError, UnavailableError
 from asyncsched.schedulers._common.pacing import Limits, Pacer
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.faults import BACKEND, translate
+from asyncsched.schedulers.aws_batch.given import GivenClient
 
 __all__ = ["Connection", "Connections", "Location"]
 
@@ -42,7 +44,7 @@ class VendorClient(Protocol):
     """A client of aiobotocore, or something that behaves like one."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return the coroutine function of an operation."""
+        """Return the function of an operation; where it is no coroutine function, its answer is there at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class Location:
 
 
 class Connections:
-    """Connections by location, opened as they are needed, and the clients that the caller has given.
+    """Connections by location, opened as they are needed; what a client of the caller's tells of a place goes in.
 
     They belong to the loop on which they are opened; `aclose` closes those that were opened here.
     """
@@ -71,7 +73,7 @@ class Connections:
     def __init__(
         self,
         location: Location,
-        given: Mapping[str, VendorClient],
+        given: Mapping[str, GivenClient],
         *,
         clock: Clock,
         limits: Limits,
@@ -88,12 +90,12 @@ class Connections:
         """Return the connection to a location; nothing is opened before its first call."""
         if not where and self._usual is not None:
             return self._usual
-        location = self._location.over(where or {}).resolved()
-        if location not in self._open:
-            self._open[location] = Connection(location, self._given, self)
+        asked = self._location.over(where or {})
+        if asked not in self._open:
+            self._open[asked] = Connection(asked, self._given, self)
         if not where:
-            self._usual = self._open[location]
-        return self._open[location]
+            self._usual = self._open[asked]
+        return self._open[asked]
 
     def pacer(self, location: Location, operation: str, service: str) -> Pacer:
         """Return the pacer that an operation shares with others."""
@@ -117,11 +119,12 @@ class Connections:
 class Connection:
     """Calls AWS at one location: each call in its turn, with a time limit, and again where that helps."""
 
-    def __init__(self, location: Location, given: Mapping[str, VendorClient], owner: Connections) -> None:
-        self.location = location
+    def __init__(self, asked: Location, given: Mapping[str, GivenClient], owner: Connections) -> None:
+        self._asked, self._given = asked, given
+        self.location = self._location(self._giver("batch"))
         self._owner = owner
-        self._clients: dict[str, VendorClient] = dict(given)
-        self._session: Any = None  # an AioSession, which has no types
+        self._clients: dict[str, VendorClient] = {}
+        self._sessions: dict[GivenClient | None, Any] = {}  # AioSessions, which have no types
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
 
@@ -164,7 +167,9 @@ class Connection:
         await pacer.turn()
         try:
             async with self._owner.clock.deadline(self._owner.request_timeout):
-                answer: dict[str, Any] = await getattr(client, _snake(operation))(**request)
+                call = getattr(client, _snake(operation))(**request)
+                # The answers of some stand-ins are there at once.
+                answer: dict[str, Any] = await call if inspect.isawaitable(call) else call
         except Exception as error:
             if not _is_vendors(error):
                 raise  # A mistake of ours must look like one.
@@ -185,6 +190,10 @@ class Connection:
         return ours
 
     async def _client(self, service: str) -> VendorClient:
+        given = self._given.get(service)
+        if given is not None and given.stands_in:
+            stand_in: VendorClient = given.client
+            return stand_in
         client = self._clients.get(service)
         if client is not None:
             return client
@@ -194,10 +203,13 @@ class Connection:
         return self._clients[service]
 
     async def _opened(self, service: str) -> VendorClient:
+        giver = self._giver(service)
         try:
-            if self._session is None:
-                self._session = await asyncio.to_thread(_warm_session, self.location)
-            opening: Any = self._session.create_client(service, **_client_arguments(self.location))
+            if giver not in self._sessions:
+                credentials = None if giver is None or self._asked.profile else giver.credentials
+                self._sessions[giver] = await asyncio.to_thread(_warm_session, self._location(giver), credentials)
+            arguments = _client_arguments(self._location(giver), giver, self._endpoint(service))
+            opening: Any = self._sessions[giver].create_client(service, **arguments)
             client: VendorClient = await self._stack.enter_async_context(opening)
         except Exception as error:
             if not _is_vendors(error):
@@ -205,24 +217,75 @@ class Connection:
             raise translate(error, "CreateClient", service=service, profile=self.location.profile) from error
         return client
 
+    def _giver(self, service: str) -> GivenClient | None:
+        """Return the client of the caller's that tells how to reach a service: its own, else the one for ``batch``."""
+        return self._given.get(service) or self._given.get("batch")
+
+    def _location(self, giver: GivenClient | None) -> Location:
+        """Return the location: what was asked for goes before the client's, and that before the environment's."""
+        if giver is None or giver.region is None or self._asked.region is not None:
+            return self._asked.resolved()
+        return replace(self._asked, region=giver.region)
+
+    def _endpoint(self, service: str) -> str | None:
+        given = self._given.get(service)
+        if self._asked.endpoint_url or given is None:
+            return self._asked.endpoint_url
+        return given.endpoint(self._location(given).region)
+
     async def aclose(self) -> None:
         """Close the clients that were opened here."""
         self._clients.clear()
         await self._stack.aclose()
 
 
-def _warm_session(location: Location) -> Any:
-    """Make a session and let it read all that it will need from disk; runs in a worker thread."""
+def _warm_session(location: Location, credentials: Any) -> Any:
+    """Make a session and let it read all that it will need from disk; runs in a worker thread.
+
+    Args:
+        location: Where the session's clients will be.
+        credentials: Those of a client of the caller's; None: the session looks for some.
+    """
     from aiobotocore.session import AioSession  # pyright: ignore[reportMissingTypeStubs] - it has none
 
     session: Any = AioSession(profile=location.profile)
     nobody = {"aws_access_key_id": "warming", "aws_secret_access_key": "up"}
     for service in SERVICES:
-        context = session.create_client(service, **_client_arguments(location), **nobody)
+        arguments = _client_arguments(location, None, location.endpoint_url)
+        context = session.create_client(service, **arguments, **nobody)
         if _driven(context.__aenter__()) is not None:
             _driven(context.__aexit__(None, None, None))
+    if credentials is not None:
+        session.register_component("credential_provider", _Provider(_for_the_loop(credentials)))
     _find_credentials(session)
     return session
+
+
+class _Provider:
+    """Finds the credentials that are given to it: what a session asks for some."""
+
+    def __init__(self, credentials: Any) -> None:
+        self._credentials = credentials
+
+    async def load_credentials(self) -> Any:
+        """Return them."""
+        return self._credentials
+
+
+def _for_the_loop(credentials: Any) -> Any:
+    """Return credentials that aiobotocore can use: those of boto3 are renewed in a worker thread, as that blocks."""
+    from aiobotocore.credentials import AioCredentials  # pyright: ignore[reportMissingTypeStubs] - it has none
+
+    frozen = credentials.get_frozen_credentials
+    if inspect.iscoroutinefunction(frozen):
+        return credentials
+
+    class Renewed(AioCredentials):  # type: ignore[misc] # it has no types
+        async def get_frozen_credentials(self) -> Any:
+            is_due = getattr(credentials, "refresh_needed", None)
+            return await asyncio.to_thread(frozen) if is_due is not None and is_due() else frozen()
+
+    return Renewed("", "", method=credentials.method)  # What it signs with comes from `get_frozen_credentials` only.
 
 
 def _find_credentials(session: Any) -> None:
@@ -243,10 +306,10 @@ def _driven(step: Coroutine[Any, Any, Any]) -> Any:
     return None
 
 
-def _client_arguments(location: Location) -> dict[str, Any]:
+def _client_arguments(location: Location, giver: GivenClient | None, endpoint_url: str | None) -> dict[str, Any]:
     from aiobotocore.config import AioConfig  # pyright: ignore[reportMissingTypeStubs] - it has none
 
-    overridden = location.endpoint_url or any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ)
+    overridden = endpoint_url or any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ)
     config = AioConfig(
         connect_timeout=10,
         read_timeout=30,
@@ -255,8 +318,10 @@ def _client_arguments(location: Location) -> dict[str, Any]:
         retries={"total_max_attempts": 1, "mode": "standard"},
         user_agent_extra="asyncsched",
         inject_host_prefix=not overridden,
+        **(giver.connector() if giver is not None else {}),
     )
-    return {"region_name": location.region, "endpoint_url": location.endpoint_url, "config": config}
+    verify = giver.verify if giver is not None else None
+    return {"region_name": location.region, "endpoint_url": endpoint_url, "verify": verify, "config": config}
 
 
 def _is_vendors(error: Exception) -> bool:

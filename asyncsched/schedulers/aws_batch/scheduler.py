@@ -18,10 +18,11 @@ from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.aws_batch.client import Connections, Location, VendorClient
+from asyncsched.schedulers.aws_batch.client import Connections, Location
 from asyncsched.schedulers.aws_batch.definitions import Definitions
 from asyncsched.schedulers.aws_batch.endings import Endings
 from asyncsched.schedulers.aws_batch.faults import BACKEND
+from asyncsched.schedulers.aws_batch.given import accept
 from asyncsched.schedulers.aws_batch.identity import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.jobs import Jobs, Known
 from asyncsched.schedulers.aws_batch.listing import list_apps
@@ -52,14 +53,19 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     Args:
         session_name: The session that the jobs' tags name.
-        client: A client of aiobotocore for ``batch``, to be used instead of one of our own; never closed here.
-        log_client: Likewise one for ``logs``.
+        client: A client of aiobotocore or boto3 for ``batch``: its credentials, region, endpoint, proxies and TLS are
+            used, by a client of our own with our retries and pacing; it is never closed here. For tests, what only
+            stands in for a client (a mock, or a client while a Stubber answers for it) is called as it is.
+        log_client: Likewise one for ``logs``; without it, the one for ``batch`` tells all but the endpoint.
         docker_client: The Docker daemon (`asyncsched._dockerd.Daemon`) that has the images of `images_to_push`;
             else the one that the environment names.
         region: The region, where it is not AWS_REGION's or the profile's.
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
         limits: The pacers to share with other schedulers of this account and region.
+
+    Raises:
+        ConfigError: `client` or `log_client` is not a client for its service.
 
     Attributes:
         log_interval: Seconds between two looks for log lines while some come; up to five while none do.
@@ -75,8 +81,8 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     def __init__(
         self,
         session_name: str,
-        client: VendorClient | None = None,
-        log_client: VendorClient | None = None,
+        client: object | None = None,
+        log_client: object | None = None,
         docker_client: object | None = None,
         *,
         region: str | None = None,
@@ -86,7 +92,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     ) -> None:
         super().__init__(BACKEND, session_name)
         self._location = Location(region=region, profile=profile, endpoint_url=endpoint_url)
-        self._given = {name: given for name, given in (("batch", client), ("logs", log_client)) if given is not None}
+        self._given = accept(batch=client, logs=log_client)
         self._docker = docker_client
         self._limits = limits or Limits()
         self._fresh: OrderedDict[str, None] = OrderedDict()

@@ -114,7 +114,7 @@ async def make_request(
         own_tree=bool(options.log_dir),
     )
     budget = budget_of(asyncio.get_running_loop())
-    budget.begin()
+    await budget.breathe()  # many submits may come here at once
     for role in app.roles:
         root = await provider.fetch_role(role)
         cwd = provider.get_cwd(role.image) or ""

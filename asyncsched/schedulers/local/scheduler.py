@@ -38,6 +38,7 @@ from asyncsched.schedulers.local.request import PopenRequest, make_request, wire
 from asyncsched.schedulers.local.states import StateReader
 from asyncsched.schedulers.local.status import Standing, describe_app, list_row
 from asyncsched.schedulers.local.supervisors import Supervisors
+from asyncsched.schedulers.local.wants import cannot_start
 from asyncsched.schedulers.local.wire import Connection
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping
@@ -167,13 +168,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
             return True
         if answer["error"] == "exists":
             return False
-        raise InvalidRequestError(
-            f"cannot start {info.app_id}",
-            why=str(answer.get("message", "")),
-            fix="nothing of it has run: mend that and submit again",
-            backend=BACKEND,
-            operation="submit",
-        )
+        raise cannot_start(info.app_id, answer)
 
     async def _remove(self, connection: Connection, app_id: str) -> None:
         """End an app of ours at once, and leave no trace of it."""

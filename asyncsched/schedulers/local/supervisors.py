@@ -17,6 +17,7 @@ from asyncsched.schedulers.local.home import Home
 from asyncsched.schedulers.local.processes import Beginning, start_supervisor, take_over, until_ended
 from asyncsched.schedulers.local.record import BACKEND, SupervisorRecord
 from asyncsched.schedulers.local.supervisor.marks import end_marked
+from asyncsched.schedulers.local.wants import help_with
 from asyncsched.schedulers.local.wire import Connection, connect
 
 __all__ = ["Supervisors"]
@@ -112,7 +113,10 @@ class Supervisors:
             sock = await (take_over(begun) if begun is not None else start_supervisor(self._home, detached=detached))
         except OSError as error:
             raise UnavailableError(
-                "the supervisor of local apps cannot be started", why=error.strerror or str(error), backend=BACKEND
+                "the supervisor of local apps cannot be started",
+                why=error.strerror or str(error),
+                fix=help_with(error.errno or 0),
+                backend=BACKEND,
             ) from error
         name = ""
 
@@ -127,6 +131,8 @@ class Supervisors:
         try:
             identity = (await connection.greet())["supervisor"]
         except UnavailableError as error:
+            if error.operation:  # It has said why.
+                raise
             raise UnavailableError(
                 "the supervisor of local apps did not start",
                 why="it ended at once",

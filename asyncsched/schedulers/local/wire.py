@@ -12,6 +12,7 @@ from typing import Any, cast
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local.record import BACKEND
 from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE, PROTOCOL
+from asyncsched.schedulers.local.wants import cannot_work
 
 __all__ = ["Connection", "connect"]
 
@@ -118,9 +119,7 @@ class Connection(asyncio.Protocol):
         """Tell each other which protocol is spoken; raise if the supervisor speaks another one, or cannot work."""
         answer = await self.call("hello", protocol=PROTOCOL)
         if answer.get("error") == "refused":
-            raise SchedulerError(
-                "the supervisor of local apps cannot work", why=str(answer.get("message", "")), backend=BACKEND
-            )
+            raise cannot_work(answer)
         if "error" in answer:
             raise SchedulerError(
                 "this app's supervisor was started by another release of asyncsched",

@@ -113,18 +113,18 @@ class App:
         except FileExistsError:
             raise LaunchError(f"there is an app {self.app_id} already", code="exists") from None
         except OSError as error:
-            raise LaunchError(f"the app's directory cannot be made: {error.strerror}") from None
+            raise _unmade("the app's directory cannot be made", error) from None
         try:
             self.at = open_directory(name, at=apps_at)
         except OSError as error:
             os.rmdir(name, dir_fd=apps_at)
-            raise LaunchError(f"the app's directory cannot be opened: {error.strerror}") from None
+            raise _unmade("the app's directory cannot be opened", error) from None
         try:
             self.save()
         except OSError as error:
             self.close()
             remove_tree(name, at=apps_at)
-            raise LaunchError(_why_unsaved(error)) from None
+            raise _unsaved(error) from None
 
     def mark_started(self) -> None:
         """Write down that it runs: that has to be known before it does.
@@ -137,7 +137,7 @@ class App:
             self.save()
         except OSError as error:
             self.started_ns = None
-            raise LaunchError(_why_unsaved(error)) from None
+            raise _unsaved(error) from None
 
     def begin(self) -> None:
         """Read the output of its replicas from now on."""
@@ -269,7 +269,11 @@ class App:
             self.at = -1
 
 
-def _why_unsaved(error: OSError) -> str:
+def _unsaved(error: OSError) -> LaunchError:
     if error.errno in DISK_FULL:
-        return "the state directory has no room left on its disk"
-    return f"its record cannot be written: {error.strerror}"
+        return LaunchError("the state directory has no room left on its disk", errno=error.errno, ours=True)
+    return _unmade("its record cannot be written", error)
+
+
+def _unmade(what: str, error: OSError) -> LaunchError:
+    return LaunchError(f"{what}: {error.strerror}", errno=error.errno, ours=True)

@@ -78,22 +78,27 @@ class Setup:
 
 
 def become(
-    setup: Setup, number: int, spec: dict[str, Any], env: Mapping[str, str], outputs: list[int], brand: int
+    setup: Setup, which: int, spec: dict[str, Any], env: Mapping[str, str], outputs: list[int], brand: int
 ) -> NoReturn:
     """Turn this freshly forked process into the replica's program; never returns."""
     try:
         _prepare(setup, outputs)
         _enter(spec["cwd"])
         program = find_program(spec["argv"][0], env.get("PATH", os.defpath))
-        setup.report(f"{number}")
+        setup.report(f"{which}")
         if setup.wait_at_gate():
             restore(setup.limits)
             put_brand(brand)
             os.execve(program, spec["argv"], env)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent has to hear of it
-        setup.report(f"{number} {describe(error)}")
+        setup.report(f"{which} {errno_of(error)} {describe(error)}")
     finally:
         os._exit(127)
+
+
+def errno_of(error: BaseException) -> int:
+    """Return the kernel's number for an error; 0 if it has none."""
+    return (error.errno or 0) if isinstance(error, OSError) else 0
 
 
 def describe(error: BaseException) -> str:

@@ -183,12 +183,12 @@ def answer_hello(message: Message, **more: object) -> Message:
     return {"protocol": PROTOCOL, **more}
 
 
-def refuse(sock: socket.socket, why: str) -> None:
+def refuse(sock: socket.socket, why: str, errno: int) -> None:
     """Answer the owner's greeting with the reason why there is no supervisor."""
     sock.settimeout(REFUSE_WITHIN)
     greeting = b""
     while not greeting.endswith(b"\n") and (more := sock.recv(4096)):
         greeting += more
     if greeting:
-        answer = {"re": json.loads(greeting).get("n"), "error": "refused", "message": why}
+        answer = {"re": json.loads(greeting).get("n"), "error": "refused", "message": why, "errno": errno}
         sock.sendall(json.dumps(answer).encode() + b"\n")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .census import kill_group
-from .child import Setup, become, describe
+from .child import Setup, become, describe, errno_of
 from .layout import MARK
 from .machine import start_time
 from .program import check_arguments
@@ -30,13 +30,20 @@ FORKS_PER_ROUND = 8
 class LaunchError(Exception):
     """An app cannot start; the message says which replica is to blame and why.
 
-    Attributes:
+    Args:
+        why: What stands in the way.
         code: What it is called on the wire.
+        errno: The kernel's number for it; 0 if there is none.
+        ours: Whether it stands in this supervisor's way, and not in that of what the app asks for.
     """
 
-    def __init__(self, why: str, *, code: str = "refused") -> None:
+    def __init__(self, why: str, *, code: str = "refused", errno: int | None = 0, ours: bool = False) -> None:
         super().__init__(why)
-        self.code = code
+        self._code, self._errno, self._ours = code, errno or 0, ours
+
+    def told(self) -> dict[str, object]:
+        """Return it as it goes over the wire."""
+        return {"error": self._code, "message": str(self), "errno": self._errno, "ours": self._ours}
 
 
 class Launch:
@@ -87,8 +94,12 @@ class Launch:
             return
         try:
             self._fork(batch)
+        except LaunchError as error:
+            self.abort(error)
+            return
         except Exception as error:  # noqa: BLE001 - whatever stands in the way is told to who has asked
-            self.abort(describe(error))
+            # Nothing of the user's is touched so far but the directory that logs were asked for in.
+            self.abort(LaunchError(describe(error), errno=errno_of(error), ours=not batch[0].spec["logs"]))
             return
         self._loop.call_later(0, self._step)
 
@@ -109,7 +120,7 @@ class Launch:
         try:
             check_arguments(replica.spec["argv"], env)
         except (OSError, ValueError) as error:
-            raise LaunchError(_cannot_start(replica, describe(error))) from None
+            raise LaunchError(_cannot_start(replica, describe(error)), errno=errno_of(error)) from None
         return replica, env, replica.open_log(self._app.at)
 
     def _fork_one(self, replica: Replica, env: dict[str, str], outputs: list[int]) -> None:
@@ -150,8 +161,8 @@ class Launch:
         self._setup.close()
 
     def _reported(self, line: str) -> None:
-        number, _, problem = line.partition(" ")
-        replica = self._app.replicas[int(number)]
+        which, code, problem = [*line.split(" ", 2), "", ""][:3]
+        replica = self._app.replicas[int(which)]
         if not problem:
             self._ready += 1
         elif self._is_open:
@@ -159,13 +170,13 @@ class Launch:
             replica.problem = f"could not be executed: {problem}"
             self._app.changed()
         else:
-            self.abort(_cannot_start(replica, problem))
+            self.abort(LaunchError(_cannot_start(replica, problem), errno=int(code)))
 
     def ended(self, replica: Replica) -> None:
         """Take note that a child is gone, and has been reaped, before the gate has opened."""
         self._forked.discard(replica)
         self._read_reports()  # It has most likely said why.
-        self.abort(_cannot_start(replica, "it was ended while it was set up"))
+        self.abort(LaunchError(_cannot_start(replica, "it was ended while it was set up"), ours=True))
 
     def _open(self) -> None:
         for replica in self._app.replicas:
@@ -173,14 +184,14 @@ class Launch:
         try:
             self._app.mark_started()
         except LaunchError as error:
-            self.abort(str(error))
+            self.abort(error)
             return
         self._is_open = True
         self._app.begin()
         self._setup.open_gate(len(self._app.replicas))
         self._done(None)
 
-    def abort(self, why: str) -> None:
+    def abort(self, why: LaunchError) -> None:
         """Let no replica run; without effect when that is settled one way or the other."""
         if self._has_failed or self._is_open:
             return
@@ -190,7 +201,7 @@ class Launch:
             kill_group(replica.pid)
         self._loop.remove(self._setup.reports_read)
         self._setup.close()
-        self._done(LaunchError(why))
+        self._done(why)
 
 
 def _cannot_start(replica: Replica, why: str) -> str:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from .census import adopt_orphans, descendants, kill, send
-from .child import describe
+from .child import describe, errno_of
 from .control import refuse
 from .files import write_atomic
 from .layout import SUPERVISORS, socket_name
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         try:
             control = Worker(root, watcher, life, raise_limits())
         except OSError as error:
-            refuse(connection, f"in its state directory: {describe(error)}")
+            refuse(connection, f"in its state directory: {describe(error)}", errno_of(error))
         else:
             control.serve(connection, pidfd, (owner, owner_start), detached=bool(detached))
     except BaseException:

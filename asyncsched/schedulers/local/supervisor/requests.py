@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .app import App
+from .child import errno_of
 from .control import Connection, Message, answer_hello
 from .launch import LaunchError
 
@@ -37,11 +38,11 @@ class Requests:
 
     def answer(self, connection: Connection, message: Message) -> None:
         """Do what a message asks for, and say what has come of it."""
-        number = message.get("n")
+        asked = message.get("n")
         operation = self._operations.get(str(message.get("op")))
 
         def reply(answer: Message) -> None:
-            connection.send({"re": number, **answer})
+            connection.send({"re": asked, **answer})
 
         if operation is None:
             reply({"error": "unknown", "message": f"unknown operation {message.get('op')!r}"})
@@ -49,7 +50,8 @@ class Requests:
         try:
             operation(connection, message, reply)
         except Exception as error:  # noqa: BLE001 - one bad request must not end the apps of all others
-            reply({"error": "internal", "message": f"{type(error).__name__}: {error}"})
+            why, ours = f"{type(error).__name__}: {error}", isinstance(error, OSError)
+            reply(LaunchError(why, code="internal", errno=errno_of(error), ours=ours).told())
 
     def _hello(self, _from: Connection, message: Message, reply: Reply) -> None:
         reply(answer_hello(message, supervisor=self._worker.identity, place=self._worker.place))
@@ -62,7 +64,7 @@ class Requests:
                 connection.watched.add(app.app_id)
                 reply({"app": app.record()})
             else:
-                reply({"error": error.code, "message": str(error)})
+                reply(error.told())
 
         if connection is self._worker.owner:
             self._worker.start(app, done)
@@ -87,7 +89,7 @@ class Requests:
     def _end(self, app_id: str, reply: Reply, *, grace: bool) -> None:
         app = self._worker.apps.get(app_id)
         if app is not None and app.launch is not None:
-            app.launch.abort("it was cancelled before it had started")
+            app.launch.abort(LaunchError("it was cancelled before it had started"))
         elif app is not None:
             app.terminate("cancel", grace=grace)
         reply({"known": app is not None})

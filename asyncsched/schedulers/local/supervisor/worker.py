@@ -138,13 +138,13 @@ class Worker:
         try:
             app.launch = Launch(self.loop, app, family=self.family, null=self._null, limits=self._limits, done=launched)
         except OSError as error:
-            launched(LaunchError(f"no descriptors are left: {error.strerror}"))
+            launched(LaunchError(f"no descriptors are left: {error.strerror}", errno=error.errno, ours=True))
         else:
             app.launch.start()
 
     def _check_place(self, app: App) -> None:
         if self._ending:
-            raise LaunchError("this supervisor takes no more apps")
+            raise LaunchError("this supervisor takes no more apps", ours=True)
         if app.app_id in self.apps:
             raise LaunchError(f"there is an app {app.app_id} already", code="exists")
 
@@ -177,7 +177,7 @@ class Worker:
         apps = [app for app in self.apps.values() if not app.is_over]
         for app in apps:
             if app.launch is not None:
-                app.launch.abort("its owner has ended meanwhile")
+                app.launch.abort(LaunchError("its owner has ended meanwhile", ours=True))
             else:
                 app.terminate(why, grace=grace)
         census.ask_to_end((), self.family.left_over().get(None, ()))

@@ -1,0 +1,79 @@
+"""What the machine is short of is told as such, and may be tried again; mistakes of an app are not."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+
+from asyncsched.errors import InvalidRequestError, UnavailableError
+from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.wants import cannot_start
+from asyncsched.specs import Role
+from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, ended, shell
+
+pytestmark = ONE_LOOP
+
+PASSING = {"EAGAIN", "EDQUOT", "EIO", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "ENOSPC", "ETXTBSY"}
+BY_REQUEST = {"E2BIG", "EILSEQ", "EINVAL", "ENAMETOOLONG"}
+
+
+@pytest.mark.parametrize("number", [0, *errno.errorcode, 9999])
+def test_every_error_of_the_kernel_has_its_kind_and_says_what_to_do(number: int) -> None:
+    of_the_app = cannot_start("a", {"error": "refused", "message": "why", "errno": number, "ours": False})
+    of_the_supervisor = cannot_start("a", {"error": "refused", "message": "why", "errno": number, "ours": True})
+
+    passing = errno.errorcode.get(number) in PASSING
+    assert (UnavailableError if passing else InvalidRequestError) is type(of_the_app)
+    assert passing == of_the_app.retryable
+    by_request = errno.errorcode.get(number) in BY_REQUEST
+    assert (InvalidRequestError if by_request else UnavailableError) is type(of_the_supervisor)
+    assert by_request != of_the_supervisor.retryable
+    for error in (of_the_app, of_the_supervisor):
+        assert ("cannot start a", "why") == (error.what, error.why)
+        assert "submit again" in error.fix
+
+
+def test_a_supervisor_of_another_release_says_less_and_is_understood() -> None:
+    assert InvalidRequestError is type(cannot_start("a", {"error": "refused", "message": "no such program"}))
+
+
+def test_more_replicas_than_there_are_descriptors_for_can_be_tried_again(home: Path) -> None:
+    code = """
+        import resource
+
+        async def main():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+            async with LocalScheduler("session") as scheduler:
+                for replicas in (60, 1):
+                    try:
+                        app_id = await scheduler.submit(app(shell("true", num_replicas=replicas)))
+                        say((await ended(scheduler, app_id)).state.name)
+                    except AsyncSchedError as error:
+                        say(type(error).__name__, error.retryable, error.why, error.fix)
+        asyncio.run(main())
+    """
+    with Other(code) as owner:
+        said = owner.hear()
+        assert said.startswith("UnavailableError True")
+        assert "Too many open files" in said
+        assert "ulimit -n" in said
+        assert "SUCCEEDED" in owner.hear()
+
+
+@LOOKS_AROUND
+async def test_a_state_directory_that_has_gone_is_no_mistake_of_the_app(scheduler: LocalScheduler, home: Path) -> None:
+    await ended(scheduler, await scheduler.submit(app(shell("true"))))
+    shutil.rmtree(home / "apps")
+
+    with pytest.raises(UnavailableError, match="state directory") as caught:
+        await scheduler.submit(app(shell("true")))
+    assert "No such file" in caught.value.why
+    assert caught.value.retryable
+
+
+async def test_a_program_that_is_not_there_is(scheduler: LocalScheduler) -> None:
+    with pytest.raises(InvalidRequestError, match="mend that"):
+        await scheduler.submit(app(Role("main", "", entrypoint="/no/such/program")))
