@@ -12,34 +12,30 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from email.utils import parsedate_to_datetime
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import aiohttp
-from aiodocker import Docker
 
+from asyncsched._dockerd.connection import CONNECT_TIMEOUT, Connection, open_connection
 from asyncsched._dockerd.endpoint import Endpoint, find_endpoint
-from asyncsched._dockerd.errors import IN_BAND, ForeignAnswerError, answer_error, translated
+from asyncsched._dockerd.errors import IN_BAND, CutOffError, answer_error, translated
 from asyncsched._dockerd.objects import read_objects
-from asyncsched.errors import ClosedError, ConfigError, ConflictError, InvalidRequestError, NotFoundError
+from asyncsched.clock import Clock
+from asyncsched.errors import ClosedError, ConflictError, InvalidRequestError, NotFoundError
+from asyncsched.logs.backoff import Backoff
 
 __all__ = ["Daemon"]
 
-_CONNECT_TIMEOUT = 10.0
 _SEARCHES = 4
+_LONGEST_PAUSE = 2.0
 
-
-class _Connection(NamedTuple):
-    docker: Docker
-    session: aiohttp.ClientSession
-    plain: aiohttp.ClientSession
-    """Speaks HTTP/1.0, which has no marks around each piece, and none at the end."""
+ResultT = TypeVar("ResultT")
 
 
 class Daemon:
@@ -58,6 +54,8 @@ class Daemon:
         *,
         backend: str = "local_docker",
         request_timeout: float = 30.0,
+        retry_for: float = 60.0,
+        clock: Clock | None = None,
         endpoint: Endpoint | None = None,
     ) -> None:
         self.calls: Counter[str] = Counter()
@@ -65,8 +63,10 @@ class Daemon:
         self.searches = asyncio.Semaphore(_SEARCHES)
         self.backend = backend
         self._request_timeout = request_timeout
+        self._retry_for = retry_for
+        self._clock = clock or Clock()
         self._endpoint = endpoint
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._connecting = asyncio.Lock()
         self._closed = False
 
@@ -79,8 +79,7 @@ class Daemon:
         self._closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
-            await connection.plain.close()
-            await connection.session.close()
+            await connection.close()
 
     # Containers
 
@@ -115,8 +114,7 @@ class Daemon:
         """Give a container another name; one that has it already is no error."""
         container = _container(await self._connected(operation), name)
         try:
-            with self._translated(f"cannot rename the container {name}", operation):
-                await container.rename(new_name)
+            await self._ask(lambda: container.rename(new_name), f"cannot rename the container {name}", operation)
         except InvalidRequestError as error:
             if "same name" not in error.why:
                 raise
@@ -142,8 +140,7 @@ class Daemon:
         """End a container at once; one that has ended or is gone is no error."""
         container = _container(await self._connected(operation), name)
         try:
-            with self._translated(f"cannot kill the container {name}", operation):
-                await container.kill()
+            await self._ask(container.kill, f"cannot kill the container {name}", operation)
         except (ConflictError, NotFoundError):
             pass
 
@@ -151,8 +148,8 @@ class Daemon:
         """Remove a container with its anonymous volumes; one that is gone is no error."""
         container = _container(await self._connected(operation), name)
         try:
-            with self._translated(f"cannot remove the container {name}", operation):
-                await container.delete(force=force, v=True)
+            what = f"cannot remove the container {name}"
+            await self._ask(lambda: container.delete(force=force, v=True), what, operation)
         except NotFoundError:
             pass
         except ConflictError as error:
@@ -182,19 +179,25 @@ class Daemon:
     async def remove_network(self, name: str, *, operation: str) -> None:
         """Remove a network; one that is gone is no error."""
         networks: Any = (await self._connected(operation)).docker.networks
+
+        async def remove() -> None:
+            await (await networks.get(name)).delete()
+
         try:
-            with self._translated(f"cannot remove the network {name}", operation):
-                await (await networks.get(name)).delete()
+            await self._ask(remove, f"cannot remove the network {name}", operation)
         except NotFoundError:
             pass
 
     async def ask_time(self, *, operation: str) -> float:
         """Return the daemon's own time in seconds since the epoch, to the second below."""
         connection = await self._connected(operation)
-        with self._translated("cannot reach Docker", operation):
+
+        async def ping() -> float:
             async with connection.session.get(f"{connection.docker.docker_host}/_ping") as response:
                 date = response.headers.get("Date")
                 return parsedate_to_datetime(date).timestamp() if date else time.time()
+
+        return await self._ask(ping, "cannot reach Docker", operation)
 
     # Raw access
 
@@ -250,22 +253,50 @@ class Daemon:
 
     async def has_image(self, image: str, *, operation: str) -> bool:
         try:
-            docker = (await self._connected(operation)).docker
-            with self._translated(f"cannot look up the image {image}", operation):
-                await docker.images.inspect(image)
+            images = (await self._connected(operation)).docker.images
+            await self._ask(lambda: images.inspect(image), f"cannot look up the image {image}", operation)
         except NotFoundError:
             return False
         return True
+
+    async def repeated(self, request: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Make a request that does no harm twice, again and again while its connection is cut, for `retry_for` seconds.
+
+        A daemon that cannot be connected to is not waited for.
+        """
+        backoff = Backoff(self._clock, retry_for=self._retry_for, longest=_LONGEST_PAUSE)
+        deadline = self._clock.monotonic() + self._retry_for
+        while True:
+            try:
+                return await request()
+            except CutOffError:
+                pause = backoff.pause()
+                if self._clock.monotonic() + pause >= deadline:
+                    raise
+            await self._clock.sleep(pause)
 
     # Parts
 
     async def _get_json(self, path: str, params: Mapping[str, str], what: str, operation: str) -> Any:
         connection = await self._connected(operation)
-        with self._translated(what, operation):
-            async with connection.session.get(self._url(connection, path), params=params) as response:
-                if response.status >= 400:
-                    await self._raise(response, what, operation)
-                return await response.json()
+
+        async def get() -> Any:
+            with self._translated(what, operation):
+                async with connection.session.get(self._url(connection, path), params=params) as response:
+                    if response.status >= 400:
+                        await self._raise(response, what, operation)
+                    return await response.json()
+
+        return await self.repeated(get)
+
+    async def _ask(self, request: Callable[[], Awaitable[ResultT]], what: str, operation: str) -> ResultT:
+        """Make a request through aiodocker that does no harm twice."""
+
+        async def ask() -> ResultT:
+            with self._translated(what, operation):
+                return await request()
+
+        return await self.repeated(ask)
 
     async def _raise(
         self, response: aiohttp.ClientResponse, what: str, operation: str, *, status: int | None = None
@@ -283,10 +314,10 @@ class Daemon:
         return translated(self._endpoint, what, backend=self.backend, operation=operation)
 
     @staticmethod
-    def _url(connection: _Connection, path: str) -> str:
+    def _url(connection: Connection, path: str) -> str:
         return f"{connection.docker.docker_host}/{connection.docker.api_version}/{quote(path)}"
 
-    async def _connected(self, operation: str) -> _Connection:
+    async def _connected(self, operation: str) -> Connection:
         if self._connection is None:
             async with self._connecting:
                 if self._connection is None:
@@ -298,82 +329,27 @@ class Daemon:
         if self._closed:
             raise ClosedError("this connection to Docker is closed", why="its scheduler was closed meanwhile")
 
-    async def _connect(self, operation: str) -> _Connection:
-        if self._endpoint is None:
-            self._endpoint = await asyncio.to_thread(find_endpoint, os.environ, Path.home())
-        with translated(self._endpoint, "cannot talk to Docker", backend=self.backend, operation=operation):
-            connection = await _open(self._endpoint, self._request_timeout)
-            try:
-                version = await _agree_on_version(connection)
-                self._check_open()
-            except BaseException:
-                await connection.plain.close()
-                await connection.session.close()
-                raise
-            connection.docker.api_version = version
-            return connection
+    async def _connect(self, operation: str) -> Connection:
+        endpoint = self._endpoint
+        if endpoint is None:
+            endpoint = self._endpoint = await asyncio.to_thread(find_endpoint, os.environ, Path.home())
+
+        async def connect() -> Connection:
+            with translated(endpoint, "cannot talk to Docker", backend=self.backend, operation=operation):
+                return await open_connection(endpoint, self._request_timeout)
+
+        connection = await self.repeated(connect)
+        if self._closed:
+            await connection.close()
+        self._check_open()
+        return connection
 
 
-def _container(connection: _Connection, name: str) -> Any:
+def _container(connection: Connection, name: str) -> Any:
     # aiodocker's containers are typed in part only, which strict checkers refuse to look into.
     containers: Any = connection.docker.containers
     return containers.container(name)
 
 
-async def _agree_on_version(connection: _Connection) -> str:
-    # Through the session: aiodocker would ask for the version of the version.
-    async with connection.session.get(f"{connection.docker.docker_host}/version") as response:
-        response.raise_for_status()
-        answer: Any = await response.json()
-        if not isinstance(answer, dict) or "ApiVersion" not in answer:
-            raise ForeignAnswerError
-        return f"v{answer['ApiVersion']}"
-
-
-async def _open(endpoint: Endpoint, request_timeout: float) -> _Connection:
-    connector, url = await asyncio.to_thread(_prepare, endpoint)
-    timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=_CONNECT_TIMEOUT)
-    bound = connector()
-    trace = aiohttp.TraceConfig()
-    trace.on_request_headers_sent.append(_tell_sent)
-    session = aiohttp.ClientSession(connector=bound, timeout=timeout, trace_configs=[trace])
-    plain = aiohttp.ClientSession(connector=bound, connector_owner=False, version=aiohttp.HttpVersion10)
-    docker = Docker(url, connector=bound, session=session, timeout=timeout)
-    return _Connection(docker, session, plain)
-
-
-def _prepare(endpoint: Endpoint) -> tuple[Callable[[], aiohttp.BaseConnector], str]:
-    """Read certificates and import what an address needs: blocking, for a thread."""
-    # A tail holds a connection for as long as it lasts: a limit would stop every further request.
-    if endpoint.socket is not None:
-        path = str(endpoint.socket)
-        return (lambda: aiohttp.UnixConnector(path, limit=0)), "unix://localhost"
-    if endpoint.url.startswith("ssh://"):
-        return _ssh_connector(endpoint), "unix://localhost"
-    context = endpoint.tls.context() if endpoint.tls else True
-    return (lambda: aiohttp.TCPConnector(limit=0, ssl=context)), endpoint.url
-
-
-def _ssh_connector(endpoint: Endpoint) -> Callable[[], aiohttp.BaseConnector]:
-    try:
-        import_module("asyncssh")
-    except ImportError as error:
-        raise ConfigError(
-            f"cannot reach Docker over {endpoint.url}",
-            why=f"{endpoint.source} names an ssh:// address, which needs the package asyncssh",
-            fix="pip install 'aiodocker[ssh]'",
-        ) from error
-    from aiodocker.ssh import SSHConnector
-
-    return lambda: SSHConnector(endpoint.url, limit=0)
-
-
-async def _tell_sent(
-    session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceRequestHeadersSentParams
-) -> None:
-    if context.trace_request_ctx is not None:
-        context.trace_request_ctx.on_sent()
-
-
 def _endless() -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT)
+    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)

@@ -23,10 +23,11 @@ from asyncsched.errors import (
     UnavailableError,
 )
 
-__all__ = ["IN_BAND", "ForeignAnswerError", "answer_error", "translated"]
+__all__ = ["IN_BAND", "CutOffError", "ForeignAnswerError", "answer_error", "translated"]
 
 _START = "start it (sudo systemctl start docker), set DOCKER_HOST, or use -s local_cwd"
 _NO_ANSWER = 900  # aiodocker's own status for a daemon that could not be reached
+_CUT = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 IN_BAND = 0
 """The status of what a stream of progress says went wrong: it is about a registry."""
 
@@ -40,6 +41,10 @@ _BY_STATUS: dict[int, type[SchedulerError]] = {
     409: ConflictError,
     503: UnavailableError,
 }
+
+
+class CutOffError(UnavailableError):
+    """Raised where a daemon was there, and the connection to it was cut before its answer was complete."""
 
 
 class ForeignAnswerError(Exception):
@@ -139,13 +144,20 @@ def _unreachable(endpoint: Endpoint, error: Exception, backend: str, operation: 
             backend=backend,
             operation=operation,
         )
-    return UnavailableError(
+    kind = CutOffError if _was_cut(error, number) else UnavailableError
+    return kind(
         "cannot reach Docker",
         why=f"{endpoint}: {_reason(number, error)}",
         fix=_START,
         backend=backend,
         operation=operation,
     )
+
+
+def _was_cut(error: Exception, number: object) -> bool:
+    if isinstance(error, (aiohttp.ClientConnectorError, TimeoutError)):
+        return False  # there was no connection, or no answer for a long time
+    return isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)) or number in _CUT
 
 
 def _reason(number: object, error: Exception) -> str:

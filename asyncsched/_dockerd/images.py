@@ -62,7 +62,7 @@ async def provide_image(
     if policy == "never":
         raise _missing(daemon, image, "it is not on the daemon, and pull=never", operation)
     try:
-        await _pull(daemon, image, on_progress, operation)
+        await daemon.repeated(lambda: _pull(daemon, image, on_progress, operation))
     except SchedulerError as error:
         # What only exists on this daemon cannot be pulled again: that is no reason to fail.
         if policy == "always" and await daemon.has_image(image, operation=operation):

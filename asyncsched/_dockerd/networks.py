@@ -35,7 +35,7 @@ async def ensure_network(daemon: Daemon, name: str, labels: Mapping[str, str], *
     async with _in_turn(f"asyncsched-network-{name}"):
         found = await daemon.find_networks(name, operation=operation)
         if not found:
-            await _create(daemon, name, labels, operation)
+            await daemon.repeated(lambda: _create(daemon, name, labels, operation))
             found = await daemon.find_networks(name, operation=operation)
         oldest, *others = found
         for other in others:

@@ -52,6 +52,12 @@ class CuttingProxy:
         await self._server.wait_closed()
         await eventually(lambda: not self._links)
 
+    async def leave(self) -> None:
+        """Stop listening; the connections that there are stay."""
+        assert self._server is not None
+        self._server.close()
+        self._path.unlink(missing_ok=True)
+
     def cut(self, of: str = "") -> None:
         """Break every connection whose last request contains this."""
         for link in list(self._links):

@@ -7,15 +7,16 @@ import contextlib
 import signal
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from asyncsched._tasks import gather_bounded
-from asyncsched.errors import ConflictError, UnavailableError
+from asyncsched.errors import ConflictError, InvalidRequestError, UnavailableError
 from asyncsched.schedulers.docker import DockerScheduler, labels
 from asyncsched.schedulers.docker.request import container_body
+from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppState, Stream
 from tests._support import eventually
 from tests.docker._apps import OBEYS, app, shell
@@ -87,6 +88,30 @@ async def test_a_log_whose_connection_is_cut_at_any_byte_is_whole(proxy: Cutting
 
     assert [["one\n", "three\n", "two\n", "unfinished"]] * size == found
     assert next(places, None) is None
+
+
+@pytest.mark.parametrize("room", [64 * 1024, 100_000, 400_000])
+@pytest.mark.parametrize("tail", [True, False])
+@pytest.mark.guard(loop_step=False, reason="the proxy shares this loop with the reader")
+async def test_a_log_gets_on_however_little_a_connection_lets_through(
+    proxy: CuttingProxy, room: int, tail: bool
+) -> None:
+    burst = "x=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; i=0; while [ $i -lt 8000 ]; do echo out $i $x; i=$((i+1)); done; "
+    mixed = "i=0; while [ $i -lt 1000 ]; do echo out 8$i $x; echo err $i $x >&2; i=$((i+1)); done"
+    async with DockerScheduler("session") as scheduler:
+        scheduler.retry_for = 20
+        app_id = await scheduler.submit(app(shell(burst + mixed)))
+        if not tail:
+            await anext(event async for event in scheduler.watch([app_id]) if event.over)
+        proxy.room = lambda line: room if "/logs?" in line else None
+        seen: dict[Stream, list[str]] = defaultdict(list)
+        async for line in scheduler.log_iter(app_id, should_tail=tail):
+            assert line.gap is None
+            seen[line.stream].append(line.split()[1])
+        proxy.room = lambda line: None
+
+    assert [str(n) for n in range(8000)] + [f"8{n}" for n in range(1000)] == seen[Stream.STDOUT]
+    assert [str(n) for n in range(1000)] == seen[Stream.STDERR]
 
 
 async def created(scheduler: DockerScheduler) -> str:
@@ -209,13 +234,143 @@ async def test_a_foreign_container_is_not_removed_for_an_answer_that_was_lost(
         info = await scheduler.submit_dryrun(app(shell(OBEYS)))
         name = info.request.containers[0].name
         dockerd.api.json("POST", f"/containers/create?name={name}", {"Image": BUSYBOX_IMAGE, "Cmd": ["true"]})
-        proxy.drop = lambda _, line: "after" if "/containers/create" in line else ""
-        with pytest.raises(UnavailableError):
+        drop_once(proxy, "after", "/containers/create")
+        with pytest.raises(ConflictError, match=f"the container name {name} is taken"):
             await scheduler.schedule(info)
-        proxy.drop = lambda _, line: ""
 
     left = dockerd.api.json("GET", "/containers/json?all=1")
     assert [[f"/{name}"]] == [container["Names"] for container in left]
+
+
+async def test_an_own_container_whose_creation_was_not_answered_is_removed_with_the_others(
+    proxy: CuttingProxy, dockerd: Dockerd
+) -> None:
+    async with DockerScheduler("session") as scheduler:
+        info = await scheduler.submit_dryrun(app(shell(OBEYS), shell("no-such-program", name="second")))
+        info.request.containers[1].command = ["/no/such/program"]
+        drop_once(proxy, "after", "/containers/create")
+        with pytest.raises(InvalidRequestError, match="no such file"):
+            await scheduler.schedule(info)
+
+    assert 1 == proxy.cuts
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+def drop_once(proxy: CuttingProxy, how: str, of: str = "") -> None:
+    """Cut the connection of the first request that contains this."""
+
+    def drop(_: int, line: str) -> str:
+        if of not in line:
+            return ""
+        proxy.drop = lambda _, line: ""
+        return how
+
+    proxy.drop = drop
+
+
+async def read_to_the_end(scheduler: DockerScheduler, app_id: str) -> object:
+    return [str(line) async for line in scheduler.log_iter(app_id, should_tail=True)]
+
+
+async def end_and_remove(scheduler: DockerScheduler, app_id: str) -> object:
+    await scheduler.kill(app_id)
+    await anext(event async for event in scheduler.watch([app_id]) if event.over)
+    await scheduler.delete(app_id)
+    return await scheduler.describe(app_id)
+
+
+OPERATIONS: dict[str, Callable[[DockerScheduler, str], Awaitable[object]]] = {
+    "describe": lambda scheduler, app_id: scheduler.describe(app_id),
+    "describe_many": lambda scheduler, app_id: scheduler.describe_many([app_id, "other"]),
+    "list": lambda scheduler, app_id: scheduler.list(),
+    "cancel": lambda scheduler, app_id: scheduler.cancel(app_id),
+    "log_iter": read_to_the_end,
+    "kill_and_delete": end_and_remove,
+    "prune": lambda scheduler, app_id: scheduler.prune(),
+}
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_an_operation_gets_over_one_cut_at_any_request(
+    proxy: CuttingProxy, dockerd: Dockerd, operation: str, how: str
+) -> None:
+    act = OPERATIONS[operation]
+    script = "echo hello; sleep 0.2" if operation in ("log_iter", "prune") else OBEYS
+    most = 0
+    async with DockerScheduler("session") as submitter:
+        for number in range(100):
+            app_id = await submitter.submit(app(shell(script)))
+            async with DockerScheduler("another") as scheduler:
+                proxy.requests.clear()
+                proxy.drop = lambda at, line, cut_at=number: how if at == cut_at else ""  # type: ignore[misc]
+                told = await act(scheduler, app_id)
+                # Not the last one's: a watch looks after the containers of all that have ended just now.
+                most = most or len(proxy.requests)
+                proxy.drop = lambda at, line: ""
+                status = await submitter.describe(app_id)
+            dockerd.clean()
+            check_done(operation, told, status)
+            if number > most:
+                return  # no request was left to be cut
+    raise AssertionError("it took a hundred requests")
+
+
+def check_done(operation: str, told: object, status: DescribeAppResponse | None) -> None:
+    if operation == "log_iter":
+        assert ["hello\n"] == told
+    elif operation == "kill_and_delete":
+        assert (None, None) == (told, status)
+    elif operation == "cancel":
+        assert status is not None
+    elif operation in ("describe", "describe_many", "list"):
+        assert told
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+async def test_a_submit_gets_over_one_cut_at_any_request_that_may_be_made_twice(
+    proxy: CuttingProxy, dockerd: Dockerd, how: str
+) -> None:
+    for number in range(100):
+        async with DockerScheduler("session") as scheduler:
+            proxy.requests.clear()
+            proxy.drop = lambda at, line, cut_at=number: (  # type: ignore[misc]
+                how if at == cut_at and not line.partition(" HTTP")[0].endswith("/start") else ""
+            )
+            app_id = await scheduler.submit(app(shell("echo once", num_replicas=2)))
+            most = len(proxy.requests)
+            proxy.drop = lambda at, line: ""
+            lines = [str(line) async for line in scheduler.log_iter(app_id, should_tail=True)]
+            made = dockerd.api.json("GET", "/containers/json?all=1")
+        dockerd.clean()
+        assert (["once\n"] * 2, 2) == (lines, len(made))
+        if number >= most:
+            return  # no request was left to be cut
+    raise AssertionError("it took a hundred requests")
+
+
+async def test_a_daemon_that_cuts_every_connection_is_given_up_in_time(proxy: CuttingProxy) -> None:
+    proxy.drop = lambda _, line: "after"
+    async with DockerScheduler("session") as scheduler:
+        scheduler.retry_for = 1.0
+        with pytest.raises(UnavailableError, match=r"cannot reach Docker.*disconnected"):
+            await scheduler.describe("app-1")
+    proxy.drop = lambda _, line: ""
+
+    assert 2 <= proxy.cuts <= 20
+
+
+async def test_a_daemon_that_is_gone_after_a_cut_is_not_waited_for(
+    proxy: CuttingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with DockerScheduler("session") as scheduler:
+        await scheduler.list()
+        proxy.drop = lambda _, line: "before"
+        await proxy.leave()
+        with pytest.raises(UnavailableError, match=r"no such file or directory|connection refused"):
+            await scheduler.list()
+
+    assert len(proxy.requests) <= 3
 
 
 async def test_a_submit_during_which_the_app_is_cancelled_leaves_nothing(proxy: CuttingProxy, dockerd: Dockerd) -> None:

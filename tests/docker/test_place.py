@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from asyncsched.logs.line import LogLine, LogOrigin, label
-from asyncsched.schedulers.docker.logs import Place
+from itertools import cycle, groupby
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncsched.logs.resume import Hole
+from asyncsched.schedulers.docker.place import Place
 from asyncsched.specs import Stream
 
 SECOND = 1_000_000_000
 
 
 def note(place: Place, *lines: tuple[Stream, float]) -> list[bool]:
-    made: list[LogLine] = []
-    for stream, seconds in lines:
-        made += label([f"{stream} {seconds}\n"], LogOrigin(stream=stream), round(seconds * SECOND))
-    place.reached(made)
-    return [place.note(line.ns or 0, line.stream.value, line) for line in made]
+    return [place.note(round(s * SECOND), stream.value, f"{stream} {s}") for stream, s in lines]
 
 
 def test_what_both_streams_are_past_is_not_sent_again() -> None:
@@ -40,10 +41,95 @@ def test_one_stream_alone_is_in_order() -> None:
     assert 99_500_000_000 == place.reconnect()
 
 
-def test_less_is_asked_for_while_nothing_new_comes() -> None:
-    place = Place()
-    note(place, (Stream.STDERR, 10.0), (Stream.STDOUT, 100.0))
+def test_a_terminal_has_one_stream_which_is_in_order() -> None:
+    place = Place(terminal=True)
+    note(place, (Stream.COMBINED, 100.0))
 
-    assert [95.0, 97.5, 98.75, 99.375, 99.5, 99.5] == [(place.reconnect() or 0) / SECOND for _ in range(6)]
-    note(place, (Stream.STDOUT, 101.0))
-    assert 96 * SECOND == place.reconnect()
+    assert 100 * SECOND == place.reconnect()
+
+
+def test_streams_are_asked_for_apart_where_more_comes_again_than_is_new() -> None:
+    place = Place()
+    note(place, (Stream.STDERR, 99.0), (Stream.STDOUT, 100.0), (Stream.STDOUT, 100.1))
+    asked = [(place.reconnect(), place.apart)]
+    note(place, (Stream.STDERR, 99.0), (Stream.STDOUT, 100.0))
+    asked.append((place.reconnect(), place.apart))
+    assert [False, True] == note(place, (Stream.STDOUT, 100.1), (Stream.STDOUT, 100.2))
+    asked.append((place.reconnect(), place.apart))
+    assert [False] == note(place, (Stream.STDERR, 99.0))
+    assert not place.caught_up()
+    asked.append((place.reconnect(), place.apart))
+    assert [False, True] == note(place, (Stream.STDOUT, 100.2), (Stream.STDOUT, 100.3))
+    assert place.caught_up()
+    asked.append((place.reconnect(), place.apart))
+
+    assert [
+        (99 * SECOND, None),
+        (100_100_000_000, Stream.STDOUT),
+        (99 * SECOND, Stream.STDERR),
+        (100_200_000_000, Stream.STDOUT),
+        (99 * SECOND, None),
+    ] == asked
+    assert [False, False, True] == note(place, (Stream.STDOUT, 100.3), (Stream.STDERR, 99.0), (Stream.STDERR, 99.1))
+    assert place.take_hole() is None
+
+
+def test_what_is_gone_while_streams_are_asked_for_apart_is_a_hole() -> None:
+    place = Place()
+    note(place, (Stream.STDOUT, 100.0))
+    place.reconnect()
+    note(place, (Stream.STDOUT, 100.0))
+    place.reconnect()
+
+    assert [True] == note(place, (Stream.STDOUT, 105.0))
+    assert Hole(100 * SECOND, 105 * SECOND) == place.take_hole()
+
+
+Line = tuple[int, Stream, int]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Line]:
+    """Lines in the order of the file: stamps in order within each stream, and out of order between the two."""
+    lines: list[Line] = []
+    now, newest = 10 * SECOND, {Stream.STDOUT: 0, Stream.STDERR: 0}
+    steps = st.tuples(
+        st.sampled_from([Stream.STDOUT, Stream.STDOUT, Stream.STDOUT, Stream.STDERR]),
+        st.sampled_from([1, 1000, 1_000_000, 400_000_000, 9 * SECOND]),
+        st.sampled_from([0, 0, 1000, 450_000_000]),
+    )
+    for number, (stream, pause, lag) in enumerate(draw(st.lists(steps, max_size=60))):
+        now += pause
+        newest[stream] = max(newest[stream], now - lag)
+        lines.append((newest[stream], stream, number))
+    return lines
+
+
+@given(logs(), st.lists(st.integers(2, 12), min_size=1, max_size=5), st.integers(1, 5))
+def test_every_line_once_whatever_a_connection_lets_through(log: list[Line], room: list[int], size: int) -> None:
+    place = Place()
+    rooms, told, holes = cycle(room), list[Line](), list[Hole | None]()
+    longest = max((sum(1 for _ in same) for _, same in groupby(sorted(ns for ns, _, _ in log))), default=0)
+    done = False
+    connections = 0
+    while not done:
+        connections += 1
+        since = place.reconnect()
+        sent = [line for line in log if line[0] >= (since or 0) and place.apart in (None, line[1])]
+        let_through = sent[: max(next(rooms), longest + 1)]
+        for at in range(0, len(let_through), size):
+            batch = [(ns, stream.value, str(number)) for ns, stream, number in let_through[at : at + size]]
+            if place.replaying:
+                fresh = [place.note(*line) for line in batch]
+            else:
+                place.note_new(batch)
+                fresh = [True] * len(batch)
+            told += [line for line, new in zip(let_through[at:], fresh, strict=False) if new]
+            holes.append(place.take_hole())
+        done = len(let_through) == len(sent) and (place.apart is None or place.caught_up())
+        assert connections <= 8 * len(log) + 8, "it does not get on"
+    place.end_replay()
+
+    assert {None} >= {*holes, place.take_hole()}
+    for stream in (Stream.STDOUT, Stream.STDERR):
+        assert [line for line in log if line[1] is stream] == [line for line in told if line[1] is stream]

@@ -12,9 +12,11 @@ from asyncsched.schedulers.aws_batch.jobs import DELETED_TAG, Jobs
 from asyncsched.schedulers.aws_batch.request import DEFINITION_PREFIX
 from asyncsched.schedulers.aws_batch.rows import Row, part
 from asyncsched.schedulers.aws_batch.status import canonical_id, job_state, time_of
+from asyncsched.schedulers.aws_batch.tags import app_name, session_of
 from asyncsched.schedulers.responses import ListAppResponse
+from asyncsched.specs.handle import make_app_handle
 
-__all__ = ["list_apps"]
+__all__ = ["list_apps", "list_row"]
 
 
 async def list_apps(jobs: Jobs, connection: Connection) -> AsyncGenerator[ListAppResponse]:
@@ -22,7 +24,7 @@ async def list_apps(jobs: Jobs, connection: Connection) -> AsyncGenerator[ListAp
     pages = [_Queue(jobs, connection, queue) for queue in await jobs.queues(connection)]
     try:
         async for row in _merged(pages):
-            yield _listed(row)
+            yield list_row(row)
     finally:
         for queue in pages:
             await queue.aclose()
@@ -68,14 +70,14 @@ class _Queue:
             self.rows = [row for row in shown if DELETED_TAG not in part(row, "tags")]
 
 
-def _listed(row: Row) -> ListAppResponse:
-    tags = part(row, "tags")
-    session, app_id = tags.get("asyncsched/session", ""), canonical_id(row)
+def list_row(row: Row) -> ListAppResponse:
+    """Make an app's row in a list from its job's."""
+    session, app_id = session_of(row), canonical_id(row)
     return ListAppResponse(
         app_id,
         job_state(row),
-        f"{BACKEND}://{session}/{app_id}",
-        name=tags.get("asyncsched/app", row["jobName"]),
+        make_app_handle(BACKEND, session, app_id),
+        name=app_name(row),
         session=session,
         created_at=time_of(row["createdAt"]),
     )

@@ -7,9 +7,11 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+from asyncsched.schedulers._common.untrusted import read_float, read_number
 from asyncsched.schedulers.aws_batch.container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.identity import queue_name
 from asyncsched.schedulers.aws_batch.rows import Row, part, parts
+from asyncsched.schedulers.aws_batch.tags import app_name, metadata_of, session_of
 from asyncsched.schedulers.aws_batch.tasks import container_of
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Resource, Role
@@ -30,6 +32,9 @@ __all__ = [
 ]
 
 _log = logging.getLogger("asyncsched.aws_batch")
+
+#: Nodes of a job, and children of an array, as AWS Batch accepts them.
+MAX_NODES, MAX_ARRAY = 1000, 10_000
 
 STATES: Mapping[str, AppState] = {
     "SUBMITTED": AppState.SUBMITTED,
@@ -91,9 +96,14 @@ def canonical_id(row: Row, queue: str = "") -> str:
 def node_ids(row: Row) -> list[str]:
     """Return the ids of a job's nodes or array children, none for a job that has only itself."""
     if "nodeProperties" in row:
-        return [f"{row['jobId']}#{index}" for index in range(part(row, "nodeProperties").get("numNodes", 0))]
-    size = part(row, "arrayProperties").get("size", 0)
+        return [f"{row['jobId']}#{index}" for index in range(_node_count(row))]
+    size = min(part(row, "arrayProperties").get("size", 0), MAX_ARRAY)
     return [f"{row['jobId']}:{index}" for index in range(size)]
+
+
+def _node_count(row: Row) -> int:
+    count: int = part(row, "nodeProperties").get("numNodes", 0)
+    return min(count, MAX_NODES)
 
 
 class NodeGroup:
@@ -114,21 +124,29 @@ def node_groups(row: Row) -> list[NodeGroup]:
     properties = part(row, "nodeProperties")
     if not properties:
         container = container_of(row)
-        size = part(row, "arrayProperties").get("size", 1)
+        size = min(part(row, "arrayProperties").get("size", 1), MAX_ARRAY)
         return [NodeGroup(_role_name(container) or row["jobName"], range(size), container)]
     groups: list[NodeGroup] = []
     for index, group in enumerate(parts(properties, "nodeRangeProperties")):
         container = container_of(group)
-        nodes = _nodes(group["targetNodes"], properties["numNodes"])
+        nodes = _nodes(group.get("targetNodes", ""), _node_count(row))
         groups.append(NodeGroup(_role_name(container) or f"group-{index}", nodes, container))
     return groups
 
 
 def _nodes(text: str, total: int) -> Sequence[int]:
+    """Return the nodes of a range such as ``0``, ``1:``, ``:3`` or ``2:5``, of those that there are."""
     first, colon, last = text.partition(":")
-    start = int(first or 0)
-    end = int(last) if last else total - 1 if colon else start
-    return range(start, end + 1)
+    start = _index(first, 0)
+    end = _index(last, total - 1) if colon else start
+    return range(min(start, total), min(end + 1, total))
+
+
+def _index(text: str, default: int) -> int:
+    try:
+        return read_number(text)
+    except ValueError:
+        return default
 
 
 def _role_name(container: Row) -> str:
@@ -136,7 +154,7 @@ def _role_name(container: Row) -> str:
 
 
 def _environment(container: Row) -> dict[str, str]:
-    return {pair["name"]: pair.get("value", "") for pair in parts(container, "environment")}
+    return {pair.get("name", ""): pair.get("value", "") for pair in parts(container, "environment")}
 
 
 def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
@@ -147,7 +165,6 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
         nodes: The rows of its nodes or array children by id, as far as they exist.
     """
     state = job_state(row)
-    tags: Mapping[str, str] = part(row, "tags")
     children = node_ids(row)
     groups = node_groups(row)
     return DescribeAppResponse(
@@ -158,12 +175,12 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
         ui_url=_console(row),
         roles_statuses=[RoleStatus(each.name, list(_replicas(row, state, each, children, nodes))) for each in groups],
         roles=[_role(row, group, children, nodes) for group in groups],
-        name=tags.get("asyncsched/app", row["jobName"]),
-        session=tags.get("asyncsched/session", ""),
+        name=app_name(row),
+        session=session_of(row),
         created_at=time_of(row.get("createdAt")),
         started_at=time_of(row.get("startedAt")),
         finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
-        metadata={key: value for key, value in tags.items() if not key.startswith(("asyncsched/", "aws:"))},
+        metadata=metadata_of(row),
     )
 
 
@@ -261,7 +278,7 @@ def _console(row: Row) -> str | None:
 
 def _role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
     """Rebuild a role from what runs: the node's own container knows what came with the submit."""
-    first = nodes.get(children[group.nodes[0]]) if children else None
+    first = nodes.get(children[group.nodes[0]]) if children and group.nodes else None
     container: Row = {**group.container, **container_of(first or {})}
     command: list[str] = container.get("command") or [""]
     if part(row, "tags").get(SECRET_ARGS_TAG):
@@ -282,21 +299,28 @@ def _role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[st
 
 def _resource(container: Row) -> Resource:
     wanted: dict[str, str] = {row["type"]: row["value"] for row in parts(container, "resourceRequirements")}
-    cpu = int(float(wanted.get("VCPU") or container.get("vcpus") or 1))
-    memory = int(wanted.get("MEMORY") or container.get("memory") or -1)
+    cpu = _amount(wanted.get("VCPU") or container.get("vcpus"), 1)
+    memory = _amount(wanted.get("MEMORY") or container.get("memory"), -1)
     kind = container.get("instanceType")
-    return Resource(cpu, int(wanted.get("GPU", 0)), memory, {INSTANCE_TYPE: kind} if kind else {})
+    return Resource(cpu, _amount(wanted.get("GPU"), 0), memory, {INSTANCE_TYPE: kind} if kind else {})
+
+
+def _amount(value: str | int | None, default: int) -> int:
+    try:
+        return int(read_float(str(value)))
+    except (ValueError, OverflowError):  # not a number, or infinite
+        return default
 
 
 def _mounts(container: Row) -> Iterator[Mount]:
-    volumes = {volume["name"]: volume for volume in parts(container, "volumes")}
+    volumes = {volume.get("name"): volume for volume in parts(container, "volumes")}
     for point in parts(container, "mountPoints"):
-        volume = volumes.get(point["sourceVolume"], {})
-        read_only = point.get("readOnly", False)
+        volume = volumes.get(point.get("sourceVolume"), {})
+        path, read_only = point.get("containerPath", ""), point.get("readOnly", False)
         if efs := volume.get("efsVolumeConfiguration"):
-            yield VolumeMount(efs["fileSystemId"], point["containerPath"], read_only)
+            yield VolumeMount(efs["fileSystemId"], path, read_only)
         elif host := volume.get("host"):
-            yield BindMount(host.get("sourcePath", ""), point["containerPath"], read_only)
+            yield BindMount(host.get("sourcePath", ""), path, read_only)
     for device in parts(part(container, "linuxParameters"), "devices"):
         flags = "".join(name[0].lower() for name in device.get("permissions", ("READ", "WRITE", "MKNOD")))
         yield DeviceMount(device["hostPath"], device.get("containerPath", device["hostPath"]), flags)

@@ -42,6 +42,7 @@ class Launch:
         self._digest = digest
         self._network = network
         self._made: dict[str, str] = {}  # names that were asked for, and their ids once the daemon has answered
+        self._unanswered: set[str] = set()  # names that may have been taken by ourselves
         self._given_up = False
         self._workers: list[asyncio.Task[None]] = []
 
@@ -88,13 +89,13 @@ class Launch:
     async def _is_made(self, container: DockerContainer) -> bool:
         """Create a container; False if its name is taken by one that nobody can see yet, or any more."""
         self._made[container.name] = ""
-        body = container_body(container, self._network, self._digest)
         try:
-            self._made[container.name] = await self._daemon.create_container(container.name, body, operation="submit")
+            self._made[container.name] = await self._asked_for(container)
         except UnavailableError:
             raise  # nobody knows whether it was made
         except ConflictError as error:
-            del self._made[container.name]
+            if container.name not in self._unanswered:
+                del self._made[container.name]
             try:
                 await self._accept_or_raise(container, error)
             except NotFoundError:
@@ -103,6 +104,19 @@ class Launch:
             del self._made[container.name]
             raise
         return True
+
+    async def _asked_for(self, container: DockerContainer) -> str:
+        """Have a container created; asks again where no answer came: it is told by its name if it was made already."""
+        body = container_body(container, self._network, self._digest)
+
+        async def create() -> str:
+            try:
+                return await self._daemon.create_container(container.name, body, operation="submit")
+            except UnavailableError:
+                self._unanswered.add(container.name)
+                raise
+
+        return await self._daemon.repeated(create)
 
     async def _accept_or_raise(self, container: DockerContainer, error: ConflictError) -> None:
         """Go on if the name is taken by this very replica, which another process has just made."""

@@ -13,9 +13,9 @@ from typing_extensions import override
 from asyncsched.errors import LogStreamError, SchedulerError
 from asyncsched.logs.connection import ConnectionSource
 from asyncsched.logs.line import LogLine, LogOrigin
-from asyncsched.logs.resume import Resume
 from asyncsched.schedulers.docker import labels
 from asyncsched.schedulers.docker.frames import FrameReader
+from asyncsched.schedulers.docker.place import DISORDER, Place
 from asyncsched.schedulers.docker.status import last_run, with_details
 from asyncsched.specs.stream import Stream
 
@@ -28,18 +28,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.docker.status import Container
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["Attempts", "ContainerLog", "Place"]
-
-_MS = 1_000_000
-_DISORDER = 5_000 * _MS
-"""How far a line's stamp may lie before that of a line of the other stream in front of it. Each is stamped and
-then written by a thread of its own; a busy daemon was seen to hold one up for 1.8 s in between."""
-
-_DISORDER_AT_FIRST = 500 * _MS
-"""The same as long as only one stream was ever written to."""
-
-_STREAMS = 2
-_LOOK_BACK = 16  # lines of a batch in which the newest of each stream is looked for
+__all__ = ["Attempts", "ContainerLog"]
 
 _END = 4096
 """Bytes of a stream's end that are kept to tell whether it was the log's: no line is longer in most logs."""
@@ -80,7 +69,7 @@ class ContainerLog(ConnectionSource):
             since_ns=query.since_ns,
             follow=query.tail,
             retry_for=retry_for,
-            resume=(place := Place()),
+            resume=(place := Place(terminal=labels.TERMINAL in container.labels)),
         )
         self._place = place
         self._daemon = daemon
@@ -117,10 +106,14 @@ class ContainerLog(ConnectionSource):
 
     @override
     async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
-        self._last_stream = self._is_over or not self.following
-        follow = not (self._last_stream or self._past)
-        self._parameters = self._asked(since_ns, follow=follow)
-        self._marked = not follow and (self._in_doubt or not self._is_over or "until" in self._parameters)
+        apart = self._place.apart
+        if apart is None or self._place.begins:
+            self._last_stream = self._is_over or not self.following
+        follow = apart is None and not (self._last_stream or self._past)
+        self._parameters = self._asked(since_ns, apart, follow=follow)
+        self._marked = apart is not None or (
+            not follow and (self._in_doubt or not self._is_over or "until" in self._parameters)
+        )
         self._end = b""
         self._fresh_before = self._fresh
         try:
@@ -141,9 +134,7 @@ class ContainerLog(ConnectionSource):
 
     @override
     def parse(self, data: bytes) -> Sequence[LogLine]:
-        lines = self._frames.feed(data)
-        self._place.reached(lines)
-        return lines
+        return self._frames.feed(data)
 
     @override
     def restart(self) -> None:
@@ -155,9 +146,6 @@ class ContainerLog(ConnectionSource):
 
     @override
     async def over(self) -> bool:
-        if self._past:
-            self._past = False
-            self._wake()
         if self._frames.trouble:
             raise LogStreamError(
                 f"the log of {self._container.name} cannot be read any further",
@@ -165,6 +153,13 @@ class ContainerLog(ConnectionSource):
                 fix="look at the daemon's disk: the file of the log is damaged there",
                 backend=self._daemon.backend,
             )
+        if self._place.apart is not None and not self._place.caught_up():
+            if self._last_stream:
+                self._lines.extend(self._new(self.flush()))
+            return False
+        if self._past:
+            self._past = False
+            self._wake()
         return self._last_stream if self._marked else await self._has_brought_all()
 
     async def _has_brought_all(self) -> bool:
@@ -197,13 +192,18 @@ class ContainerLog(ConnectionSource):
     def _new_frames(self) -> FrameReader:
         return FrameReader(self._attempts.origin, terminal=labels.TERMINAL in self._container.labels)
 
-    def _asked(self, since_ns: int | None, *, follow: bool) -> dict[str, str]:
-        parameters = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "1" if follow else "0"}
+    def _asked(self, since_ns: int | None, apart: Stream | None, *, follow: bool) -> dict[str, str]:
+        parameters = {
+            "stdout": "0" if apart is Stream.STDERR else "1",
+            "stderr": "0" if apart is Stream.STDOUT else "1",
+            "timestamps": "1",
+            "follow": "1" if follow else "0",
+        }
         if since_ns is not None:
             parameters["since"] = _stamp(since_ns)
         if self._until_ns is not None and not follow:
             # The daemon stops at the first line that is later, so leave room for disorder.
-            parameters["until"] = _stamp(self._until_ns + _DISORDER)
+            parameters["until"] = _stamp(self._until_ns + DISORDER)
         return parameters
 
     async def _explained(self, error: SchedulerError) -> SchedulerError:
@@ -230,45 +230,6 @@ async def _soon(content: StreamReader) -> bytes | None:
 
 def _stamp(ns: int) -> str:
     return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"
-
-
-class Place(Resume):
-    """Knows each stream's own newest line: stamps are in order within a stream, and only there.
-
-    What both streams are past need not be sent again. Where one is quiet, as much has to be as lines may be out
-    of order; less each time that a connection broke before it had brought anything new, so that a log which is
-    written fast gets on over connections that live shortly.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(granularity_ns=_MS, margin_ns=_DISORDER)
-        self._reached: dict[Stream, int] = {}
-        self._patience = _DISORDER
-        self._reached_before: dict[Stream, int] = {}
-
-    def reached(self, lines: Sequence[LogLine]) -> None:
-        """Take note of lines that are about to be noted one by one."""
-        newest: dict[Stream, int] = {}
-        for line in reversed(lines[-_LOOK_BACK:]):
-            newest.setdefault(line.stream, line.ns or 0)
-            if len(newest) == _STREAMS:
-                break
-        for stream, ns in newest.items():
-            self._reached[stream] = max(ns, self._reached.get(stream, 0))
-
-    @override
-    def reconnect(self) -> int | None:
-        stuck = self._reached_before == self._reached
-        self._patience = max(self._patience // 2, _DISORDER_AT_FIRST) if stuck else _DISORDER
-        self._reached_before = dict(self._reached)
-        return super().reconnect()
-
-    @override
-    def _since(self) -> int:
-        since = super()._since()
-        if len(self._reached) < _STREAMS:
-            return max(since, (self._newest - _DISORDER_AT_FIRST) // _MS * _MS)
-        return max(since, max(min(self._reached.values()), self._newest - self._patience) // _MS * _MS)
 
 
 class Attempts:

@@ -1,14 +1,15 @@
 """What an app was made of, as far as its containers' labels tell: no I/O, no SDK.
 
-Anybody may write labels. What is none of ours tells nothing, and breaks nothing.
+Anybody may write labels. What is none of ours tells nothing but one warning, and breaks nothing.
 """
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
+from asyncsched.schedulers._common.untrusted import Once, read_json, shown, well_formed
 from asyncsched.schedulers.docker import labels
 from asyncsched.specs.app import Resource, Role
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.docker.status import Container
 
 __all__ = ["read_metadata", "rebuilt_roles"]
+
+_once = Once(logging.getLogger("asyncsched.schedulers.docker"))
 
 
 def rebuilt_roles(members: Iterable[Container]) -> list[Role]:
@@ -29,7 +32,7 @@ def rebuilt_roles(members: Iterable[Container]) -> list[Role]:
 
 def read_metadata(container: Container) -> dict[str, str]:
     """Return the metadata of the app that a container belongs to."""
-    return {key: str(value) for key, value in _object(_json(container, labels.METADATA)).items()}
+    return {well_formed(key): _text(value) for key, value in _object(_json(container, labels.METADATA)).items()}
 
 
 def _role(container: Container) -> Role:
@@ -39,9 +42,9 @@ def _role(container: Container) -> Role:
     return Role(
         name=container.role,
         # The list names an image by its digest once its name has gone to another one.
-        image=str(spec.get("image") or container.image),
-        entrypoint=str(spec.get("entrypoint", "")),
-        args=[str(arg) for arg in cast("list[object]", args)] if isinstance(args, list) else [],
+        image=_text(spec.get("image") or container.image),
+        entrypoint=_text(spec.get("entrypoint", "")),
+        args=[_text(arg) for arg in cast("list[object]", args)] if isinstance(args, list) else [],
         num_replicas=_number(spec.get("num_replicas"), 0),
         max_retries=container.max_retries,
         resource=Resource(
@@ -51,10 +54,19 @@ def _role(container: Container) -> Role:
 
 
 def _json(container: Container, label: str) -> object:
-    try:
-        return json.loads(container.labels.get(label, ""))
-    except ValueError:
+    text = container.labels.get(label)
+    if text is None:
         return None
+    try:
+        return read_json(text)
+    except ValueError as error:
+        why = f"the label {label} {error}: {shown(text)}"
+        _once.warn((container.id, label), "the container %s tells nothing of its role: %s", container.name, why)
+        return None
+
+
+def _text(value: object) -> str:
+    return well_formed(str(value))
 
 
 def _object(value: object) -> dict[str, object]:

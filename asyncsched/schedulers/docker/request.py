@@ -14,7 +14,9 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
+from asyncsched.schedulers._common.untrusted import read_json, shown
 from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.identity import read_identity
 from asyncsched.schedulers.docker.options import DockerOptions
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.devices import get_device_mounts
@@ -135,7 +137,7 @@ def make_job(
         labels.SESSION: session,
     }
     if app.metadata:
-        app_labels[labels.METADATA] = json.dumps(masked(app.metadata))
+        app_labels[labels.METADATA] = _metadata(app)
     if options.remove_after is not None:
         app_labels[labels.REMOVE_AFTER] = str(options.remove_after)
     # What is copied may come from within an app, which has a replica 0 of its own.
@@ -150,10 +152,30 @@ def make_job(
         }
         if role.max_retries > 0:
             role_labels[labels.RETRIES] = str(role.max_retries)
+        _check_readable(role_labels)
         host_config = _host_config(role, options)
         for replica in range(role.num_replicas):
             job.containers.append(_container(app_id, role, replica, shared, role_labels, host_config, options))
     return job
+
+
+def _metadata(app: AppDef) -> str:
+    text = json.dumps(masked(app.metadata))
+    try:
+        read_json(text)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"the metadata of the app {shown(app.name)} {error}",
+            why="it is kept in a label of each container, as JSON",
+            fix="shorten it",
+        ) from None
+    return text
+
+
+def _check_readable(own: Mapping[str, str]) -> None:
+    """Refuse what could not be read back: the app would run, and nobody could tell its state."""
+    if fault := read_identity(own).fault:
+        raise InvalidRequestError(f"the app cannot be described by labels: {fault}", fix="choose another name")
 
 
 def _container(

@@ -82,7 +82,12 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
             from asyncsched._dockerd import Daemon
 
             if self._daemon is None:  # nobody else was faster
-                self._daemon = Daemon(backend=self.backend, request_timeout=self.request_timeout)
+                self._daemon = Daemon(
+                    backend=self.backend,
+                    request_timeout=self.request_timeout,
+                    retry_for=self.retry_for,
+                    clock=self.clock,
+                )
         return self._daemon
 
     # Submitting
@@ -271,7 +276,9 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         """Remove the apps with this label that ended at least so many seconds ago, by the daemon's clock."""
         daemon = await self._docker()
         apps = by_app(await self._containers(label, operation))
-        ended = {app_id: members for app_id, members in apps.items() if all(c.over for c in members)}
+        ended = {
+            app_id: members for app_id, members in apps.items() if all(c.over and not c.identity.fault for c in members)
+        }
         if not ended:
             return []
         now = await daemon.ask_time(operation=operation)

@@ -7,7 +7,6 @@ a container has to be inspected: `needs_details` says of which containers anybod
 from __future__ import annotations
 
 import logging
-import math
 import re
 import signal as signals
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker.identity import Identity, read_identity
 from asyncsched.schedulers.docker.rebuild import read_metadata, rebuilt_roles
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.handle import make_app_handle
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("asyncsched.schedulers.docker")
+_once = Once(_log)
 
 # Every state that the Engine API documents.
 _STATES = {
@@ -64,7 +66,8 @@ class Container:
         exit_code: What its last run ended with, if it has ended or waits to be started again.
         created: When it was made, in seconds since the epoch.
         image: Its image's name.
-        labels: Its labels.
+        labels: Its labels, as they are.
+        identity: What they say of its place in an app.
         restarts: How often it was started again; None where nobody has asked.
         out_of_memory: Whether its last run was killed for want of memory.
         error: Why it could not be started.
@@ -80,6 +83,7 @@ class Container:
     created: float
     image: str
     labels: Mapping[str, str]
+    identity: Identity
     restarts: int | None = None
     out_of_memory: bool = False
     error: str = ""
@@ -89,18 +93,18 @@ class Container:
 
     @property
     def app_id(self) -> str:
-        """The app that it belongs to."""
-        return self.labels.get(labels.APP_ID, "")
+        """The app that it belongs to; empty if it belongs to none."""
+        return self.identity.app_id
 
     @property
     def role(self) -> str:
         """Its role's name."""
-        return self.labels.get(labels.ROLE, "")
+        return self.identity.role
 
     @property
     def replica(self) -> int:
         """Its number in the role."""
-        return _number(self.labels.get(labels.REPLICA, ""))
+        return self.identity.replica
 
     @property
     def cancelled(self) -> bool:
@@ -120,15 +124,12 @@ class Container:
     @property
     def max_retries(self) -> int:
         """How often it may be started again."""
-        return _number(self.labels.get(labels.RETRIES, ""))
+        return self.identity.max_retries
 
     @property
     def remove_after(self) -> float:
-        """How many seconds after its end it may be removed; never without the label, or with one that is no number."""
-        try:
-            return float(self.labels.get(labels.REMOVE_AFTER, "inf"))
-        except ValueError:
-            return math.inf
+        """How many seconds after its end it may be removed; never without the label."""
+        return self.identity.remove_after
 
     @property
     def over(self) -> bool:
@@ -136,14 +137,11 @@ class Container:
         return _state(self).is_terminal()
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
-
-
 def read_container(entry: Mapping[str, Any]) -> Container:
     """Read an item of ``GET /containers/json``; its status text carries the exit code."""
     code = _CODE.match(entry.get("Status") or "")
     names = entry.get("Names") or [f"/{entry['Id']}"]
+    own: Mapping[str, str] = entry.get("Labels") or {}
     return Container(
         id=entry["Id"],
         name=names[0].removeprefix("/"),
@@ -151,7 +149,8 @@ def read_container(entry: Mapping[str, Any]) -> Container:
         exit_code=int(code[1]) if code else None,
         created=float(entry.get("Created") or 0),
         image=entry.get("Image") or "",
-        labels=entry.get("Labels") or {},
+        labels=own,
+        identity=read_identity(own),
     )
 
 
@@ -216,18 +215,31 @@ def _time(text: object) -> datetime | None:
 
 
 def by_app(containers: Iterable[Container]) -> dict[str, list[Container]]:
-    """Gather containers by their app's id, each app's in the order of roles and replicas."""
+    """Gather containers by their app's id, each app's in the order of roles and replicas.
+
+    One with foreign labels makes an app whose state is not known, but has no part in an app that has others: what a
+    stranger writes changes nothing that is told of our own.
+    """
     apps: dict[str, list[Container]] = {}
+    strangers: dict[str, list[Container]] = {}
     for container in containers:
+        fault = container.identity.fault
+        if fault:
+            _once.warn(container.id, "the container %s is %s: %s", container.name, _unsound(container), fault)
         if container.app_id:
-            apps.setdefault(container.app_id, []).append(container)
+            (strangers if fault else apps).setdefault(container.app_id, []).append(container)
+    apps = {**strangers, **apps}
     for members in apps.values():
         members.sort(key=_place)
     return apps
 
 
+def _unsound(container: Container) -> str:
+    return "not one that asyncsched has made" if container.app_id else "passed over"
+
+
 def _place(container: Container) -> tuple[int, int]:
-    return _number(container.labels.get(labels.ROLE_INDEX, "")), container.replica
+    return container.identity.role_index, container.replica
 
 
 def _state(container: Container) -> AppState:
@@ -247,7 +259,14 @@ def _state(container: Container) -> AppState:
     return AppState.CANCELLED if marked and state is AppState.SUBMITTED else state
 
 
+def _known_state(container: Container) -> AppState:
+    """Return the state of the replica that a container is; UNKNOWN where nobody knows which one that would be."""
+    return AppState.UNKNOWN if container.identity.fault else _state(container)
+
+
 def _reason(container: Container) -> str:
+    if fault := container.identity.fault:
+        return f"{labels.base_name(container.name)} is not one that asyncsched has made: {fault}"
     if container.error:
         return container.error
     ending = _ending(container)
@@ -287,7 +306,7 @@ def _replica(container: Container) -> ReplicaStatus:
     retries = container.max_retries
     return ReplicaStatus(
         id=container.replica,
-        state=_state(container),
+        state=_known_state(container),
         role=container.role,
         hostname=labels.base_name(container.name),
         exit_code=container.exit_code,
@@ -316,8 +335,8 @@ def describe_app(app_id: str, members: Sequence[Container]) -> DescribeAppRespon
         msg=_message(replicas, state),
         roles_statuses=[RoleStatus(role=role, replicas=each) for role, each in statuses.items()],
         roles=rebuilt_roles(members),
-        name=first.labels.get(labels.APP_NAME, ""),
-        session=first.labels.get(labels.SESSION, ""),
+        name=first.identity.app_name,
+        session=first.identity.session,
         created_at=_created(members),
         started_at=min((r.started_at for r in replicas if r.started_at), default=None),
         finished_at=_finished(replicas, state),
@@ -331,6 +350,7 @@ def _message(replicas: Sequence[ReplicaStatus], state: AppState) -> str:
         AppState.FAILED: (AppState.FAILED,),
         AppState.PENDING: (AppState.PENDING, AppState.SUBMITTED),
         AppState.RUNNING: (AppState.FAILED, AppState.PENDING),
+        AppState.UNKNOWN: (AppState.UNKNOWN,),
     }.get(state, ())
     for replica in replicas:
         if replica.state in wanted and replica.reason:
@@ -350,13 +370,12 @@ def _created(members: Sequence[Container]) -> datetime:
 def list_row(backend: str, app_id: str, members: Sequence[Container]) -> ListAppResponse:
     """Make an app's row in a list."""
     first = members[0]
-    session = first.labels.get(labels.SESSION, "")
     cancelled = any(container.cancelled for container in members)
     return ListAppResponse(
         app_id=app_id,
-        state=combine((_state(container) for container in members), cancelled=cancelled),
-        app_handle=make_app_handle(backend, session, app_id),
-        name=first.labels.get(labels.APP_NAME, ""),
-        session=session,
+        state=combine((_known_state(container) for container in members), cancelled=cancelled),
+        app_handle=make_app_handle(backend, first.identity.session, app_id),
+        name=first.identity.app_name,
+        session=first.identity.session,
         created_at=_created(members),
     )

@@ -1,0 +1,98 @@
+"""Connections to a Docker daemon: over a socket, TCP, TLS or SSH, with a version of its API that it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import aiohttp
+from aiodocker import Docker
+
+from asyncsched._dockerd.endpoint import Endpoint
+from asyncsched._dockerd.errors import ForeignAnswerError
+from asyncsched.errors import ConfigError
+
+__all__ = ["CONNECT_TIMEOUT", "Connection", "open_connection"]
+
+CONNECT_TIMEOUT = 10.0
+
+
+class Connection(NamedTuple):
+    docker: Docker
+    session: aiohttp.ClientSession
+    plain: aiohttp.ClientSession
+    """Speaks HTTP/1.0, which has no marks around each piece, and none at the end."""
+
+    async def close(self) -> None:
+        """Close every connection of it."""
+        await self.plain.close()
+        await self.session.close()
+
+
+async def open_connection(endpoint: Endpoint, request_timeout: float) -> Connection:
+    """Connect to the daemon and agree on a version of its API; raises what aiohttp does, or ForeignAnswerError."""
+    connection = await _open(endpoint, request_timeout)
+    try:
+        connection.docker.api_version = await _agree_on_version(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def _agree_on_version(connection: Connection) -> str:
+    # Through the session: aiodocker would ask for the version of the version.
+    async with connection.session.get(f"{connection.docker.docker_host}/version") as response:
+        response.raise_for_status()
+        answer: Any = await response.json()
+        if not isinstance(answer, dict) or "ApiVersion" not in answer:
+            raise ForeignAnswerError
+        return f"v{answer['ApiVersion']}"
+
+
+async def _open(endpoint: Endpoint, request_timeout: float) -> Connection:
+    connector, url = await asyncio.to_thread(_prepare, endpoint)
+    timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=CONNECT_TIMEOUT)
+    bound = connector()
+    trace = aiohttp.TraceConfig()
+    trace.on_request_headers_sent.append(_tell_sent)
+    session = aiohttp.ClientSession(connector=bound, timeout=timeout, trace_configs=[trace])
+    plain = aiohttp.ClientSession(connector=bound, connector_owner=False, version=aiohttp.HttpVersion10)
+    docker = Docker(url, connector=bound, session=session, timeout=timeout)
+    return Connection(docker, session, plain)
+
+
+def _prepare(endpoint: Endpoint) -> tuple[Callable[[], aiohttp.BaseConnector], str]:
+    """Read certificates and import what an address needs: blocking, for a thread."""
+    # A tail holds a connection for as long as it lasts: a limit would stop every further request.
+    if endpoint.socket is not None:
+        path = str(endpoint.socket)
+        return (lambda: aiohttp.UnixConnector(path, limit=0)), "unix://localhost"
+    if endpoint.url.startswith("ssh://"):
+        return _ssh_connector(endpoint), "unix://localhost"
+    context = endpoint.tls.context() if endpoint.tls else True
+    return (lambda: aiohttp.TCPConnector(limit=0, ssl=context)), endpoint.url
+
+
+def _ssh_connector(endpoint: Endpoint) -> Callable[[], aiohttp.BaseConnector]:
+    try:
+        import_module("asyncssh")
+    except ImportError as error:
+        raise ConfigError(
+            f"cannot reach Docker over {endpoint.url}",
+            why=f"{endpoint.source} names an ssh:// address, which needs the package asyncssh",
+            fix="pip install 'aiodocker[ssh]'",
+        ) from error
+    from aiodocker.ssh import SSHConnector
+
+    return lambda: SSHConnector(endpoint.url, limit=0)
+
+
+async def _tell_sent(
+    session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceRequestHeadersSentParams
+) -> None:
+    if context.trace_request_ctx is not None:
+        context.trace_request_ctx.on_sent()

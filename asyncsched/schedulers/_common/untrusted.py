@@ -1,0 +1,164 @@
+"""Reading what anybody can write: labels, tags, annotations, comments.
+
+Each function returns a value that is safe to keep, to compare and to put into a handle, or raises ValueError with the
+reason as the end of a sentence: "has more than 9 digits". It takes a few milliseconds at the most, whatever the text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections import OrderedDict
+
+__all__ = [
+    "DEEPEST",
+    "LONGEST_ID",
+    "LONGEST_JSON",
+    "LONGEST_TEXT",
+    "MOST_DIGITS",
+    "Once",
+    "read_float",
+    "read_id",
+    "read_json",
+    "read_number",
+    "read_session",
+    "read_text",
+    "shown",
+    "well_formed",
+]
+
+LONGEST_ID = 256
+LONGEST_TEXT = 1024
+LONGEST_JSON = 32 * 1024
+MOST_DIGITS = 9
+DEEPEST = 16
+
+_SHOWN = 60
+_TOLD = 4096
+_LONGEST_FLOAT = 32
+# Everything but brackets outside of strings. A string without an end goes on to the end of the text.
+_NO_BRACKETS = re.compile(r'[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+
+
+def read_text(value: object, longest: int = LONGEST_TEXT) -> str:
+    """Return a text of bounded length that can be encoded."""
+    if not isinstance(value, str):
+        raise ValueError(f"is of type {type(value).__name__} and not a text")
+    if len(value) > longest:
+        raise ValueError(f"has {len(value):,} characters, at most {longest:,} are read")
+    if value != well_formed(value):
+        raise ValueError("holds half of a character (a lone surrogate)")
+    return value
+
+
+def read_id(value: object) -> str:
+    """Return an id that can stand in a handle."""
+    text = read_session(value)
+    if not text:
+        raise ValueError("is empty")
+    return text
+
+
+def read_session(value: object) -> str:
+    """Return a session's name, which can stand in a handle; it may be empty."""
+    text = read_text(value, LONGEST_ID)
+    if "/" in text:
+        raise ValueError("holds a slash, which separates the parts of a handle")
+    if not text.isprintable():
+        raise ValueError("holds a character that cannot be printed")
+    return text
+
+
+def read_number(value: object) -> int:
+    """Return a whole number that is not negative."""
+    text = read_text(value, LONGEST_JSON)
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"has {len(text):,} characters, a number of at most {MOST_DIGITS} digits is read")
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("is not a whole number")
+    return int(text)
+
+
+def read_float(value: object) -> float:
+    """Return a number; it may be infinite."""
+    text = read_text(value, _LONGEST_FLOAT)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise ValueError("is not a number")
+    return number
+
+
+def read_json(value: object) -> object:
+    """Return what a text in JSON says: bounded in length, depth and digits, and without NaN and infinities.
+
+    Its strings may hold lone surrogates, which JSON can spell: see `well_formed`.
+    """
+    text = read_text(value, LONGEST_JSON)
+    if not _is_flat_enough(text):
+        raise ValueError(f"is nested more than {DEEPEST} deep, or its brackets do not match")
+    try:
+        parsed: object = json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON ({error.msg} at character {error.pos})") from None
+    return parsed
+
+
+def well_formed(text: str) -> str:
+    """Return a text with lone surrogates replaced, so that it can be encoded."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def shown(value: object) -> str:
+    """Return a text for a message: quoted, cut, with everything escaped that a terminal would obey."""
+    text = value if isinstance(value, str) else type(value).__name__
+    return ascii(text[:_SHOWN]) + ("..." if len(text) > _SHOWN else "")
+
+
+class Once:
+    """Warns of each thing once, however often it is met.
+
+    Args:
+        log: Where to.
+    """
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._told: OrderedDict[object, None] = OrderedDict()
+
+    def warn(self, key: object, message: str, *args: object) -> None:
+        """Warn, unless this key was warned of before; the keys that are the longest ago are forgotten."""
+        if key in self._told:
+            self._told.move_to_end(key)
+            return
+        self._told[key] = None
+        if len(self._told) > _TOLD:
+            self._told.popitem(last=False)
+        self._log.warning(message, *args)
+
+
+def _is_flat_enough(text: str) -> bool:
+    """Tell whether brackets are nested at most `DEEPEST` deep, or a little more; the parser must not find out."""
+    left, before = _NO_BRACKETS.sub("", text), ""
+    for _ in range(DEEPEST):
+        left, before = left.replace("[]", "").replace("{}", ""), left
+        if left == before:
+            break
+    return not left
+
+
+def _integer(digits: str) -> int:
+    if len(digits.removeprefix("-")) > 2 * MOST_DIGITS:
+        raise ValueError(f"holds a number of more than {2 * MOST_DIGITS} digits")
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("holds a number that is not finite")
+    return number

@@ -1,0 +1,46 @@
+"""What a job's tags and name say of its app: anybody who may submit jobs, or tag them, writes these."""
+
+from __future__ import annotations
+
+import logging
+
+from asyncsched.schedulers._common.untrusted import Once, read_session, read_text, shown, well_formed
+from asyncsched.schedulers.aws_batch.rows import Row, part
+
+__all__ = ["app_name", "metadata_of", "session_of"]
+
+_SESSION = "asyncsched/session"
+_NAME = "asyncsched/app"
+_OURS = ("asyncsched/", "aws:")
+
+_once = Once(logging.getLogger("asyncsched.aws_batch"))
+
+
+def session_of(row: Row) -> str:
+    """Return the session that submitted a job; empty, with one warning, where the tag can be in no handle.
+
+    The job's state is AWS's own verdict, whatever its tags say.
+    """
+    text = part(row, "tags").get(_SESSION, "")
+    try:
+        return read_session(text)
+    except ValueError as error:
+        job_id = row["jobId"]
+        _once.warn(
+            job_id, "the job %s is told without a session: its tag %s %s: %s", job_id, _SESSION, error, shown(text)
+        )
+        return ""
+
+
+def app_name(row: Row) -> str:
+    """Return the name that an app was given, its job's name where no tag tells it."""
+    try:
+        return read_text(part(row, "tags").get(_NAME))
+    except ValueError:
+        return well_formed(row["jobName"])
+
+
+def metadata_of(row: Row) -> dict[str, str]:
+    """Return the metadata of an app: all tags but ours and AWS's own."""
+    tags = part(row, "tags")
+    return {well_formed(key): well_formed(value) for key, value in tags.items() if not key.startswith(_OURS)}

@@ -1,0 +1,177 @@
+"""Where a container's log is read on after a connection broke, and what of it was seen before."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from asyncsched.logs.resume import Hole, Resume
+from asyncsched.specs.stream import Stream
+
+__all__ = ["DISORDER", "Place"]
+
+_MS = 1_000_000
+DISORDER = 5_000 * _MS
+"""How far a line's stamp may lie before that of a line of the other stream in front of it. Each is stamped and
+then written by a thread of its own; a busy daemon was seen to hold one up for 1.8 s in between."""
+
+_DISORDER_AT_FIRST = 500 * _MS
+"""The same as long as only one stream was ever written to."""
+
+
+@dataclass(slots=True)
+class _Mark:
+    """The last line of one stream: its stamp, and how many lines of the stream have this very stamp."""
+
+    ns: int
+    lines: int
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What of one stream was seen before the connection, and may be sent again."""
+
+    ns: int
+    left: int
+    anchored: bool
+
+
+class Place(Resume):
+    """Knows each stream's own last line: stamps are in order within a stream, and only there.
+
+    What both streams are past need not be sent again. Where one is quiet, as much has to be as lines may be out of
+    order, and a log that is written fast may hold more than that in what one connection lets through. So when more was
+    sent again than was new, each stream is asked for apart, from its own last line on: then next to nothing is sent
+    again, and every connection gets on. Where both have been caught up with, they are read together as before.
+
+    Args:
+        terminal: Whether the container has a terminal, and so only one stream.
+
+    Attributes:
+        apart: The stream that the next connection has to ask for; None for all of them.
+        begins: Whether that is the first of the connections that ask for streams apart.
+    """
+
+    def __init__(self, *, terminal: bool = False) -> None:
+        super().__init__(granularity_ns=_MS, margin_ns=DISORDER)
+        self._streams = (Stream.COMBINED,) if terminal else (Stream.STDOUT, Stream.STDERR)
+        self._marks: dict[Hashable, _Mark] = {}
+        self._old = self._new = 0  # lines of the present connection
+        self._behind: deque[Stream] = deque()  # what is to be caught up with apart
+        # Set from the first connection of a stream apart until all streams together have brought something new: till
+        # then more was seen of one stream than of the other, which the ring of both does not tell.
+        self._seen: dict[Hashable, _Seen] | None = None
+        self.apart: Stream | None = None
+        self.begins = False
+
+    @property
+    @override
+    def replaying(self) -> bool:
+        return self._seen is not None or super().replaying
+
+    @override
+    def note(self, ns: int, stream: Hashable, data: str | bytes) -> bool:
+        if self._seen is None:
+            is_new = super().note(ns, stream, data)
+        elif is_new := self._is_past(self._seen.get(stream), ns):
+            self._remember(hash((ns, stream, data)), ns)
+        if is_new:
+            self._new += 1
+            self._mark(stream, ns, 1)
+        else:
+            self._old += 1
+        return is_new
+
+    @override
+    def note_new(self, lines: Sequence[tuple[int, Hashable, str | bytes]]) -> None:
+        super().note_new(lines)
+        self._new += len(lines)
+        streams = [line[1] for line in lines]
+        for stream in set(streams):
+            stamps = [line[0] for line in lines] if len(lines) == streams.count(stream) else _of(lines, stream)
+            ns, count = stamps[-1], 1
+            while count < len(stamps) and stamps[-count - 1] == ns:
+                count += 1
+            self._mark(stream, ns, count, whole=count < len(stamps))
+
+    @override
+    def reconnect(self) -> int | None:
+        stuck = self._old > self._new
+        together = self.apart is None and self._new > 0
+        self._old = self._new = 0
+        self.begins = stuck and not self._behind
+        if self.begins:
+            self._behind.extend(self._streams)
+        elif len(self._behind) > 1 and self._behind[0] is self.apart:
+            self._behind.rotate()  # it broke off: the other one is not kept waiting
+        self.apart = self._behind[0] if self._behind else None
+        if self.apart is not None:
+            return self._reconnect_apart(self.apart)
+        if self._seen is None or together:
+            self._seen = None
+            return super().reconnect()
+        since = self._since()
+        self._seen = {stream: _Seen(mark.ns, mark.lines, mark.ns < since) for stream, mark in self._marks.items()}
+        return since
+
+    def caught_up(self) -> bool:
+        """Take note that the connection has brought all there is of its stream; returns whether none is left."""
+        self._behind.popleft()
+        return not self._behind
+
+    @override
+    def end_replay(self) -> None:
+        for seen in (self._seen or {}).values():
+            if not seen.anchored:
+                self._hole = Hole(seen.ns, None)
+        self._seen = None
+        super().end_replay()
+
+    def _reconnect_apart(self, stream: Stream) -> int | None:
+        self._replay = None
+        seen = {} if self.begins or self._seen is None else self._seen
+        self._seen = seen
+        mark = self._marks.get(stream.value)
+        if mark is None:
+            return None
+        seen[stream.value] = _Seen(mark.ns, mark.lines, anchored=False)
+        return mark.ns
+
+    def _is_past(self, seen: _Seen | None, ns: int) -> bool:
+        """Tell whether a line of a stream, in the stream's order, is behind all that was seen of it."""
+        if seen is None:
+            return True
+        if ns > seen.ns:
+            if not seen.anchored:
+                self._hole, seen.anchored = Hole(seen.ns, ns), True
+            return True
+        if ns < seen.ns:
+            return False
+        seen.anchored = True
+        seen.left -= 1
+        return seen.left < 0
+
+    def _mark(self, stream: Hashable, ns: int, lines: int, *, whole: bool = False) -> None:
+        mark = self._marks.get(stream)
+        if mark is None:
+            self._marks[stream] = _Mark(ns, lines)
+        else:
+            mark.lines = mark.lines + lines if mark.ns == ns and not whole else lines
+            mark.ns = ns
+
+    @override
+    def _since(self) -> int:
+        since = super()._since()
+        assert self._last is not None
+        last = self._last[1]
+        if len(self._marks) < len(self._streams):
+            return max(since, (last - _DISORDER_AT_FIRST) // _MS * _MS)
+        oldest = min(mark.ns for mark in self._marks.values())
+        return max(since, max(min(oldest, last), last - DISORDER) // _MS * _MS)
+
+
+def _of(lines: Sequence[tuple[int, Hashable, str | bytes]], stream: Hashable) -> list[int]:
+    return [line[0] for line in lines if line[1] == stream]
