@@ -44,7 +44,6 @@ def test_a_daemon_ends_when_its_process_is_killed(dockerd: Dockerd) -> None:
     assert not Path(f"/proc/{daemon_pid}/exe").exists()
 
 
-@pytest.mark.timeout(90)
 async def test_daemons_live_side_by_side(
     dockerd: Dockerd, docker_host: str, another_dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,6 @@ def _run_contract(*prefix: str, options: Sequence[str] = (), temp: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(not _without.CALLS, reason="the numbers of this machine's system calls are not known here")
 @pytest.mark.parametrize(
     ("calls", "options"),
@@ -57,7 +56,6 @@ def test_the_contract_holds_where_a_call_is_missing(tmp_path: Path, calls: list[
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(not IS_ROOT, reason="the suite runs as an ordinary user already")
 def test_the_contract_holds_for_an_ordinary_user(ordinary_home: Path) -> None:
     _run_contract(*AS_NOBODY, temp=ordinary_home)
@@ -76,7 +74,6 @@ MANY = """
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_six_hundred_replicas_of_an_ordinary_user(ordinary_home: Path) -> None:
     env = {"ASYNCSCHED_HOME": str(ordinary_home / "state"), "HOME": str(ordinary_home)}
     with Other(MANY, env=env, prefix=AS_NOBODY if IS_ROOT else ()) as other:

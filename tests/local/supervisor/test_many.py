@@ -20,7 +20,7 @@ NOBODY = 65534
 REPLICAS = 600
 SOFT_LIMIT = ("/bin/sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
