@@ -32,7 +32,7 @@ def _run_contract(*prefix: str, options: Sequence[str] = (), temp: Path) -> None
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=110,
+        timeout=280,
     )
     assert 0 == run.returncode, run.stdout
     assert " passed" in run.stdout
@@ -65,8 +65,8 @@ MANY = """
     async def main():
         async with LocalScheduler("session") as scheduler:
             app_id = await scheduler.submit(app(shell('echo "$1 ${#2}"', "$" + "{replica_id}", num_replicas=600)))
-            lines = await read(scheduler, app_id, within=40)
-            found = await ended(scheduler, app_id, within=40)
+            lines = await read(scheduler, app_id)
+            found = await ended(scheduler, app_id)
             say(os.getuid() != 0, found.state.name, len(found.replicas))
             say(sorted(int(line.split()[0]) for line in lines) == [*range(600)])
     asyncio.run(main())
@@ -77,7 +77,7 @@ MANY = """
 def test_six_hundred_replicas_of_an_ordinary_user(ordinary_home: Path) -> None:
     env = {"ASYNCSCHED_HOME": str(ordinary_home / "state"), "HOME": str(ordinary_home)}
     with Other(MANY, env=env, prefix=AS_NOBODY if IS_ROOT else ()) as other:
-        assert "True SUCCEEDED 600" == other.hear(within=60)
+        assert "True SUCCEEDED 600" == other.hear()
         assert "True" == other.hear()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -100,13 +99,11 @@ signal.signal(15, end)
 os.write(1, b"ready\\n")
 time.sleep(60)
 """
-    supervisor.submit(python(code), grace_period=20.0)
+    supervisor.submit(python(code), grace_period=600.0)
     supervisor.log().wait_for(b"ready\n")
-    began = time.monotonic()
     supervisor.ask("cancel", app_id="app")
     supervisor.until()
 
-    assert time.monotonic() - began < 10.0
     assert b"ready\nasked\n" == supervisor.log().stdout
 
 
