@@ -13,8 +13,10 @@ a constant. A duration that is compared with another duration is a ratio, and ri
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 CLOCKS = {
     "time": {
@@ -37,6 +39,8 @@ DURATIONS = {"timeit", "repeat"}
 NAMES = {"elapsed", "took", "duration"}
 """Names that are taken for a duration wherever they come from, if nothing else is known of them."""
 
+_WORTH_READING = re.compile("|".join([*(name for names in CLOCKS.values() for name in names), *NAMES]))
+
 TIME, DURATION, CONSTANT = "time", "duration", "constant"
 
 
@@ -48,16 +52,28 @@ class Finding:
     source: str
 
 
-def find(source: str) -> list[Finding]:
-    """Return the assertions of a module that bound real time by a constant."""
+def find(source: str, helpers: Mapping[str, str] = MappingProxyType({})) -> list[Finding]:
+    """Return the assertions of a module that bound real time by a constant.
+
+    Args:
+        source: The module.
+        helpers: What functions of other modules return, by name; see `returned`.
+    """
+    if not _WORTH_READING.search(source) and not any(name in source for name in helpers):
+        return []
     tree = ast.parse(source)
-    module = _Module(tree)
+    module = _Module(tree, helpers)
     found: dict[int, Finding] = {}
     for function in module.functions:
         for node, test, holds in _checks(function):
             if any(module.is_bounded(claim, holds, function) for claim, holds in _claims(test, holds)):
                 found[node.lineno] = Finding(node.lineno, ast.unparse(node).splitlines()[0])
     return [found[line] for line in sorted(found)]
+
+
+def returned(source: str) -> Mapping[str, str]:
+    """Return which functions of a module return a time or a duration."""
+    return _Module(ast.parse(source), {}).returns if _WORTH_READING.search(source) else {}
 
 
 def _checks(function: ast.AST) -> Iterator[tuple[ast.stmt, ast.expr, bool]]:
@@ -103,11 +119,13 @@ def _own(function: ast.AST) -> Iterator[ast.AST]:
 
 
 class _Module:
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, helpers: Mapping[str, str]) -> None:
         self._modules: dict[str, str] = {}  # what a module is called here: its name
         self._clocks: dict[str, str] = {}  # what a function is called here: its own name
         self._parents: dict[ast.AST, ast.AST] = {}
-        self._returns: dict[str, str] = {}  # the functions of this module that return a time or a duration
+        self.returns: dict[str, str] = {}  # the functions of this module that return a time or a duration
+        self._helpers = helpers
+        self._by_name: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self._kinds: dict[tuple[ast.AST, str], str] = {}
         self.functions: list[ast.AST] = [tree]
         self._read(tree, tree)
@@ -129,15 +147,16 @@ class _Module:
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._parents[child] = function
                 self.functions.append(child)
+                self._by_name[child.name] = child
                 inner = child
             self._read(child, inner)
 
     def _learn(self) -> bool:
-        before = len(self._kinds), len(self._returns)
+        before = len(self._kinds), len(self.returns)
         for function in self.functions:
             for node in _own(function):
                 self._learn_from(node, function)
-        return before != (len(self._kinds), len(self._returns))
+        return before != (len(self._kinds), len(self.returns))
 
     def _learn_from(self, node: ast.AST, function: ast.AST) -> None:
         match node:
@@ -154,13 +173,15 @@ class _Module:
                 self._assign(target, value, function)
             case ast.comprehension(target=target, iter=value):
                 self._assign(target, value, function)
+            case ast.Call(func=ast.Name(id=name), args=args) if name in self._by_name:
+                self._pass(args, self._by_name[name], function)
             case ast.Call(func=ast.Attribute(value=owner, attr="append" | "add" | "put_nowait" | "insert"), args=args):
                 for value in args:
                     self._assign(owner, value, function)
             case ast.Return(value=ast.expr() as value) | ast.Yield(value=ast.expr() as value):
                 kind = self.kind(value, function)
                 if kind in {TIME, DURATION} and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                    self._returns.setdefault(function.name, kind)
+                    self.returns.setdefault(function.name, kind)
             case _:
                 pass
 
@@ -177,6 +198,16 @@ class _Module:
             where = self._home(name, function)
             if kind == DURATION or (where, name) not in self._kinds:
                 self._kinds[where, name] = kind
+
+    def _pass(self, args: list[ast.expr], called: ast.FunctionDef | ast.AsyncFunctionDef, function: ast.AST) -> None:
+        """Follow arguments into a function, and what it adds to a container that it is given out of it."""
+        for parameter, value in zip(called.args.args, args, strict=False):
+            kind, inside = self.kind(value, function), self._kinds.get((called, parameter.arg))
+            if kind in {TIME, DURATION}:
+                self._kinds.setdefault((called, parameter.arg), kind)
+            name = _name(value)
+            if inside and name:
+                self._kinds.setdefault((self._home(name, function), name), inside)
 
     def _home(self, name: str, function: ast.AST) -> ast.AST:
         """Return the function in which a name is known, from inside out."""
@@ -277,8 +308,8 @@ class _Module:
         clock = self._clock(owner, last)
         if clock:
             return DURATION if clock in DURATIONS else TIME
-        if last in self._returns:
-            return self._returns[last]
+        if last in self.returns or last in self._helpers:
+            return self.returns.get(last) or self._helpers[last]
         if last in {
             "abs",
             "approx",
@@ -325,6 +356,8 @@ def _lesser(left: ast.expr, operator: ast.cmpop, right: ast.expr, holds: bool) -
 
 
 def _binds(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.arg):
+        return node.arg == name
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
 
 

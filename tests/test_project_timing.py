@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests._timing_lint import find
+from tests._timing_lint import find, returned
 
 TESTS = Path(__file__).parent
 
@@ -58,6 +58,10 @@ BAD = [
     "def test():\n  assert (took := now() - began_before) < 0.1\nbegan_before = now()",
     "def test():\n  seen = []\n  began = now(); seen.append(now() - began)\n  assert all(each < 1 for each in seen)",
     "if now() - began_before < 1: print('quick')\nelse: pytest.fail('slow')\nbegan_before = now()",
+    "def note(seen):\n  b = now(); seen.append(now() - b)\ndef test():\n  seen = []; note(seen); assert seen[0] < 1",
+    "async def note(seen: list):\n  b = now(); seen.append(now() - b)\nasync def test():\n  "
+    "seen: list[float] = []; asyncio.create_task(note(seen)); seen.sort(); assert seen[9] < 3 * LIMIT",
+    "def check(seconds):\n  assert seconds < 1\ndef test():\n  b = now(); check(now() - b)",
     "class T:\n  def start(self): self.b = now()\n  def test(self):\n    self.b = now(); assert now() - self.b < 1",
 ]
 
@@ -90,17 +94,25 @@ def test_what_is_no_bound_on_real_time_is_left_alone(source: str) -> None:
     assert [] == find(IMPORTS + source)
 
 
+def test_helpers_of_other_modules_are_followed() -> None:
+    helpers = returned(f"{IMPORTS}def seconds_until(f):\n  b = now(); f(); return now() - b")
+
+    assert 1 == len(find("from tests.helpers import seconds_until\nassert seconds_until(work) < 1", helpers))
+
+
 # A deadline that ends a wait, far beyond what it takes: the message says what never came.
 DEADLINES = {"_support.py", "cli/_terminal.py", "cli/torchrun.py", "notebook/kernel.py", "services/dockerd.py",
              "services/registry.py"}  # fmt: skip
 
 
 def test_no_test_bounds_real_time() -> None:
+    sources = {path: path.read_text() for path in sorted(TESTS.rglob("*.py"))}
+    helpers = {name: kind for source in sources.values() for name, kind in returned(source).items()}
     found = [
         f"{path.relative_to(TESTS)}:{finding.line}: {finding.source}"
-        for path in sorted(TESTS.rglob("*.py"))
+        for path, source in sources.items()
         if str(path.relative_to(TESTS)) not in DEADLINES
-        for finding in find(path.read_text())
+        for finding in find(source, helpers)
     ]
 
     assert [] == found
