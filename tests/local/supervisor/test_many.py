@@ -65,7 +65,7 @@ def _has_written(log: Log) -> bool:
 def test_six_hundred_replicas(ordinary: Supervisor) -> None:
     before = ordinary.descriptors()
     ordinary.sock.settimeout(120)
-    replicas = [shell(f"echo {k} $(id -u) $(ulimit -n); echo err >&2; exec sleep 100", k=k) for k in range(REPLICAS)]
+    replicas = [shell(f"echo {k} $(id -u) $(ulimit -n); echo err >&2; exec sleep 1000", k=k) for k in range(REPLICAS)]
     ordinary.submit(*replicas)
     user = NOBODY if os.geteuid() == 0 else os.geteuid()
 
@@ -86,7 +86,7 @@ def test_six_hundred_replicas(ordinary: Supervisor) -> None:
 def test_two_hundred_processes_that_ignore_term(ordinary: Supervisor) -> None:
     ordinary.sock.settimeout(120)
     ordinary.submit(
-        *[shell("trap '' TERM; echo ready; while :; do sleep 100; done", k=k) for k in range(200)], grace_period=0.5
+        *[shell("trap '' TERM; echo ready; while :; do sleep 1000; done", k=k) for k in range(200)], grace_period=0.5
     )
     for k in range(200):
         ordinary.log(k).wait_for(b"ready\n")

@@ -143,7 +143,7 @@ def test_who_talks_for_ever_after_the_exit_is_ended(supervisor: Supervisor) -> N
 
 
 def test_what_runs_on_in_silence_is_ended(supervisor: Supervisor) -> None:
-    supervisor.run(shell("sleep 60 > /dev/null 2>&1 & echo $!"))
+    supervisor.run(shell("sleep 1000 > /dev/null 2>&1 & echo $!"))
     pid = int(supervisor.log().stdout)
 
     assert not Path(f"/proc/{pid}").exists()
