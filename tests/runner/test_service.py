@@ -151,6 +151,7 @@ async def test_a_shutdown_ends_the_streams_and_not_the_jobs(site: Site) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 async def test_fifty_clients_follow_twenty_apps_and_nothing_is_lost(site: Site) -> None:
     rounds = 5
     handles = [await site.rig.run(scheduler, replicas=8) for scheduler in ("push", "polled") * 10]
