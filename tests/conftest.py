@@ -9,7 +9,14 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests._guard", "tests._services", "tests._shared", "tests.services.fixtures"]
+pytest_plugins = [
+    "tests._time_limit",
+    "tests._timed",
+    "tests._guard",
+    "tests._services",
+    "tests._shared",
+    "tests.services.fixtures",
+]
 
 # A busy machine is not a wrong result.
 settings.register_profile("patient", deadline=None)

@@ -15,7 +15,7 @@ MANY = 10_000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.guard(loop_step=False, reason="the emulator's own work is done in the same thread")
 async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(virtual: Virtual) -> None:
     if not isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop):
