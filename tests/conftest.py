@@ -9,7 +9,15 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests._guard", "tests._services", "tests._shared", "tests.services.fixtures"]
+pytest_plugins = [
+    "tests._guard",
+    "tests._at_most",
+    "tests._heavy",
+    "tests._results",
+    "tests._services",
+    "tests._shared",
+    "tests.services.fixtures",
+]
 
 # A busy machine is not a wrong result.
 settings.register_profile("patient", deadline=None)
