@@ -13,8 +13,8 @@ pytest_plugins = [
     "tests._guard",
     "tests._at_most",
     "tests._heavy",
+    "tests._services",  # before what imports it
     "tests._results",
-    "tests._services",
     "tests._shared",
     "tests.services.fixtures",
 ]
