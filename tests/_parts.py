@@ -17,6 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 CHUNK = 1 << 16
+LOOK_AGAIN = 1.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends a run; a second one ends it at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +35,7 @@ class Part:
     passes: frozenset[int] = frozenset({0})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Limits:
     """How long things may take, in seconds of real time: they guard against hangs and judge nothing.
 
@@ -90,9 +93,13 @@ async def side_by_side(
             run.cancel()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         loop.add_signal_handler(number, stop, number)
-    ended = await asyncio.gather(*runs, return_exceptions=True)
+    try:
+        ended = await asyncio.gather(*runs, return_exceptions=True)
+    finally:
+        for number in ENDING:
+            loop.remove_signal_handler(number)
     if stopped:
         raise InterruptError(stopped[0].name)
     failed = [each for each in ended if isinstance(each, BaseException)]
@@ -178,7 +185,7 @@ class _Run:
                     self.lines.show(f"this part {why} and is ended; its stacks follow")
                     await self._end_what_hangs(process)
                     return why
-                await _finished(process, self._left())
+                await _finished(process, min(self._left(), LOOK_AGAIN))  # the limits may have changed meanwhile
         except asyncio.CancelledError:
             await self._end(process, signal.SIGINT)
             raise

@@ -93,7 +93,7 @@ def _at_once(options: argparse.Namespace, _: Sequence[str], folder: Path) -> int
     if options.coverage:
         ended.append(_coverage())
     results = {name: _results.read(folder / name) for name in names}
-    return _tell(ended, results, may_be_empty=options.all)
+    return tell(ended, results, may_be_empty=options.all)
 
 
 def _one_after_the_other(options: argparse.Namespace, pytest_args: Sequence[str], folder: Path) -> int:
@@ -103,7 +103,7 @@ def _one_after_the_other(options: argparse.Namespace, pytest_args: Sequence[str]
     ended = [_alone(part) for part in (lint, tests)]
     if options.coverage:
         ended.append(_coverage())
-    return _tell(ended, {"tests": _results.read(folder / "tests")})
+    return tell(ended, {"tests": _results.read(folder / "tests")})
 
 
 def _timed(options: argparse.Namespace, pytest_args: Sequence[str], folder: Path) -> int:
@@ -112,7 +112,7 @@ def _timed(options: argparse.Namespace, pytest_args: Sequence[str], folder: Path
     part = Part(name="tests", command=_pytest(options, *more, *pytest_args), passes=frozenset({0, NO_TESTS}))
     with _busy_loops():
         ended = _alone(part)
-    return _tell([ended], {"tests": _results.read(folder / "tests")}, may_be_empty="--timed")
+    return tell([ended], {"tests": _results.read(folder / "tests")}, may_be_empty="--timed")
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def _keep_seconds(took: Path, kept: Path) -> None:
         kept.write_text(json.dumps(old | new, indent=1, sort_keys=True))
 
 
-def _tell(ended: Sequence[Ended], results: dict[str, Results | None], *, may_be_empty: str | None = None) -> int:
+def tell(ended: Sequence[Ended], results: dict[str, Results | None], *, may_be_empty: str | None = None) -> int:
     """Print what came of everything, the sum last; return the exit code."""
     told = [result for result in results.values() if result is not None]
     whole = _results.add_up(told)
@@ -159,15 +159,21 @@ def _tell(ended: Sequence[Ended], results: dict[str, Results | None], *, may_be_
         print(f"failed: {name}")
     for service, count in whole.missing.items():
         print(f"not there: {service} ({count} tests left out)")
+    bad = {part.part.name: _why_it_failed(part, results) for part in ended}
     for part in ended:
-        counts = results.get(part.part.name)
-        detail = f": {counts}" if counts else ""
-        print(f"{part.part.name}: {f'FAILED, {part.why}' if part.why else 'passed'}{detail} ({part.seconds:.0f} s)")
-    if not any((whole.passed, whole.failed, whole.skipped)):
+        name, counts = part.part.name, results.get(part.part.name)
+        verdict = f"FAILED, {bad[name]}" if bad[name] else "passed"
+        print(f"{name}: {verdict}{f': {counts}' if counts else ''} ({part.seconds:.0f} s)")
+    empty = not any((whole.passed, whole.failed, whole.skipped))
+    if empty and not any(bad.values()):
         print(_nothing_ran(may_be_empty))
     print(whole, flush=True)
-    nothing = not may_be_empty and not whole.passed
-    return 1 if nothing or any(part.why for part in ended) else 0
+    return 1 if any(bad.values()) or (empty and not may_be_empty) else 0
+
+
+def _why_it_failed(part: Ended, results: dict[str, Results | None]) -> str:
+    name = part.part.name
+    return part.why or ("it ended before its tests did" if name in results and results[name] is None else "")
 
 
 def _nothing_ran(may_be_empty: str | None) -> str:
