@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests import _parts, _results
 from tests._heavy import ROOMS
-from tests._parts import Ended, Part
+from tests._parts import Ended, Limits, Part
 from tests._results import Results
 from tests._shared import EXPECTED, TOOK
 
@@ -88,7 +88,10 @@ def _at_once(options: argparse.Namespace, _: Sequence[str], folder: Path) -> int
         for name in names
     ]
     lint = [] if options.all else [Part(name="lint" if options.fast else "lint, docs", command=_checks(options))]
-    ended = asyncio.run(_parts.side_by_side([*lint, *tests]))
+    limits = Limits()
+    if options.all:  # one heavy test may be silent for long
+        limits.silence = limits.total
+    ended = asyncio.run(_parts.side_by_side([*lint, *tests], limits=limits))
     _keep_seconds(shared / TOOK, kept)
     if options.coverage:
         ended.append(_coverage())
