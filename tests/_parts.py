@@ -47,7 +47,7 @@ class Limits:
         rest: How long the output is read on once the process has ended: what it left behind may hold the pipe open.
     """
 
-    silence: float = 600
+    silence: float = 1200
     total: float = 2400
     stacks: float = 10
     ending: float = 20

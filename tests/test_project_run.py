@@ -158,12 +158,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_tests(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command there, on one core, so that two processes share the tests."""
-    core = min(os.sched_getaffinity(0))
+    on_one = (
+        f"import os, runpy; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}});"
+        "runpy.run_module('tests._run', run_name='__main__', alter_sys=True)"
+    )
     return subprocess.run(
-        [sys.executable, "-m", "tests._run", *arguments],
+        [sys.executable, "-c", on_one, *arguments],
         cwd=project,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(project), **environment},
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
