@@ -15,14 +15,11 @@ MANY = 10_000
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.one_loop  # virtual time is the same on every loop
 @pytest.mark.guard(loop_step=False, reason="the emulator's own work is done in the same thread")
 @pytest.mark.parametrize(
-    "quiet",
-    [
-        pytest.param(300, marks=pytest.mark.timeout(300)),
-        pytest.param(3600, marks=[pytest.mark.heavy("aws"), pytest.mark.timeout(1800)]),
-    ],
+    "quiet", [300, pytest.param(3600, marks=[pytest.mark.heavy("aws"), pytest.mark.timeout(1800)])]
 )
 async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(virtual: Virtual, quiet: int) -> None:
     cloud, clock = virtual.cloud, virtual.clock
