@@ -13,7 +13,10 @@ pytest_plugins = [
     "tests._time_limit",
     "tests._timed",
     "tests._guard",
-    "tests._services",
+    "tests._at_most",
+    "tests._heavy",
+    "tests._services",  # before what imports it
+    "tests._results",
     "tests._shared",
     "tests.services.fixtures",
 ]
