@@ -14,6 +14,7 @@ pytest_plugins = ["tests._guard", "tests._services", "tests._shared", "tests.ser
 # A busy machine is not a wrong result.
 settings.register_profile("patient", deadline=None)
 settings.register_profile("quick", settings.get_profile("patient"), max_examples=20)  # of `tests/run --fast`
+settings.register_profile("thorough", settings.get_profile("patient"), max_examples=2000)  # of a search by hand
 settings.load_profile("patient")
 
 
