@@ -262,6 +262,12 @@ class Segments:
         self._newest = 0
         self._on_rotated(size)
 
+    def begin_anew(self) -> bool:
+        """Go on in a new segment, whose directories are made first; tell whether everything is on the disk."""
+        self._places.make()
+        self._rotate()
+        return not self._waiting
+
     def drop_oldest(self) -> None:
         """Remove the oldest segment that has ended; readers find it gone and say so."""
         self._places.remove_segment(self._oldest)
