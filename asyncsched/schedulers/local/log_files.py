@@ -53,7 +53,7 @@ class LogFiles:
         self._pool = pool
         self._descriptors: dict[int, int] = {}  # by kind of output; 0 is the index
         self._place: tuple[int, int] | None = None  # by which the index's directory is known again
-        self._first = b""  # the time of the first record, by which the index is
+        self._read = (-1, b"")  # the last segment that was read, and the time of its first record, by which it is
         self._is_gone = False  # another log stands there by now
         self.segment = -1
 
@@ -71,12 +71,12 @@ class LogFiles:
         if segment != self.segment:
             self.release()
             self.segment = segment
-            self._first = b""
 
     def begin(self) -> None:
         """Read whatever log stands there by now."""
         self.go_to(-1)
         self._place = None
+        self._read = (-1, b"")
         self._is_gone = False
 
     def release(self) -> None:
@@ -102,8 +102,8 @@ class LogFiles:
     def records(self, offset: int, count: int) -> bytes:
         """Return whole records of the index, at most `count`."""
         data = read_at(self._descriptor(0), count * RECORD.size, offset)
-        if not offset:
-            self._first = data[:TIME]
+        if not offset and data:
+            self._read = (self.segment, data[:TIME])
         return data[: _whole(len(data))]
 
     def output(self, kind: int, size: int, offset: int) -> bytes:
@@ -118,7 +118,7 @@ class LogFiles:
     def index_stands(self) -> bool:
         """Tell whether the index that is read stands in its place."""
         try:
-            with self._opened_index() as fd:
+            with self._index_directory() as at, _closing(open_file(index_name(self.segment), at=at)) as fd:
                 return os.path.samestat(os.fstat(fd), os.fstat(self._descriptor(0)))
         except FileNotFoundError:
             return False
@@ -178,25 +178,34 @@ class LogFiles:
             raise
 
     def _open_known_index(self) -> int:
-        with self._opened_index() as opened:
-            first = read_at(opened, TIME, 0)
-            if self._first and first and first != self._first:
-                self._is_gone = True
-                raise FileNotFoundError(index_name(self.segment))
-            self._first = self._first or first
-            return os.dup(opened)
+        with self._index_directory() as at:
+            self._check_what_was_read(at)
+            fd = open_file(index_name(self.segment), at=at)
+        first = read_at(fd, TIME, 0)
+        if first:
+            self._read = (self.segment, first)
+        return fd
 
-    @contextmanager
-    def _opened_index(self) -> Generator[int]:
-        with self._index_directory() as at, _closing(open_file(index_name(self.segment), at=at)) as fd:
-            yield fd
+    def _check_what_was_read(self, at: int) -> None:
+        """See that a directory is that of the log which is read; what was read of it may have been dropped."""
+        segment, first = self._read
+        if not first:
+            return
+        try:
+            with _closing(open_file(index_name(segment), at=at)) as fd:
+                now = read_at(fd, TIME, 0)
+        except FileNotFoundError:
+            return
+        if now and now != first:
+            self._is_gone = True
+            raise FileNotFoundError("another log stands there")
 
     @contextmanager
     def _index_directory(self) -> Generator[int]:
         with _closing(self._open_index()) as at:
             found = os.fstat(at)
             self._place = self._place or (found.st_dev, found.st_ino)
-            # The number of a directory that was removed may be given to the next one: the index tells them apart.
+            # The number of a directory that was removed may be given to the next one: an index tells them apart.
             self._is_gone = self._is_gone or self._place != (found.st_dev, found.st_ino)
             if self._is_gone:
                 raise FileNotFoundError("another log stands there")
