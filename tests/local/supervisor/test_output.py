@@ -12,7 +12,16 @@ from textwrap import dedent
 
 import pytest
 
-from asyncsched.schedulers.local.supervisor.layout import APPS, COMBINED, END, LINE_START, ROTATED, STDERR, STDOUT
+from asyncsched.schedulers.local.supervisor.layout import (
+    APPS,
+    COMBINED,
+    END,
+    LINE_START,
+    ROTATED,
+    STATE,
+    STDERR,
+    STDOUT,
+)
 from tests._support import eventually_blocking
 from tests.local.supervisor._client import Chunk, Log, RefusedError, Supervisor, python, shell
 
@@ -202,25 +211,69 @@ def test_the_log_keeps_to_a_limit_on_the_size_of_files(home: Path, leaves_nothin
 # What stands in the way
 
 
-def test_a_removed_directory_does_not_end_the_app(supervisor: Supervisor, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    code = f"""
-        echo ready; until [ -e {go} ]; do sleep 0.01; done
-        head -c 1000000 /dev/zero; echo done > {go}; read line < {go}.2
-    """
+def _waiting(go: Path, *, after: str) -> str:
+    """Return a shell program that says that it is ready, waits, does something, and then waits to be ended."""
     os.mkfifo(f"{go}.2")
-    supervisor.submit(shell(code), max_log_bytes=1 << 20)
+    return f"echo ready; until [ -e {go} ]; do sleep 0.01; done; {after}; echo done > {go}; read line < {go}.2"
+
+
+def test_a_removed_directory_of_logs_does_not_end_the_app(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    supervisor.submit(shell(_waiting(go, after="head -c 1000000 /dev/zero")), max_log_bytes=1 << 20)
     supervisor.log().wait_for(b"ready\n")
-    shutil.rmtree(supervisor.home / APPS)
+    shutil.rmtree(supervisor.home / APPS / "app/role")
     go.touch()
     eventually_blocking(lambda: go.read_text() == "done\n")
 
     (record,) = supervisor.ask("describe", app_ids=["app"])["apps"]
     assert "its output could not be kept: No such file or directory" == record["replicas"][0]["reason"]
     Path(f"{go}.2").write_text("end\n")
+    assert 0 == supervisor.until()["replicas"][0]["exit_code"]
+
+
+def test_a_removed_record_is_written_anew_and_the_log_goes_on(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(f"{go}.3")
+    supervisor.submit(shell(_waiting(go, after="echo more")), shell(f"read line < {go}.3", k=1))
+    supervisor.log().wait_for(b"ready\n")
+    shutil.rmtree(supervisor.home / APPS / "app")
+    Path(f"{go}.3").write_text("end\n")  # of which there is something to be saved
+    eventually_blocking((supervisor.home / APPS / "app" / STATE).exists)
+
+    assert "" == supervisor.saved()["ended_by"]
+    eventually_blocking(lambda: supervisor.log().segments() == [1])
+    go.touch()
+    eventually_blocking(lambda: supervisor.log().read(STDOUT, 1) == b"more\n")
+    Path(f"{go}.2").write_text("end\n")
+    assert [0, 0] == [each["exit_code"] for each in supervisor.until()["replicas"]]
+    assert ["app"] == [each.name for each in (supervisor.home / APPS).iterdir()]
+
+
+def test_an_app_whose_record_cannot_be_written_anew_is_ended(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(f"{go}.3")
+    supervisor.submit(shell(_waiting(go, after="true")), shell(f"read line < {go}.3", k=1))
+    supervisor.log().wait_for(b"ready\n")
+    shutil.rmtree(supervisor.home / APPS)
+    Path(f"{go}.3").write_text("end\n")
     eventually_blocking(lambda: supervisor.ask("describe", app_ids=["app"])["apps"] == [])
-    with pytest.raises(RefusedError, match="the app's directory cannot be made: No such file or directory"):
+
+    with pytest.raises(RefusedError, match="No such file or directory"):
         supervisor.submit(shell("exit 0"))
+
+
+def test_an_app_in_whose_place_there_is_another_one_is_ended(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(f"{go}.3")
+    supervisor.submit(shell(_waiting(go, after="true")), shell(f"read line < {go}.3", k=1))
+    supervisor.log().wait_for(b"ready\n")
+    with Supervisor(supervisor.home) as another:
+        shutil.rmtree(supervisor.home / APPS / "app")
+        another.submit(shell("read line"))
+        Path(f"{go}.3").write_text("end\n")
+        eventually_blocking(lambda: supervisor.ask("describe", app_ids=["app"])["apps"] == [])
+
+        assert another.identity == another.saved()["supervisor"]
 
 
 @pytest.fixture
