@@ -22,14 +22,20 @@ def unavailable(service: str, why: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which services were missing, and how many tests that left out."""
+def missing_services(reporter: pytest.TerminalReporter) -> dict[str, int]:
+    """Return each service that was not there, with why, and how many tests that left out."""
     missing: Counter[str] = Counter()
-    for report in terminalreporter.stats.get("skipped", []):
+    for report in reporter.stats.get("skipped", []):
         _, _, reason = report.longrepr
         if _PREFIX in reason:
             missing[reason.partition(_PREFIX)[2]] += 1
+    return dict(sorted(missing.items()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which services were missing, and how many tests that left out, unless `tests/run` says it for all parts."""
+    missing = {} if config.getoption("results") else missing_services(terminalreporter)
     if missing:
         terminalreporter.section("services that were not there")
-        for service, count in sorted(missing.items()):
-            terminalreporter.line(f"{service} ({count} tests left out)")
+    for service, count in missing.items():
+        terminalreporter.line(f"{service} ({count} tests left out)")

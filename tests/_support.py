@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-WITHIN = 10.0
+WITHIN = 60.0
 """The usual deadline in seconds: far more than anything needs on a loaded machine."""
 
 

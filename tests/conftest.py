@@ -9,11 +9,22 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests._guard", "tests._services", "tests._shared", "tests.services.fixtures"]
+pytest_plugins = [
+    "tests._time_limit",
+    "tests._timed",
+    "tests._guard",
+    "tests._at_most",
+    "tests._heavy",
+    "tests._services",  # before what imports it
+    "tests._results",
+    "tests._shared",
+    "tests.services.fixtures",
+]
 
 # A busy machine is not a wrong result.
 settings.register_profile("patient", deadline=None)
 settings.register_profile("quick", settings.get_profile("patient"), max_examples=20)  # of `tests/run --fast`
+settings.register_profile("thorough", settings.get_profile("patient"), max_examples=2000)  # of a search by hand
 settings.load_profile("patient")
 
 

@@ -78,7 +78,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
 
@@ -95,7 +95,7 @@ def pythons() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("python", dict.fromkeys(pythons()))
 def test_the_wheel_works_in_an_empty_environment(wheel: Path, python: str, tmp_path: Path) -> None:
     venv = tmp_path / "venv"

@@ -12,7 +12,7 @@ from typing import Any
 
 PLUGINS = Path(__file__).parent / "plugins"
 BROKEN_PLUGINS = Path(__file__).parent / "broken_plugins"
-WITHIN = 40.0
+WITHIN = 240.0
 
 
 @dataclass(frozen=True, slots=True)

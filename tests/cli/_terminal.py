@@ -9,6 +9,7 @@ import re
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable
@@ -18,7 +19,11 @@ from typing import Self
 from tests.cli._cli import Cli
 
 _TOKEN = re.compile(r"\x1b\[(\??[\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
-WITHIN = 20.0
+WITHIN = 60.0
+
+# Only so keys become signals. Not with preexec_fn: this process has threads.
+_TAKE = "import fcntl, os, sys, termios; fcntl.ioctl(1, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+_AT_THE_TERMINAL = (sys.executable, "-I", "-S", "-c", _TAKE)
 
 
 class Terminal:
@@ -32,9 +37,8 @@ class Terminal:
         self._master, child = pty.openpty()
         self.resize(columns, lines, tell=False)
         self.process = subprocess.Popen(
-            cli.command(*args), cwd=cli.folder, env=cli.env | {"TERM": "xterm-256color"},
+            [*_AT_THE_TERMINAL, *cli.command(*args)], cwd=cli.folder, env=cli.env | {"TERM": "xterm-256color"},
             stdin=child if stdin is None else stdin, stdout=child, stderr=child, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(1, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - only so keys become signals
         )  # fmt: skip
         os.close(child)
 

@@ -36,7 +36,6 @@ def job(tmp_path: Path) -> Path:
 
 
 @pytest.mark.service
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(not Path(PYTHON).exists(), reason="the containers borrow this machine's Python")
 @pytest.mark.parametrize(("component", "size"), [("dist.ddp", "2x2"), ("dist.spmd", "2x1")])
 def test_two_containers_meet(
@@ -57,7 +56,6 @@ def test_two_containers_meet(
     assert {"meeting/0", "meeting/1"} == {line.split()[0] for line in done.lines[1:]}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("program", [["--script", "meeting.py"], ["-m", "meeting"]])
 def test_two_processes_meet(cli: Cli, job: Path, program: list[str]) -> None:
     # PyTorch's own torchrun, if it is installed beside us; the program uses it then, too.

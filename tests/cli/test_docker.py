@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
@@ -46,19 +45,17 @@ def test_detach_and_cancel(docked: Cli) -> None:
 
 def test_ctrl_c_ends_it_and_twice_at_once(docked: Cli) -> None:
     script = "trap '' TERM; echo ready; sleep 3600 & wait; sleep 3600"
-    running = docked.start("run", "-s", "local_docker", "--", "sh", "-c", script)
+    running = docked.start("run", "-s", "local_docker", "-cfg", "grace_period=600", "--", "sh", "-c", script)
     assert running.stdout is not None
     assert running.stderr is not None
     handle = running.stdout.readline().strip()
     assert "sh/0 ready\n" == running.stdout.readline()
     running.send_signal(signal.SIGINT)
     assert "Ctrl-C again ends it at once" in running.stderr.readline()
-    begin = time.monotonic()
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)  # a tenth of the grace period
 
     assert 130 == running.returncode
-    assert time.monotonic() - begin < 5
     assert 3 == docked("wait", handle).code
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -80,20 +79,18 @@ def test_a_program_that_is_not_there(local: Cli) -> None:
 def test_ctrl_c_ends_it_and_twice_at_once(local: Cli, times: int) -> None:
     ignore = "trap '' TERM;" if times == 2 else ""
     script = f"{ignore} echo ready $$; while :; do sleep 1; done"
-    running = local.start("run", "--", "sh", "-c", script)
+    running = local.start("run", "-cfg", "grace_period=600", "--", "sh", "-c", script)
     assert running.stdout is not None
     assert running.stderr is not None
     handle = running.stdout.readline().strip()
     pid = int(running.stdout.readline().split()[-1])
     running.send_signal(signal.SIGINT)
     assert "Ctrl-C again ends it at once" in running.stderr.readline()
-    begin = time.monotonic()
     if times == 2:
         running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)  # a tenth of the grace period
 
     assert 130 == running.returncode
-    assert time.monotonic() - begin < 5
     eventually_blocking(lambda: not Path(f"/proc/{pid}").exists())
     assert 3 == local("wait", handle).code
 
@@ -104,7 +101,7 @@ def test_a_reader_that_leaves_ends_the_tail_and_not_the_job(local: Cli) -> None:
         tail = " ".join(local.command("log", "-f", handle))
         done = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {tail} | head -1"],
-            cwd=local.folder, env=local.env, capture_output=True, text=True, check=False, timeout=30,
+            cwd=local.folder, env=local.env, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
 
         assert (0, "sh/0 line\n", "") == (done.returncode, done.stdout, done.stderr)

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "tests/plugin_dist"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

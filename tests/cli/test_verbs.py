@@ -292,7 +292,7 @@ def test_ctrl_c_detaches_from_a_remote_app(cli: Cli) -> None:
     handle = running.stdout.readline().strip()
     assert "sh/0 ready\n" == running.stdout.readline()
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=20)
+    _, err = running.communicate(timeout=60)
 
     assert 130 == running.returncode
     assert [
@@ -307,7 +307,7 @@ def test_ctrl_c_leaves_one_document_as_json(cli: Cli) -> None:
     assert running.stderr is not None
     assert "sh/0 ready\n" == running.stderr.readline()
     running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=20)
+    out, _ = running.communicate(timeout=60)
 
     assert FIELDS - {"state"} == {*json.loads(out)}
 
@@ -318,7 +318,7 @@ def test_ctrl_c_ends_anything_else_quietly(staged: Cli) -> None:
     assert "main/0 hello from the stage\n" == waiting.stdout.readline()
     waiting.send_signal(signal.SIGINT)
 
-    assert ("", "\n") == waiting.communicate(timeout=20)
+    assert ("", "\n") == waiting.communicate(timeout=60)
     assert 130 == waiting.returncode
 
 
@@ -375,7 +375,7 @@ def test_a_pipe_that_is_closed_already_is_no_failure(staged: Cli, line: list[str
     running = staged.start(*line, stdout=writer)
     os.close(writer)
 
-    assert (None, "") == running.communicate(timeout=20)
+    assert (None, "") == running.communicate(timeout=60)
     assert 0 == running.returncode
 
 
@@ -395,7 +395,7 @@ def test_streams_that_are_closed_are_no_fault(staged: Cli, closed: str) -> None:
 def test_a_disk_that_is_full_is_told(staged: Cli) -> None:
     with Path("/dev/full").open("w") as full:
         running = staged.start("list", stdout=full)
-        _, err = running.communicate(timeout=20)
+        _, err = running.communicate(timeout=60)
 
     assert (2, "error: [Errno 28] No space left on device\n") == (running.returncode, err)
 

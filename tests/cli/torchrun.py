@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-WITHIN = 30.0
+WITHIN = 60.0
 
 
 def main() -> int:

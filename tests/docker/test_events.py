@@ -14,6 +14,7 @@ from asyncsched.errors import UnavailableError
 from asyncsched.schedulers.docker import labels
 from asyncsched.schedulers.docker.events import EventReader
 from asyncsched.schedulers.port import StatePort
+from tests._support import WITHIN
 
 NOW = 1_000_000.0
 
@@ -66,7 +67,7 @@ async def reading(daemon: FakeDaemon) -> AsyncGenerator[asyncio.Queue[str]]:
     port = Port()
     task = asyncio.create_task(EventReader(cast("Daemon", daemon), cast("StatePort", port)).run())
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN):
             assert "connected" == await port.reports.get()
             yield port.reports
     finally:

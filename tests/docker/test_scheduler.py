@@ -110,19 +110,25 @@ async def test_one_request_describes_any_number(scheduler: DockerScheduler) -> N
 
 
 async def test_cancel_marks_for_other_processes(scheduler: DockerScheduler) -> None:
-    app_id = await scheduler.submit(app(shell(IGNORES, num_replicas=3)), {"grace_period": 1.0})
-    await eventually_running(scheduler, app_id)
+    asked = "trap 'echo asked' TERM; echo ready; while :; do sleep 0.05; done"
+    app_id = await scheduler.submit(app(shell(asked, num_replicas=3)), {"grace_period": 4.0})
+    ready = scheduler.log_iter(app_id, should_tail=True)
+    assert ["ready"] * 3 == [(await anext(ready)).text for _ in range(3)]
+    await ready.aclose()
     began = time.monotonic()
 
     await scheduler.cancel(app_id)
-    returned = time.monotonic() - began
     async with DockerScheduler("another process") as other:
+        at_once = await other.describe(app_id)
         assert await end(other, app_id) is AppState.CANCELLED
         took = time.monotonic() - began
         rows = await other.list()
+        lines = [line async for line in other.log_iter(app_id) if line.text == "asked"]
 
-    assert returned < 0.5
-    assert 1.0 <= took < 3.0
+    assert at_once is not None
+    assert not at_once.state.is_terminal(), "it does not wait for the end"
+    assert 4.0 <= took
+    assert [0, 1, 2] == sorted(line.replica for line in lines), "each is asked once: there is one grace period"
     assert [(app_id, AppState.CANCELLED)] == [(row.app_id, row.state) for row in rows]
     await scheduler.cancel(app_id)
 

@@ -33,18 +33,17 @@ def test_a_daemon_ends_when_its_process_is_killed(dockerd: Dockerd) -> None:
     directory = docker_service.new_directory()
     script = (
         "import sys, time; from pathlib import Path; from tests.services.dockerd import Dockerd\n"
-        "daemon = Dockerd(Path(sys.argv[1])); daemon.start(); print(daemon.pid, flush=True); time.sleep(60)"
+        "daemon = Dockerd(Path(sys.argv[1])); daemon.start(); print(daemon.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
         daemon_pid = int(process.stdout.readline())
         process.send_signal(signal.SIGKILL)
 
-    eventually_blocking(lambda: not directory.exists(), within=20)
+    eventually_blocking(lambda: not directory.exists())
     assert not Path(f"/proc/{daemon_pid}/exe").exists()
 
 
-@pytest.mark.timeout(90)
 async def test_daemons_live_side_by_side(
     dockerd: Dockerd, docker_host: str, another_dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,7 @@ async def until(
     app_id: str,
     condition: Callable[[DescribeAppResponse], bool],
     *,
-    within: float = 3 * WITHIN,
+    within: float = WITHIN,
 ) -> DescribeAppResponse:
     """Watch an app until it is as it should be."""
     async with asyncio.timeout(within):
@@ -101,12 +101,12 @@ async def until(
     raise AssertionError(f"{app_id} was never as it should be; now it is {await scheduler.describe(app_id)}")
 
 
-async def ended(scheduler: LocalScheduler, app_id: str, *, within: float = 3 * WITHIN) -> DescribeAppResponse:
+async def ended(scheduler: LocalScheduler, app_id: str, *, within: float = WITHIN) -> DescribeAppResponse:
     """Wait for an app's end."""
     return await until(scheduler, app_id, lambda found: found.state.is_terminal(), within=within)
 
 
-async def read(scheduler: LocalScheduler, app_id: str, *, within: float = 3 * WITHIN, **query: Any) -> list[LogLine]:
+async def read(scheduler: LocalScheduler, app_id: str, *, within: float = WITHIN, **query: Any) -> list[LogLine]:
     """Read a log until its app has ended, or to its present end with ``should_tail=False``."""
     async with asyncio.timeout(within):
         return [line async for line in scheduler.log_iter(app_id, **{"should_tail": True, **query})]
@@ -120,7 +120,7 @@ async def texts(scheduler: LocalScheduler, app_id: str, **query: Any) -> list[st
 async def first(scheduler: LocalScheduler, app_id: str, count: int = 1) -> list[str]:
     """Wait for a log's first lines."""
     lines: list[str] = []
-    async with asyncio.timeout(3 * WITHIN):
+    async with asyncio.timeout(WITHIN):
         async for line in scheduler.log_iter(app_id, should_tail=True):
             lines.append(line.text)
             if len(lines) == count:
@@ -223,7 +223,7 @@ class Other:
         self._in.write(text.encode() + b"\n")
         self._in.flush()
 
-    def hear(self, *, within: float = 3 * WITHIN) -> str:
+    def hear(self, *, within: float = WITHIN) -> str:
         """Wait for its next line."""
         deadline = time.monotonic() + within
         while b"\n" not in self._buffer:
@@ -242,7 +242,7 @@ class Other:
         """Signal it."""
         self.process.send_signal(number)
 
-    def wait(self, *, within: float = 3 * WITHIN) -> int:
+    def wait(self, *, within: float = WITHIN) -> int:
         """Wait for its end."""
         return self.process.wait(within)
 

@@ -24,7 +24,7 @@ from asyncsched.schedulers.local.supervisors import Supervisors
 from asyncsched.schedulers.port import StatePort
 from asyncsched.specs import AppState
 from tests._cancelling import cancelled_at_each_await
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.local._local import (
     LOOKS_AROUND,
     ONE_LOOP,
@@ -230,7 +230,7 @@ async def test_an_app_whose_directory_is_removed_while_it_runs(scheduler: LocalS
     assert found is not None
     assert AppState.RUNNING is found.state
     await scheduler.cancel(app_id)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         async with scheduler.watch([app_id]) as watch:
             last = [event async for event in watch][-1]
     assert last.gone or (last.current is not None and last.current.state is AppState.CANCELLED)
@@ -250,7 +250,7 @@ async def test_an_app_that_was_ours_and_is_now_anothers_is_watched_to_its_end(
         (tmp_path / "again").touch()
         assert app_id == await another.submit(definition, key="one")
 
-        async with scheduler.watch([app_id]) as watch, asyncio.timeout(10):
+        async with scheduler.watch([app_id]) as watch, asyncio.timeout(WITHIN):
             assert AppState.RUNNING is (await anext(watch)).state
             await another.kill(app_id)
             assert AppState.CANCELLED is [event async for event in watch][-1].state

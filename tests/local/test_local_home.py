@@ -97,4 +97,4 @@ def test_nothing_is_imported_from_the_working_directory(home: Path, tmp_path: Pa
         "asyncio.run(main())"
     )
 
-    subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, check=True, timeout=30)
+    subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, check=True, timeout=60)

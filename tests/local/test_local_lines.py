@@ -129,7 +129,7 @@ async def test_reading_what_is_there_does_not_wait_for_more(scheduler: LocalSche
     app_id = await scheduler.submit(app(shell("echo hello; printf unfinished; sleep 1000"), name="job"))
 
     async def has_written() -> bool:
-        return ["hello", "unfinished"] == await texts(scheduler, app_id, should_tail=False, within=5)
+        return ["hello", "unfinished"] == await texts(scheduler, app_id, should_tail=False)
 
     assert await eventually(has_written)
     found = await scheduler.describe(app_id)

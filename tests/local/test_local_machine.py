@@ -32,14 +32,13 @@ def _run_contract(*prefix: str, options: Sequence[str] = (), temp: Path) -> None
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=110,
+        timeout=280,
     )
     assert 0 == run.returncode, run.stdout
     assert " passed" in run.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(not _without.CALLS, reason="the numbers of this machine's system calls are not known here")
 @pytest.mark.parametrize(
     ("calls", "options"),
@@ -57,7 +56,6 @@ def test_the_contract_holds_where_a_call_is_missing(tmp_path: Path, calls: list[
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(not IS_ROOT, reason="the suite runs as an ordinary user already")
 def test_the_contract_holds_for_an_ordinary_user(ordinary_home: Path) -> None:
     _run_contract(*AS_NOBODY, temp=ordinary_home)
@@ -67,8 +65,8 @@ MANY = """
     async def main():
         async with LocalScheduler("session") as scheduler:
             app_id = await scheduler.submit(app(shell('echo "$1 ${#2}"', "$" + "{replica_id}", num_replicas=600)))
-            lines = await read(scheduler, app_id, within=40)
-            found = await ended(scheduler, app_id, within=40)
+            lines = await read(scheduler, app_id)
+            found = await ended(scheduler, app_id)
             say(os.getuid() != 0, found.state.name, len(found.replicas))
             say(sorted(int(line.split()[0]) for line in lines) == [*range(600)])
     asyncio.run(main())
@@ -76,11 +74,10 @@ MANY = """
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_six_hundred_replicas_of_an_ordinary_user(ordinary_home: Path) -> None:
     env = {"ASYNCSCHED_HOME": str(ordinary_home / "state"), "HOME": str(ordinary_home)}
     with Other(MANY, env=env, prefix=AS_NOBODY if IS_ROOT else ()) as other:
-        assert "True SUCCEEDED 600" == other.hear(within=60)
+        assert "True SUCCEEDED 600" == other.hear()
         assert "True" == other.hear()
 
 

@@ -89,7 +89,7 @@ def test_an_owner_that_becomes_another_program_takes_its_apps_along(home: Path, 
         asyncio.run(main())
     """
     with Other(code, token) as owner:
-        eventually_blocking(lambda: "sleep" in Path(f"/proc/{owner.pid}/comm").read_text(), within=20)
+        eventually_blocking(lambda: "sleep" in Path(f"/proc/{owner.pid}/comm").read_text())
 
         eventually_blocking(lambda: not marked(token))
         assert owner.process.poll() is None

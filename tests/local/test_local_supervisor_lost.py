@@ -17,7 +17,7 @@ import pytest
 from asyncsched.errors import AsyncSchedError, ConflictError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppState
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.local._local import (
     ONE_LOOP,
     app,
@@ -61,7 +61,7 @@ async def test_closing_does_not_wait_for_ever_for_a_supervisor_that_hangs(home: 
         scheduler.cleanup_timeout = 0.3
         record = read_state(home, app_id)
         os.kill(record["supervisor"]["pid"], signal.SIGSTOP)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN):
             await scheduler.close()
 
     # It hears of it when it goes on, and ends what it had to end.
@@ -156,7 +156,7 @@ async def test_an_app_that_is_deleted_while_its_log_is_read(scheduler: LocalSche
 
     await scheduler.delete(app_id)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         try:
             assert ["2\n", "3\n"] == [line async for line in lines if line.gap is None]
         except AsyncSchedError:
@@ -173,7 +173,7 @@ async def test_an_app_that_is_deleted_elsewhere_while_it_is_watched(scheduler: L
             await another.kill(app_id)
             await ended(another, app_id)
             await another.delete(app_id)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             last = [event async for event in watch][-1]
 
     assert last.gone or last.state is AppState.CANCELLED

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.errors import LogStreamError
+from asyncsched.logs import LogLine
 from asyncsched.logs.split import MAX_LINE
 from asyncsched.schedulers.local.supervisor.layout import RECORD, STDERR, STDOUT, index_name
 from asyncsched.specs.stream import Stream
@@ -437,3 +438,33 @@ def test_a_segment_that_is_dropped_in_the_middle_of_a_chunk_is_a_hole_there(log:
     assert gap.gap is not None
     assert "max_log_bytes" in gap.gap.reason
     assert ["next\n"] * 2 == rest
+
+
+@pytest.mark.parametrize("lines", [1, 3])
+def test_the_last_lines_of_output_that_was_removed_are_a_hole(log: Log, place: Path, lines: int) -> None:
+    log.out(b"one\n")
+    log.err(b"error\n")
+    log.output(STDOUT).unlink()
+    *_, gap, error = ["", *read_all(place, tail_lines=lines)]
+
+    assert isinstance(gap, LogLine)
+    assert gap.gap is not None
+    assert "error\n" == error
+
+
+def test_a_supervisor_that_is_killed_before_it_writes_that_the_log_goes_on(log: Log, place: Path) -> None:
+    log.out(b"one\n")
+    (place / index_name(1)).touch()
+
+    reader = Reader(place)
+    reader.read()
+
+    assert reader.reader.over
+    assert ["one\n"] == reader.close()
+
+
+def test_a_file_that_is_named_almost_like_an_index_is_none(log: Log, place: Path) -> None:
+    log.out(b"one\n")
+    (place / "index").rename(place / "index.0")
+
+    assert [] == read_all(place)

@@ -17,7 +17,7 @@ from asyncsched.schedulers.local.supervisor.layout import STDERR, STDOUT
 from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.specs.stream import Stream
 from asyncsched.testing.clock import VirtualClock
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.local._log import ORIGIN, Log, elsewhere, replica_log
 from tests.logs._fakes import drain, stream_of
 from tests.logs._inotify import MAKERS, open_files
@@ -41,7 +41,7 @@ def log(place: Path) -> Iterator[Log]:
 
 
 async def take(stream: LogStream, count: int) -> list[LogLine]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         return [await anext(stream) for _ in range(count)]
 
 

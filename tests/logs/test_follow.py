@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from asyncsched.logs.follow import Follower, Inotify, OpenFiles, follower_of, open_directory, open_file, read_at
 from asyncsched.testing.clock import VirtualClock
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.logs._inotify import MAKERS, NoWatches, open_files
 
 
@@ -81,7 +81,7 @@ async def test_what_is_made_in_a_directory_is_told(follower: Follower, tmp_path:
     watch = follower.watch(at, told.set)
     os.close(at)
     (tmp_path / "new").touch()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         await told.wait()
     watch.close()
 
@@ -96,7 +96,7 @@ async def test_a_file_is_watched_and_not_its_descriptor(
     descriptors("b")  # which has the same number
     (tmp_path / "a").rename(tmp_path / "renamed")
     grow(tmp_path / "renamed")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         await told.wait()
     watch.close()
 
@@ -195,7 +195,7 @@ async def test_polling_needs_no_descriptor(tmp_path: Path, descriptors: Callable
         watch = Follower().watch(fd, told.set)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         await told.wait()  # it looks for itself whether there is more
     watch.close()
 

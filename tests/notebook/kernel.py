@@ -12,7 +12,7 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
 
-WITHIN = 30.0
+WITHIN = 60.0
 
 
 @dataclass

@@ -16,7 +16,7 @@ from asyncsched.runner import AppEvent, AppEventStream, Runner
 from asyncsched.runner.notebook import AppTable, _follow
 from asyncsched.specs import AppHandle, AppState
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.runner.rig import Rig, app
 
 
@@ -180,7 +180,7 @@ async def test_a_thousand_waiters_make_the_calls_of_one() -> None:
         for handle in handles:
             service.start(handle.app_id)
             service.exit(handle.app_id)
-        async with clock, asyncio.timeout(30):
+        async with clock, asyncio.timeout(WITHIN):
             ended = [
                 status for part in await asyncio.gather(*waiting) for status in part.values() if status is not None
             ]

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.runner.rig import Rig
 
 SERVICE = Path(__file__).parents[2] / "docs" / "examples" / "service.py"
@@ -141,7 +141,7 @@ async def test_a_shutdown_ends_the_streams_and_not_the_jobs(site: Site) -> None:
     handle = await site.rig.run("push")
     async with site.stream(handle) as events:
         await anext(events)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN):
             await site.runner.cleanup()
         assert ["error"] == [kind async for kind, _ in events]
     described = await site.rig.schedulers["push"].describe(handle.app_id)
@@ -151,6 +151,7 @@ async def test_a_shutdown_ends_the_streams_and_not_the_jobs(site: Site) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 async def test_fifty_clients_follow_twenty_apps_and_nothing_is_lost(site: Site) -> None:
     rounds = 5
     handles = [await site.rig.run(scheduler, replicas=8) for scheduler in ("push", "polled") * 10]

@@ -41,7 +41,7 @@ BUSYBOX_IMAGE = "asyncsched-tests/busybox:1"
 SHELL_LESS_IMAGE = "asyncsched-tests/shell-less:1"
 """Has one program, ``/bin/true``, and no shell."""
 
-_DEADLINE = 30.0
+_DEADLINE = 60.0
 _PROGRAMS = ("dockerd", "containerd", "runc", "iptables")
 
 

@@ -6,18 +6,19 @@ import asyncio
 import contextlib
 import gc
 import threading
-import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from typing_extensions import override
 
+from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, MissingExtraError, UnknownAppError, UsageError
 from asyncsched.specs import AppState
 from asyncsched.sync import SyncRunner, SyncScheduler, create_scheduler, get_default_scheduler_name, get_runner
 from asyncsched.sync import get_scheduler_factories as sync_factories
-from asyncsched.testing import FakeScheduler
-from tests._support import eventually_blocking
+from asyncsched.testing import FakeScheduler, FakeService
+from tests._support import WITHIN, eventually_blocking
 from tests.sync.rig import Rig, app
 
 
@@ -271,14 +272,27 @@ def test_calls_see_the_callers_context(rig: Rig) -> None:
         assert "hunter2" in repr(rig.runner.dryrun(secret, "fake"))
 
 
-def test_many_calls_at_once_do_not_wait_for_each_other(rig: Rig) -> None:
-    rig.do(lambda: rig.service.slow("describe", 0.1))
-    handle = rig.run()
-    began = time.monotonic()
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda _: rig.runner.status(handle), range(16)))
+class MeetingService(FakeService):
+    """Answers no question after an app before there are sixteen of them."""
 
-    assert time.monotonic() - began < 16 * 0.1
+    def __init__(self) -> None:
+        super().__init__(Clock())
+        self._all = asyncio.Barrier(16)
+
+    @override
+    async def call(self, operation: str) -> None:
+        await super().call(operation)
+        if operation == "describe":
+            async with asyncio.timeout(WITHIN):
+                await self._all.wait()
+
+
+def test_many_calls_at_once_do_not_wait_for_each_other() -> None:
+    with SyncRunner("me", {"fake": FakeScheduler("me", MeetingService())}) as runner, ThreadPoolExecutor(16) as pool:
+        handle = runner.run(app(), "fake")
+        found = list(pool.map(lambda _: runner.status(handle), range(16)))
+
+    assert 16 == len(found)
 
 
 def test_the_documents_factories() -> None:

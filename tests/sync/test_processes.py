@@ -33,7 +33,7 @@ def start(script: str) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     try:
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()

@@ -14,7 +14,7 @@ from asyncsched.logs import LogLine, LogStream
 from asyncsched.specs import AppDef, AppState, Role, Stream
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.fake import Mode
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 
 MODES: list[Mode] = ["push", "polled", "hub"]
 
@@ -45,12 +45,12 @@ async def app_id(scheduler: FakeScheduler) -> str:
 
 
 async def take(stream: LogStream, count: int) -> list[str]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         return [(await anext(stream)).text for _ in range(count)]
 
 
 async def rest(stream: LogStream) -> list[LogLine]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         return [line async for line in stream]
 
 
@@ -112,7 +112,7 @@ async def test_replicas_that_start_late_or_again_are_followed(scheduler: FakeSch
     service.exit(app_id, 1, k=0)
     await eventually(lambda: service.apps[app_id].replicas["main", 0].state is AppState.RUNNING)
     service.say(app_id, "again\n", k=0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         again = await anext(stream)
     assert ("again", 0, 1) == (again.text, again.replica, again.attempt)
     service.add_replica(app_id, "main", 2)
@@ -143,7 +143,7 @@ async def test_what_was_purged_is_a_gap_in_its_place(service: FakeService) -> No
     service.cut()
     service.say(app_id, "three\nfour\nfive\n")
     service.purge(app_id, keep=1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         gap, five = await anext(stream), await anext(stream)
 
     assert "" == gap

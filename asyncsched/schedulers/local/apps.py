@@ -11,7 +11,7 @@ from typing import Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError, UnavailableError
-from asyncsched.schedulers.local.home import Home
+from asyncsched.schedulers.local.home import Home, Stored
 from asyncsched.schedulers.local.record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
 from asyncsched.schedulers.local.status import Standing
 from asyncsched.schedulers.local.supervisor import machine
@@ -21,7 +21,7 @@ __all__ = ["Apps", "Finding", "Found"]
 
 AT_ONCE = 16
 DRAFT = 60.0
-"""Seconds after which an app's directory without a record is taken to be left over."""
+"""Seconds after which the start of an app is taken to be cut off, where that cannot be seen."""
 MANY_REPLICAS = 100
 """From so many on, records are read in a thread."""
 
@@ -125,16 +125,23 @@ class Apps:
     # In a thread
 
     def remove_draft(self, app_id: str) -> bool:
-        """Remove what is left of an app whose start was cut off; tell whether it was."""
-        record = self._home.read(app_id)
-        if isinstance(record, AppRecord):
-            cut_off = record.started_ns is None and not (_is_here(record) and _is_alive(record.supervisor))
-        else:
-            made = self._home.changed_at(app_id)
-            cut_off = record is None and made is not None and time.time() - made > DRAFT
+        """Remove what is left of an app whose start or removal was cut off; tell whether it was."""
+        found = self._home.read(app_id)
+        was_starting = isinstance(found, AppRecord) and found.started_ns is None and not _may_start(found)
+        cut_off = found is None or was_starting
         if cut_off:
-            self._home.remove(app_id)
+            self._home.remove(Stored(app_id, found))
         return cut_off
+
+    def remove_drafts(self) -> None:
+        """Remove what supervisors have left that were killed while they made an app's directory."""
+        for name in self._home.drafts():
+            made = self._home.changed_at(name)
+            pid, _, rest = name[1:].partition("-")
+            start = rest.partition("-")[0]
+            is_old = made is not None and time.time() - made > DRAFT
+            if is_old and pid.isdecimal() and start.isdecimal() and not machine.is_alive(int(pid), int(start)):
+                self._home.remove_draft(name)
 
     def _look(self, app_ids: Sequence[str], *, asked: bool = False) -> dict[str, Finding]:
         return {app_id: self._look_for(app_id, asked=asked) for app_id in app_ids}
@@ -175,6 +182,14 @@ def _is_here(record: AppRecord) -> bool:
 @functools.cache
 def _here() -> dict[str, str]:
     return machine.place()
+
+
+def _may_start(record: AppRecord) -> bool:
+    """Tell whether an app that has not started yet may still do so."""
+    standing = _standing(record)
+    if standing is Standing.ELSEWHERE:  # its supervisor cannot be seen from here
+        return time.time() - record.created_ns / 1e9 < DRAFT
+    return standing is Standing.LED and _is_alive(record.supervisor)
 
 
 def _is_alive(supervisor: SupervisorRecord) -> bool:

@@ -18,23 +18,30 @@ import re
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local.record import BACKEND, AppRecord, SpoiltError, read_record
 from asyncsched.schedulers.local.supervisor.files import (
+    DIRECTORY,
     USED_UP,
     ForeignDirectory,
     open_directory,
     open_path,
     read_regular,
+    remove_file,
+    remove_opened,
     remove_tree,
 )
 from asyncsched.schedulers.local.supervisor.layout import APPS, STATE, SUPERVISORS
 
-__all__ = ["Home", "find_home"]
+__all__ = ["Home", "Stored", "find_home"]
 
 LARGEST_RECORD = 256 << 20
+LATE_WORDS = 8
+"""How often an app's directory is emptied: its supervisor may just be writing down that it has ended."""
+
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 
 
@@ -54,6 +61,30 @@ def _expanded(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:  # nobody knows where home is
         return Path(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the disk says of an app, by which it is known again.
+
+    Attributes:
+        app_id: Its id.
+        content: Its record, or why there is none that could be read; None if there is none at all.
+    """
+
+    app_id: str
+    content: AppRecord | AsyncSchedError | None
+
+    def is_same(self, now: AppRecord | AsyncSchedError | None) -> bool:
+        """Tell whether what stands there now is the same app, or what is left of one."""
+        if isinstance(self.content, AppRecord) and isinstance(now, AppRecord):
+            return _run(self.content) == _run(now)
+        return now is None or type(self.content) is type(now)
+
+
+def _run(record: AppRecord) -> tuple[object, ...]:
+    """Return what tells a run of an app from all others of its id, and from itself before it had started."""
+    return record.host, record.boot_id, record.supervisor, record.created_ns, record.started_ns
 
 
 class Home:
@@ -155,13 +186,11 @@ class Home:
         """Return what the disk says of an app; None if there is none of that id."""
         try:
             with self.below(APPS, app_id) as at:
-                return read_record(app_id, read_regular(STATE, at=at, limit=LARGEST_RECORD))
+                return _read(app_id, at)
         except FileNotFoundError:
             return None
         except AsyncSchedError as error:
             return error
-        except OSError as error:
-            return _unreadable(f"the record of {app_id} cannot be read", error)
 
     def app_ids(self) -> list[str]:
         """Return the ids of all apps."""
@@ -184,14 +213,35 @@ class Home:
         except OSError:
             return None
 
-    def remove(self, app_id: str) -> None:
-        """Remove an app's directory with all that is in it; one that is not there is fine."""
-        if _NAME.fullmatch(app_id) and self.open():
-            try:
-                with self.below(APPS) as at:
-                    remove_tree(app_id, at=at)
-            except FileNotFoundError:
-                pass
+    def remove(self, judged: Stored) -> None:
+        """Remove an app with all that is in its directory; one that is not there is fine.
+
+        Only that one is removed: another that has been submitted as the same since is left alone. For what is
+        removed is what lies in the directory that has been opened and read here, wherever its name leads by then.
+        """
+        if not _NAME.fullmatch(judged.app_id):
+            return
+        try:
+            with self.below(APPS) as at:
+                _remove(judged, at)
+        except FileNotFoundError:
+            pass
+
+    def drafts(self) -> list[str]:
+        """Return the names under which supervisors make, or have left, directories of apps."""
+        try:
+            with self.below(APPS) as at:
+                return [name for name in os.listdir(at) if name.startswith(".")]  # noqa: PTH208 - a descriptor
+        except FileNotFoundError:
+            return []
+
+    def remove_draft(self, name: str) -> None:
+        """Remove one of them; its name is given once only."""
+        try:
+            with self.below(APPS) as at:
+                remove_tree(name, at=at)
+        except FileNotFoundError:
+            pass
 
     @contextmanager
     def below(self, *parts: str) -> Generator[int]:
@@ -222,6 +272,36 @@ class Home:
     def open_sockets(self) -> int:
         """Open the directory of the supervisors' sockets."""
         return self.open_below(SUPERVISORS)
+
+
+def _read(app_id: str, at: int) -> AppRecord | AsyncSchedError | None:
+    """Return what the record in an app's directory says."""
+    try:
+        return read_record(app_id, read_regular(STATE, at=at, limit=LARGEST_RECORD))
+    except FileNotFoundError:
+        return None
+    except AsyncSchedError as error:
+        return error
+    except OSError as error:
+        return _unreadable(f"the record of {app_id} cannot be read", error)
+
+
+def _remove(judged: Stored, apps_at: int) -> None:
+    name = judged.app_id
+    try:
+        fd = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=apps_at)
+    except NotADirectoryError:
+        remove_file(name, at=apps_at)  # which removes no directory
+        return
+    try:
+        if judged.is_same(_read(name, fd)):
+            for _ in range(LATE_WORDS):
+                remove_file(STATE, at=fd)  # first: from then on there is no such app
+                remove_opened(fd, name, at=apps_at)
+                if not os.listdir(fd):  # noqa: PTH208 - a descriptor
+                    break
+    finally:
+        os.close(fd)
 
 
 def _unreadable(what: str, error: OSError) -> SchedulerError:

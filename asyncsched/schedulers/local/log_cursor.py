@@ -79,7 +79,7 @@ class LogCursor:
     @property
     def may_wait(self) -> bool:
         """Whether what is not there may yet come."""
-        return self._stop is None
+        return not self._finishing
 
     def finish(self) -> None:
         """Stop where the log ends by now."""
@@ -96,13 +96,15 @@ class LogCursor:
         if self._finishing and self._stop is None and not self._find_stop():
             return Standing.END
         if self._stop is not None and self._position >= self._stop:
-            return Standing.END
+            return self._stop_here(self._stop)
         if not self._entered:
             return self._enter()
         if self._past is not None and self._position >= self._past:
             self._past = None
             return Standing.WAITS
-        return Standing.RECORD if self.at < len(self.block) or self._load() else Standing.WAITS
+        if self.at < len(self.block) or self._load():
+            return Standing.RECORD
+        return Standing.WAITS if self.may_wait else self._pass_cut_index()
 
     def take_hole(self) -> tuple[str, int | None] | None:
         """Return why what stood before this place is missing, and the time behind the hole; None if nothing is."""
@@ -110,8 +112,12 @@ class LogCursor:
         return hole
 
     def come_back(self) -> None:
-        """Look for this segment anew: a file of it was not found, it may have been removed while none was open."""
-        self._entered = False
+        """Look for this segment anew, by its name: a file of it was not found.
+
+        What is open of it does not count any more. It would be found again and again, and the file never.
+        """
+        self._files.release()
+        self._go_to(self._position)
 
     def pass_records(self, count: int) -> None:
         """Go behind the next records."""
@@ -126,7 +132,7 @@ class LogCursor:
         try:
             return self._files.output(kind, size, offset)
         except FileNotFoundError:
-            if self._segment in self._files.segments():
+            if self._files.index_stands():
                 return b""
             raise
 
@@ -152,10 +158,22 @@ class LogCursor:
             self._stop = Position(self._segment, self._files.size())  # removed, but still open
         return self._stop is not None or self.begun
 
+    def _stop_here(self, stop: Position) -> Standing:
+        """End; with a hole if the log was to go on in a segment that is not there."""
+        is_cut = self._segment > stop.segment and not self._segments_from(self._segment)
+        return self._end_with_hole() if is_cut else Standing.END
+
+    def _pass_cut_index(self) -> Standing:
+        """Go on behind an index that has no last record: its supervisor was killed before it could write one."""
+        if self._stop is None or self._stop.segment == self._segment:
+            return self._end_with_hole()  # where it is to stop was found in another log, or in a longer one
+        self.go_to_next_segment()
+        return Standing.MOVED
+
     def _enter(self) -> Standing:
         """Open the segment that is to be read, and watch it."""
         if not self.begun and not self._begin():
-            return Standing.WAITS
+            return Standing.WAITS if self.may_wait else Standing.END
         self._files.go_to(self._segment)
         try:
             if self._finishing:
@@ -171,6 +189,7 @@ class LogCursor:
         return Standing.MOVED
 
     def _begin(self) -> bool:
+        self._files.begin()
         segments = self._files.segments() or self._watch_for_segments(0)
         if not segments:
             return False
@@ -201,8 +220,11 @@ class LogCursor:
             self._go_to(Position(there[0], 0))
         if there:
             return Standing.MOVED
-        if self._files.segments():
+        if self.may_wait and self._files.segments():
             return Standing.WAITS
+        return self._end_with_hole()
+
+    def _end_with_hole(self) -> Standing:
         self._hole = (REMOVED, None)
         return Standing.END
 

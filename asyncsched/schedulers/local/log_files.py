@@ -37,7 +37,9 @@ class Position(NamedTuple):
 class LogFiles:
     """Reads one segment of a log at a time.
 
-    Descriptors are held only as long as there are few of them: what is needed again is opened again.
+    Descriptors are held only as long as there are few of them: what is needed again is opened again. Meanwhile a file
+    may have gone, or the log as a whole, and another one may stand in its place: its app was submitted again. For who
+    reads the first one nothing is there then, and all that opens a file raises FileNotFoundError.
 
     Args:
         open_index: Opens the directory of the index.
@@ -50,23 +52,32 @@ class LogFiles:
         self._open_logs = open_logs
         self._pool = pool
         self._descriptors: dict[int, int] = {}  # by kind of output; 0 is the index
-        self.segment = 0
+        self._place: tuple[int, int] | None = None  # by which the index's directory is known again
+        self._read = (-1, b"")  # the last segment that was read, and the time of its first record, by which it is
+        self._is_gone = False  # another log stands there by now
+        self.segment = -1
 
     def segments(self) -> list[int]:
         """Return the numbers of the segments there are, in order; none if the log has not begun."""
         try:
-            with _closing(self._open_index()) as at:
+            with self._index_directory() as at:
                 names = list_names(at)
         except FileNotFoundError:
             return []
-        numbers = (name.removeprefix("index").removeprefix(".") or "0" for name in names if name.startswith("index"))
-        return sorted(int(number) for number in numbers if number.isdecimal())
+        return sorted(segment for name in names if (segment := _segment(name)) is not None)
 
     def go_to(self, segment: int) -> None:
         """Read this segment from now on."""
         if segment != self.segment:
             self.release()
             self.segment = segment
+
+    def begin(self) -> None:
+        """Read whatever log stands there by now."""
+        self.go_to(-1)
+        self._place = None
+        self._read = (-1, b"")
+        self._is_gone = False
 
     def release(self) -> None:
         """Close every descriptor for now."""
@@ -81,7 +92,7 @@ class LogFiles:
 
     def watch_directory(self, watch: Callable[[int], Watch]) -> Watch:
         """Watch what appears beside the index; raises FileNotFoundError if even the directory is not there."""
-        with _closing(self._open_index()) as at:
+        with self._index_directory() as at:
             return watch(at)
 
     def size(self) -> int:
@@ -91,6 +102,8 @@ class LogFiles:
     def records(self, offset: int, count: int) -> bytes:
         """Return whole records of the index, at most `count`."""
         data = read_at(self._descriptor(0), count * RECORD.size, offset)
+        if not offset and data:
+            self._read = (self.segment, data[:TIME])
         return data[: _whole(len(data))]
 
     def output(self, kind: int, size: int, offset: int) -> bytes:
@@ -101,6 +114,14 @@ class LogFiles:
         """Return the last byte of a stream's file of this segment, none if it is empty."""
         size = os.fstat(self._descriptor(kind)).st_size
         return read_at(self._descriptor(kind), 1, size - 1) if size else b""
+
+    def index_stands(self) -> bool:
+        """Tell whether the index that is read stands in its place."""
+        try:
+            with self._index_directory() as at, _closing(open_file(index_name(self.segment), at=at)) as fd:
+                return os.path.samestat(os.fstat(fd), os.fstat(self._descriptor(0)))
+        except FileNotFoundError:
+            return False
 
     def time(self, record: int) -> int | None:
         """Return the time of a record of this segment's index, None if it is not there."""
@@ -114,7 +135,7 @@ class LogFiles:
             return None
         if segments[-1] == self.segment:
             return Position(self.segment, self.size())
-        with _closing(self._open_index()) as at, _closing(open_file(index_name(segments[-1]), at=at)) as fd:
+        with self._index_directory() as at, _closing(open_file(index_name(segments[-1]), at=at)) as fd:
             return Position(segments[-1], _whole(os.fstat(fd).st_size))
 
     def find(self, ns: int) -> Position:
@@ -140,11 +161,61 @@ class LogFiles:
     def _descriptor(self, kind: int) -> int:
         fd = self._descriptors.get(kind)
         if fd is None:
-            with _closing(self._open_logs() if kind else self._open_index()) as at:
-                fd = open_file(log_name(kind, self.segment) if kind else index_name(self.segment), at=at)
-            self._descriptors[kind] = fd
+            fd = self._descriptors[kind] = self._open_output(kind) if kind else self._open_known_index()
         self._pool.used(self)
         return fd
+
+    def _open_output(self, kind: int) -> int:
+        """Open a stream's file, and see then that it belongs to the index that is read."""
+        with _closing(self._open_logs()) as at:
+            fd = open_file(log_name(kind, self.segment), at=at)
+        try:
+            if self.index_stands():
+                return fd
+            raise FileNotFoundError(log_name(kind, self.segment))
+        except OSError:
+            os.close(fd)
+            raise
+
+    def _open_known_index(self) -> int:
+        with self._index_directory() as at:
+            self._check_what_was_read(at)
+            fd = open_file(index_name(self.segment), at=at)
+        first = read_at(fd, TIME, 0)
+        if first:
+            self._read = (self.segment, first)
+        return fd
+
+    def _check_what_was_read(self, at: int) -> None:
+        """See that a directory is that of the log which is read; what was read of it may have been dropped."""
+        segment, first = self._read
+        if not first:
+            return
+        try:
+            with _closing(open_file(index_name(segment), at=at)) as fd:
+                now = read_at(fd, TIME, 0)
+        except FileNotFoundError:
+            return
+        if now and now != first:
+            self._is_gone = True
+            raise FileNotFoundError("another log stands there")
+
+    @contextmanager
+    def _index_directory(self) -> Generator[int]:
+        with _closing(self._open_index()) as at:
+            found = os.fstat(at)
+            self._place = self._place or (found.st_dev, found.st_ino)
+            # The number of a directory that was removed may be given to the next one: an index tells them apart.
+            self._is_gone = self._is_gone or self._place != (found.st_dev, found.st_ino)
+            if self._is_gone:
+                raise FileNotFoundError("another log stands there")
+            yield at
+
+
+def _segment(name: str) -> int | None:
+    """Return the segment whose index has this name."""
+    number = name.removeprefix("index").removeprefix(".") or "0"
+    return int(number) if number.isdecimal() and index_name(int(number)) == name else None
 
 
 def _whole(size: int) -> int:

@@ -43,7 +43,7 @@ def find_last(files: LogFiles, kinds: Collection[int], lines: int) -> Position |
         cost += LOOK
         if chunk.kind in kinds:
             cost += chunk.length
-            ends = files.output(chunk.kind, chunk.length, chunk.offset).count(b"\n")
+            ends = _ends(files, chunk)
             total += ends
             if ends:
                 first_end[chunk.kind] = total
@@ -52,6 +52,14 @@ def find_last(files: LogFiles, kinds: Collection[int], lines: int) -> Position |
         if cost > MOST:
             return None
     return None
+
+
+def _ends(files: LogFiles, chunk: _Chunk) -> int:
+    """Return how many lines end in a chunk; in one whose file has gone, none that could be read."""
+    try:
+        return files.output(chunk.kind, chunk.length, chunk.offset).count(b"\n")
+    except FileNotFoundError:
+        return 0
 
 
 def _backwards(files: LogFiles) -> Iterator[_Chunk]:

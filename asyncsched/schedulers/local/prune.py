@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.local.apps import Apps, Finding, Found
-from asyncsched.schedulers.local.home import Home
+from asyncsched.schedulers.local.home import Home, Stored
 from asyncsched.schedulers.local.status import describe_app
 from asyncsched.specs.state import AppState
 
@@ -32,17 +32,18 @@ async def prune(
     """
     limit = time.time() - older_than.total_seconds()
     app_ids = await asyncio.to_thread(_worth_a_look, home, limit, keep)
-    ended: list[tuple[float, str]] = []
+    await asyncio.to_thread(apps.remove_drafts)
+    ended: list[tuple[float, Stored]] = []
     for start in range(0, len(app_ids), AT_ONCE):
         found = await apps.find(app_ids[start : start + AT_ONCE])
         ended += await asyncio.to_thread(_ends, found, states)
         for app_id in [app_id for app_id, each in found.items() if each is None]:
             await asyncio.to_thread(apps.remove_draft, app_id)
-    ended.sort(reverse=True)
-    removed = [app_id for end, app_id in ended[keep:] if end <= limit]
-    for app_id in removed:
-        await asyncio.to_thread(home.remove, app_id)
-    return removed
+    ended.sort(key=lambda each: (each[0], each[1].app_id), reverse=True)
+    removed = [stored for end, stored in ended[keep:] if end <= limit]
+    for stored in removed:
+        await asyncio.to_thread(home.remove, stored)
+    return [stored.app_id for stored in removed]
 
 
 def _worth_a_look(home: Home, limit: float, keep: int) -> list[str]:
@@ -54,13 +55,13 @@ def _worth_a_look(home: Home, limit: float, keep: int) -> list[str]:
     return app_ids if any(at is not None and at <= limit for at in changed) else []
 
 
-def _ends(found: Mapping[str, Finding], states: Collection[AppState]) -> list[tuple[float, str]]:
+def _ends(found: Mapping[str, Finding], states: Collection[AppState]) -> list[tuple[float, Stored]]:
     return [end for app_id, each in found.items() if isinstance(each, Found) for end in _end(app_id, each, states)]
 
 
-def _end(app_id: str, found: Found, states: Collection[AppState]) -> list[tuple[float, str]]:
+def _end(app_id: str, found: Found, states: Collection[AppState]) -> list[tuple[float, Stored]]:
     described = describe_app(found.record, found.standing, found.is_alive)
     if described.state not in states:
         return []
     end: datetime | None = described.finished_at or described.created_at
-    return [(end.timestamp() if end else 0.0, app_id)]
+    return [(end.timestamp() if end else 0.0, Stored(app_id, found.record))]

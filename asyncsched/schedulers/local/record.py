@@ -92,8 +92,8 @@ class AppRecord:
         created_ns: When it was submitted.
         started_ns: When its replicas were let go; None while they are being set up.
         finished_ns: When its last replica ended.
-        ended_by: Who asked for its end: ``cancel``, ``kill``, ``stop``, ``close``, ``owner``, ``terminated`` or
-            ``supervisor``; empty if nobody did.
+        ended_by: Who asked for its end: ``cancel``, ``kill``, ``stop``, ``close``, ``owner``, ``terminated``,
+            ``supervisor`` or ``removed``; empty if nobody did.
         blames: The replica whose failure has stopped the others, as ``role/k``.
         disk_full: Whether output waits for room on the disk.
         merge_streams: Whether stdout and stderr are one pipe.

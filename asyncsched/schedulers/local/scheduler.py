@@ -30,13 +30,13 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.apps import Apps, Finding, Found
 from asyncsched.schedulers.local.devices import count_devices
-from asyncsched.schedulers.local.home import Home, find_home
+from asyncsched.schedulers.local.home import Home, Stored, find_home
 from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
 from asyncsched.schedulers.local.logs import ReplicaLog
 from asyncsched.schedulers.local.options import LocalOptions
 from asyncsched.schedulers.local.processes import Beginning
 from asyncsched.schedulers.local.prune import prune
-from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord, SpoiltError
+from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord, SpoiltError, parse_record
 from asyncsched.schedulers.local.request import PopenRequest, make_request, wire_form
 from asyncsched.schedulers.local.states import StateReader
 from asyncsched.schedulers.local.status import Standing, describe_app, list_row
@@ -185,7 +185,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
             except InvalidRequestError:
                 return  # it has not even been sent
             if "error" not in answer:
-                await self._remove(connection, info.app_id)
+                await self._remove(connection, parse_record(info.app_id, answer["app"]))
 
         async with self._or_removed(info.app_id, remove):
             answer = await asyncio.shield(launching)
@@ -195,12 +195,12 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
             return False
         raise cannot_start(info.app_id, answer)
 
-    async def _remove(self, connection: Connection, app_id: str) -> None:
+    async def _remove(self, connection: Connection, app: AppRecord) -> None:
         """End an app of ours at once, and leave no trace of it."""
-        await connection.call("kill", app_id=app_id)
-        while (await connection.call("forget", app_id=app_id)).get("error"):
+        await connection.call("kill", app_id=app.app_id)
+        while (await connection.call("forget", app_id=app.app_id)).get("error"):
             await self.clock.sleep(LOOK_EVERY)
-        await asyncio.to_thread(self._home.remove, app_id)
+        await asyncio.to_thread(self._home.remove, Stored(app.app_id, app))
 
     async def _is_there(self, info: AppDryRunInfo[PopenRequest]) -> bool:
         """Tell whether the app that is to be submitted is there; False, after a pause, if it is just being started."""
@@ -287,7 +287,8 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
                 operation="delete",
             )
         if found is not None:
-            await asyncio.to_thread(self._home.remove, app_id)
+            judged = found.record if isinstance(found, Found) else found
+            await asyncio.to_thread(self._home.remove, Stored(app_id, judged))
 
     async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
         """Remove apps; their logs in a ``log_dir`` are the user's, and stay."""

@@ -34,6 +34,7 @@ _ASKED = {
     "close": "stopped because the scheduler that had submitted it was closed",
     "terminated": "stopped because its supervisor was terminated",
     "supervisor": "stopped because its supervisor was killed",
+    "removed": "stopped because its record was removed while it ran, and could not be written anew",
 }
 """Who asked for an app's end, where that makes it a cancelled one."""
 

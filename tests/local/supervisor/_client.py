@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -340,10 +339,3 @@ def _has(pid: int, token: bytes) -> bool:
         return token in (place / "environ").read_bytes() or token in (place / "cmdline").read_bytes()
     except OSError:
         return False
-
-
-def seconds_until(condition: Any, *, within: float = WITHIN) -> float:
-    """Return how long it took until a condition was true."""
-    began = time.monotonic()
-    eventually_blocking(condition, within=within)
-    return time.monotonic() - began

@@ -13,14 +13,14 @@ from tests.local.supervisor._client import Supervisor, tree
 
 def linger() -> None:
     """Be a child of the owner that lives on, and holds its sockets."""
-    time.sleep(60)
+    time.sleep(600)
 
 
 def main() -> None:
     home, token, how = sys.argv[1:]
     supervisor = Supervisor(Path(home), pidfd=how != "no pidfd", detached=how == "detached")
     replicas = [tree(token, *(["obey"] if how == "obey" else []), k=k) for k in range(3)]
-    supervisor.submit(*replicas, grace_period=0.3 if how != "obey" else 30.0)
+    supervisor.submit(*replicas, grace_period=0.3 if how != "obey" else 600.0)
     for k in range(3):
         supervisor.log(k).wait_for_tree()
     children: list[int | None] = []
@@ -33,7 +33,7 @@ def main() -> None:
         return
     if how == "error":
         raise RuntimeError("an error that nobody handles")
-    time.sleep(60)
+    time.sleep(600)
 
 
 if __name__ == "__main__":

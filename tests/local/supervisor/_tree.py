@@ -1,6 +1,7 @@
-"""A replica with one process of each kind that is hard to end: ``python _tree.py TOKEN [obey]``.
+"""A replica with one process of each kind that is hard to end: ``python _tree.py TOKEN [obey | count]``.
 
-Each says its kind on standard output once it is there. With ``obey`` none of them withstands TERM.
+Each says its kind on standard output once it is there. With ``obey`` none of them withstands TERM; with ``count`` two
+of those that do say so each time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 OBEYS = "obey" in sys.argv[2:]
+COUNTS = "count" in sys.argv[2:]
 
 
 def say(kind: str) -> None:
@@ -26,6 +28,13 @@ def rest(kind: str) -> None:
 def ignore_term() -> None:
     if not OBEYS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def withstand_term() -> None:
+    if COUNTS:
+        signal.signal(signal.SIGTERM, lambda *_: say("asked"))
+    else:
+        ignore_term()
 
 
 def plain() -> None:
@@ -50,7 +59,7 @@ def daemon() -> None:
 
 
 def deaf() -> None:
-    ignore_term()
+    withstand_term()
     rest("deaf")
 
 
@@ -76,5 +85,5 @@ if __name__ == "__main__":
     for kind in KINDS:
         if os.fork() == 0:
             kind()
-    ignore_term()
+    withstand_term()
     rest("first")

@@ -31,7 +31,7 @@ def fork():
         os.execv(sys.executable, [sys.executable, "-S", "-c", sys.argv[2], str(depth - 1), sys.argv[2]])
 fork()
 threading.Thread(target=fork).start()
-time.sleep(60)
+time.sleep(1000)
 """
 
 

@@ -179,7 +179,7 @@ sock = socket.socket(socket.AF_UNIX); sock.connect({str(path)!r})
 try: sock.sendall(b'{{"op": "hello"}}'); sys.exit(len(sock.recv(1)))
 except (ConnectionResetError, BrokenPipeError): pass
 """
-            found = subprocess.run([sys.executable, "-S", "-c", code], check=False, timeout=20)
+            found = subprocess.run([sys.executable, "-S", "-c", code], check=False, timeout=60)
 
             assert 0 == found.returncode
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -67,7 +66,7 @@ def test_on_failure_stop_ends_the_others_and_blames_the_first(supervisor: Superv
     record = supervisor.run(
         shell(f"trap 'exit 4' TERM; echo > {ready}; while :; do sleep 0.01; done"),
         # What it leaves behind holds its output open: the others are told before that is over.
-        shell(f"until [ -e {ready} ]; do sleep 0.01; done; sleep 60 & exit 3", k=1),
+        shell(f"until [ -e {ready} ]; do sleep 0.01; done; sleep 1000 & exit 3", k=1),
         on_failure="stop",
     )
 
@@ -93,20 +92,18 @@ def end(*_):
         os.setsid()
         signal.signal(15, lambda *_: (os.write(1, b"asked\\n"), os._exit(0)))
         os.write(write, b"there")
-        time.sleep(60)
+        time.sleep(1000)
     os.read(read, 5)
     os._exit(0)
 signal.signal(15, end)
 os.write(1, b"ready\\n")
-time.sleep(60)
+time.sleep(1000)
 """
-    supervisor.submit(python(code), grace_period=20.0)
+    supervisor.submit(python(code), grace_period=600.0)
     supervisor.log().wait_for(b"ready\n")
-    began = time.monotonic()
     supervisor.ask("cancel", app_id="app")
     supervisor.until()
 
-    assert time.monotonic() - began < 10.0
     assert b"ready\nasked\n" == supervisor.log().stdout
 
 

@@ -20,7 +20,7 @@ NOBODY = 65534
 REPLICAS = 600
 SOFT_LIMIT = ("/bin/sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -64,35 +64,35 @@ def _has_written(log: Log) -> bool:
 
 def test_six_hundred_replicas(ordinary: Supervisor) -> None:
     before = ordinary.descriptors()
-    ordinary.sock.settimeout(90)
-    replicas = [shell(f"echo {k} $(id -u) $(ulimit -n); echo err >&2; exec sleep 100", k=k) for k in range(REPLICAS)]
+    ordinary.sock.settimeout(120)
+    replicas = [shell(f"echo {k} $(id -u) $(ulimit -n); echo err >&2; exec sleep 1000", k=k) for k in range(REPLICAS)]
     ordinary.submit(*replicas)
     user = NOBODY if os.geteuid() == 0 else os.geteuid()
 
     for k in range(REPLICAS):
         log = ordinary.log(k)
-        eventually_blocking(functools.partial(_has_written, log), within=60)
+        eventually_blocking(functools.partial(_has_written, log))
         assert f"{k} {user} 1024\n".encode() == log.stdout
     # Two pipes and three files each.
     assert len(ordinary.descriptors()) < len(before) + 5 * REPLICAS + 10
 
     ordinary.ask("cancel", app_id="app")
-    record = ordinary.until(within=60)
+    record = ordinary.until()
     assert {-15} == {each["exit_code"] for each in record["replicas"]}
     assert all(each["over"] for each in record["replicas"])
     eventually_blocking(lambda: ordinary.descriptors() == before)
 
 
 def test_two_hundred_processes_that_ignore_term(ordinary: Supervisor) -> None:
-    ordinary.sock.settimeout(90)
+    ordinary.sock.settimeout(120)
     ordinary.submit(
-        *[shell("trap '' TERM; echo ready; while :; do sleep 100; done", k=k) for k in range(200)], grace_period=0.5
+        *[shell("trap '' TERM; echo ready; while :; do sleep 1000; done", k=k) for k in range(200)], grace_period=0.5
     )
     for k in range(200):
         ordinary.log(k).wait_for(b"ready\n")
     ordinary.ask("cancel", app_id="app")
 
-    assert {-9} == {each["exit_code"] for each in ordinary.until(within=60)["replicas"]}
+    assert {-9} == {each["exit_code"] for each in ordinary.until()["replicas"]}
 
 
 def test_too_few_descriptors_are_a_refusal(home: Path, leaves_nothing: None) -> None:

@@ -105,14 +105,12 @@ def test_nothing_is_left_when_the_owner_ends(home: Path, how: str) -> None:
         assert "owner" == it.saved()["ended_by"]
 
 
-def test_who_obeys_is_gone_within_a_second(home: Path) -> None:
+def test_who_obeys_is_gone_long_before_the_grace_period_is_over(home: Path) -> None:
     with owner(home, "obey") as it:
         it.process.kill()
-        began = time.monotonic()
         it.process.wait(WITHIN)
-        eventually_blocking(lambda: not marked(it.token))
 
-        assert time.monotonic() - began < 1.0
+        eventually_blocking(lambda: not marked(it.token))
 
 
 @pytest.mark.parametrize("victim", ["pid", "watcher_pid"])
@@ -191,13 +189,14 @@ def test_a_detached_supervisor_that_got_no_app_leaves_with_its_owner(home: Path)
 def test_a_tree_that_ignores_term_is_gone_after_one_grace_period(home: Path) -> None:
     token = f"token-{os.getpid()}-{time.monotonic_ns()}"
     with Supervisor(home) as supervisor:
-        supervisor.submit(tree(token), grace_period=0.5)
+        supervisor.submit(tree(token, "count"), grace_period=2.0)
         supervisor.log().wait_for_tree()
         began = time.monotonic()
         supervisor.ask("cancel", app_id="app")
         record = supervisor.until()
 
-        assert 0.5 <= time.monotonic() - began < 0.5 + 1.0
+        assert 2.0 <= time.monotonic() - began
+        assert 2 == supervisor.log().stdout.count(b"asked"), "each is asked once: there is one grace period"
         assert [] == marked(token)
         assert [-9] == [each["exit_code"] for each in record["replicas"]]
 

@@ -12,7 +12,16 @@ from textwrap import dedent
 
 import pytest
 
-from asyncsched.schedulers.local.supervisor.layout import APPS, COMBINED, END, LINE_START, ROTATED, STDERR, STDOUT
+from asyncsched.schedulers.local.supervisor.layout import (
+    APPS,
+    COMBINED,
+    END,
+    LINE_START,
+    ROTATED,
+    STATE,
+    STDERR,
+    STDOUT,
+)
 from tests._support import eventually_blocking
 from tests.local.supervisor._client import Chunk, Log, RefusedError, Supervisor, python, shell
 
@@ -48,7 +57,7 @@ def check_index(log: Log, segment: int = 0, *, at_line_start: bool = True) -> No
 
 
 def test_each_stream_is_whole_and_in_order(supervisor: Supervisor) -> None:
-    supervisor.run(python(NUMBERS, "20000"), within=30)
+    supervisor.run(python(NUMBERS, "20000"))
     log = supervisor.log()
 
     assert numbered("out", 20000) == log.stdout
@@ -57,7 +66,7 @@ def test_each_stream_is_whole_and_in_order(supervisor: Supervisor) -> None:
 
 
 def test_merged_streams_are_in_order_of_writing(supervisor: Supervisor) -> None:
-    supervisor.run(python(NUMBERS, "20000"), merge_streams=True, within=30)
+    supervisor.run(python(NUMBERS, "20000"), merge_streams=True)
     log = supervisor.log()
 
     expected = b"".join(f"out {number}\nerr {number}\n".encode() for number in range(20000))
@@ -80,7 +89,7 @@ def test_a_tree_of_logs_has_whole_lines_of_both(supervisor: Supervisor, tmp_path
 
 def test_bytes_are_bytes(supervisor: Supervisor) -> None:
     code = r"import os; os.write(1, bytes(range(256)) * 40000); os.write(1, b'x' * 10_000_000); os.write(1, b'\nend')"
-    supervisor.run(python(code), within=30)
+    supervisor.run(python(code))
 
     assert bytes(range(256)) * 40000 + b"x" * 10_000_000 + b"\nend" == supervisor.log().stdout
     check_index(supervisor.log())
@@ -129,22 +138,21 @@ def test_what_is_written_after_the_exit_is_read(supervisor: Supervisor) -> None:
 
 def test_silence_after_the_exit_is_the_end(supervisor: Supervisor) -> None:
     began = time.monotonic()
-    supervisor.run(shell("(sleep 60; echo late) & echo early"))
+    supervisor.run(shell("(sleep 1000; echo late) & echo early"))
 
-    assert 1.0 <= time.monotonic() - began < 5.0
+    assert 1.0 <= time.monotonic() - began
     assert b"early\n" == supervisor.log().stdout
 
 
 @pytest.mark.slow
 def test_who_talks_for_ever_after_the_exit_is_ended(supervisor: Supervisor) -> None:
-    began = time.monotonic()
     supervisor.run(shell("(while :; do echo more; sleep 0.05; done) & exit 0"), grace_period=1.5)
 
-    assert time.monotonic() - began < 6.0
+    assert supervisor.log().stdout.startswith(b"more\n")
 
 
 def test_what_runs_on_in_silence_is_ended(supervisor: Supervisor) -> None:
-    supervisor.run(shell("sleep 60 > /dev/null 2>&1 & echo $!"))
+    supervisor.run(shell("sleep 1000 > /dev/null 2>&1 & echo $!"))
     pid = int(supervisor.log().stdout)
 
     assert not Path(f"/proc/{pid}").exists()
@@ -164,7 +172,7 @@ def test_the_oldest_output_goes_beyond_the_bound(supervisor: Supervisor) -> None
             sizes.append(supervisor.log(0).size() + supervisor.log(1).size())
         return supervisor.describe()["finished_ns"] is not None
 
-    eventually_blocking(is_over, within=40)
+    eventually_blocking(is_over)
     for k, count in ((0, 200000), (1, 100000)):
         log = supervisor.log(k)
         segments = log.segments()
@@ -181,7 +189,7 @@ def test_the_oldest_output_goes_beyond_the_bound(supervisor: Supervisor) -> None
 
 
 def test_a_tree_of_logs_keeps_to_the_bound_too(supervisor: Supervisor, tmp_path: Path) -> None:
-    supervisor.run(python(NUMBERS, "50000", logs=f"{tmp_path}/logs"), max_log_bytes=400_000, within=30)
+    supervisor.run(python(NUMBERS, "50000", logs=f"{tmp_path}/logs"), max_log_bytes=400_000)
     log = Log(tmp_path / "logs")
     named = sorted(int(each.name.split(".")[1]) for each in (tmp_path / "logs").glob("combined.*.log"))
 
@@ -193,7 +201,7 @@ def test_a_tree_of_logs_keeps_to_the_bound_too(supervisor: Supervisor, tmp_path:
 
 def test_the_log_keeps_to_a_limit_on_the_size_of_files(home: Path, leaves_nothing: None) -> None:
     with Supervisor(home, prefix=["/bin/sh", "-c", 'ulimit -f 256; exec "$@"', "sh"]) as supervisor:
-        supervisor.run(python(NUMBERS, "30000"), within=30)
+        supervisor.run(python(NUMBERS, "30000"))
         log = supervisor.log()
 
         assert numbered("out", 30000) == b"".join(log.read(STDOUT, segment) for segment in log.segments())
@@ -203,25 +211,69 @@ def test_the_log_keeps_to_a_limit_on_the_size_of_files(home: Path, leaves_nothin
 # What stands in the way
 
 
-def test_a_removed_directory_does_not_end_the_app(supervisor: Supervisor, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    code = f"""
-        echo ready; until [ -e {go} ]; do sleep 0.01; done
-        head -c 1000000 /dev/zero; echo done > {go}; read line < {go}.2
-    """
+def _waiting(go: Path, *, after: str) -> str:
+    """Return a shell program that says that it is ready, waits, does something, and then waits to be ended."""
     os.mkfifo(f"{go}.2")
-    supervisor.submit(shell(code), max_log_bytes=1 << 20)
+    return f"echo ready; until [ -e {go} ]; do sleep 0.01; done; {after}; echo done > {go}; read line < {go}.2"
+
+
+def test_a_removed_directory_of_logs_does_not_end_the_app(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    supervisor.submit(shell(_waiting(go, after="head -c 1000000 /dev/zero")), max_log_bytes=1 << 20)
     supervisor.log().wait_for(b"ready\n")
-    shutil.rmtree(supervisor.home / APPS)
+    shutil.rmtree(supervisor.home / APPS / "app/role")
     go.touch()
     eventually_blocking(lambda: go.read_text() == "done\n")
 
     (record,) = supervisor.ask("describe", app_ids=["app"])["apps"]
     assert "its output could not be kept: No such file or directory" == record["replicas"][0]["reason"]
     Path(f"{go}.2").write_text("end\n")
+    assert 0 == supervisor.until()["replicas"][0]["exit_code"]
+
+
+def test_a_removed_record_is_written_anew_and_the_log_goes_on(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(f"{go}.3")
+    supervisor.submit(shell(_waiting(go, after="echo more")), shell(f"read line < {go}.3", k=1))
+    supervisor.log().wait_for(b"ready\n")
+    shutil.rmtree(supervisor.home / APPS / "app")
+    Path(f"{go}.3").write_text("end\n")  # of which there is something to be saved
+    eventually_blocking((supervisor.home / APPS / "app" / STATE).exists)
+
+    assert "" == supervisor.saved()["ended_by"]
+    eventually_blocking(lambda: supervisor.log().segments() == [1])
+    go.touch()
+    eventually_blocking(lambda: supervisor.log().read(STDOUT, 1) == b"more\n")
+    Path(f"{go}.2").write_text("end\n")
+    assert [0, 0] == [each["exit_code"] for each in supervisor.until()["replicas"]]
+    assert ["app"] == [each.name for each in (supervisor.home / APPS).iterdir()]
+
+
+def test_an_app_whose_record_cannot_be_written_anew_is_ended(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(f"{go}.3")
+    supervisor.submit(shell(_waiting(go, after="true")), shell(f"read line < {go}.3", k=1))
+    supervisor.log().wait_for(b"ready\n")
+    shutil.rmtree(supervisor.home / APPS)
+    Path(f"{go}.3").write_text("end\n")
     eventually_blocking(lambda: supervisor.ask("describe", app_ids=["app"])["apps"] == [])
-    with pytest.raises(RefusedError, match="the app's directory cannot be made: No such file or directory"):
+
+    with pytest.raises(RefusedError, match="No such file or directory"):
         supervisor.submit(shell("exit 0"))
+
+
+def test_an_app_in_whose_place_there_is_another_one_is_ended(supervisor: Supervisor, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(f"{go}.3")
+    supervisor.submit(shell(_waiting(go, after="true")), shell(f"read line < {go}.3", k=1))
+    supervisor.log().wait_for(b"ready\n")
+    with Supervisor(supervisor.home) as another:
+        shutil.rmtree(supervisor.home / APPS / "app")
+        another.submit(shell("read line"))
+        Path(f"{go}.3").write_text("end\n")
+        eventually_blocking(lambda: supervisor.ask("describe", app_ids=["app"])["apps"] == [])
+
+        assert another.identity == another.saved()["supervisor"]
 
 
 @pytest.fixture
@@ -251,7 +303,7 @@ def test_a_full_disk_holds_up_and_loses_nothing(small_disk: Path, *, merge_strea
         record = supervisor.describe()
         assert record["replicas"][0]["exit_code"] is None
         filler.unlink()
-        record = supervisor.until(within=30)
+        record = supervisor.until()
         assert not record["disk_full"]
         assert 0 == record["replicas"][0]["exit_code"]
         log = supervisor.log()
@@ -296,7 +348,7 @@ def test_an_app_that_is_cancelled_does_not_wait_for_the_disk_for_ever(small_disk
 
         (record,) = supervisor.ask("describe", app_ids=["app"])["apps"]
         while record["finished_ns"] is None:
-            supervisor.sock.settimeout(30)
+            supervisor.sock.settimeout(60)
             supervisor.hear()
             (record,) = supervisor.ask("describe", app_ids=["app"])["apps"]
         assert "the last of its output could not be kept: no room on the disk" == record["replicas"][0]["reason"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -11,15 +12,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .census import ask_to_end, kill, kill_group
-from .files import DISK_FULL, open_directory, remove_tree, write_atomic
+from .files import DISK_FULL, NOT_EMPTY, open_directory, remove_file, remove_opened, write_atomic
 from .launch import LaunchError
-from .layout import FORMAT, STATE
+from .layout import FORMAT, STATE, draft_name
 from .replica import KILL_EVERY, Replica
 
 if TYPE_CHECKING:
     from .events import Loop
     from .family import Family
     from .launch import Launch
+
+TAKEN = NOT_EMPTY | {errno.ENOTDIR}
+"""Errors of taking a name that somebody has."""
 
 LARGEST_SEGMENT = 64 << 20
 SMALLEST_SEGMENT = 4 << 10
@@ -109,22 +113,48 @@ class App:
         if not self.replicas or "/" in name or name in ("", ".", ".."):
             raise LaunchError("the app has no replicas, or no directory of its own")
         try:
-            os.mkdir(name, 0o700, dir_fd=apps_at)
-        except FileExistsError:
-            raise LaunchError(f"there is an app {self.app_id} already", code="exists") from None
+            self._place(apps_at)
         except OSError as error:
-            raise _unmade("the app's directory cannot be made", error) from None
+            if error.errno in TAKEN:
+                raise LaunchError(f"there is an app {self.app_id} already", code="exists") from None
+            raise _unsaved(error, "the app's directory cannot be made") from None
+
+    def _place(self, apps_at: int) -> None:
+        """Put its directory in its place, with the record in it from the first moment on.
+
+        It is made under another name. One that were made in its place, and empty for a moment, could not be told
+        from what a removal has left of an earlier app; of that, an empty directory gives way here.
+        """
+        name: str = self.spec["dir"]
+        draft = draft_name(self._owner.identity["pid"], self._owner.identity["start"], self.serial, name)
+        os.mkdir(draft, 0o700, dir_fd=apps_at)
+        at = -1
         try:
-            self.at = open_directory(name, at=apps_at)
-        except OSError as error:
-            os.rmdir(name, dir_fd=apps_at)
-            raise _unmade("the app's directory cannot be opened", error) from None
-        try:
-            self.save()
-        except OSError as error:
-            self.close()
-            remove_tree(name, at=apps_at)
-            raise _unsaved(error) from None
+            at = open_directory(draft, at=apps_at)
+            write_atomic(STATE, self._encoded(), at=at)
+            os.rename(draft, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
+        except OSError:
+            if at >= 0:
+                remove_opened(at, draft, at=apps_at)
+                os.close(at)
+            else:
+                os.rmdir(draft, dir_fd=apps_at)
+            raise
+        self.at = at
+
+    def place_again(self, apps_at: int) -> None:
+        """Put a directory of its own in its place where that was removed, and go on with its logs there.
+
+        Raises:
+            OSError: It cannot be made, or another app has been submitted there.
+        """
+        before = self.at
+        self._place(apps_at)
+        os.dup2(self.at, before, inheritable=False)  # by that number its replicas know it
+        os.close(self.at)
+        self.at = before
+        for replica in self.replicas:
+            replica.begin_log_anew()
 
     def mark_started(self) -> None:
         """Write down that it runs: that has to be known before it does.
@@ -224,7 +254,10 @@ class App:
 
     def save(self) -> None:
         """Replace the record on the disk; raises OSError if it cannot be written, and the old one stands."""
-        write_atomic(STATE, json.dumps(self.record(), separators=(",", ":")).encode(), at=self.at)
+        write_atomic(STATE, self._encoded(), at=self.at)
+
+    def _encoded(self) -> bytes:
+        return json.dumps(self.record(), separators=(",", ":")).encode()
 
     def record(self) -> dict[str, Any]:
         """Return what is told of it, here and in the file."""
@@ -256,7 +289,8 @@ class App:
         for replica in reversed(self.replicas):
             replica.remove_log()  # The first has made the directories that the others use too.
         try:
-            remove_tree(self.spec["dir"], at=apps_at)
+            remove_file(STATE, at=self.at)
+            remove_opened(self.at, self.spec["dir"], at=apps_at)
         except OSError:
             pass  # What is left has no app that has started in it; this process has others to look after.
 
@@ -269,11 +303,7 @@ class App:
             self.at = -1
 
 
-def _unsaved(error: OSError) -> LaunchError:
+def _unsaved(error: OSError, what: str = "its record cannot be written") -> LaunchError:
     if error.errno in DISK_FULL:
         return LaunchError("the state directory has no room left on its disk", errno=error.errno, ours=True)
-    return _unmade("its record cannot be written", error)
-
-
-def _unmade(what: str, error: OSError) -> LaunchError:
     return LaunchError(f"{what}: {error.strerror}", errno=error.errno, ours=True)

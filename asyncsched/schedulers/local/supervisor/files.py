@@ -11,6 +11,9 @@ DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors that say nothing about what is there."""
 
+NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+"""Errors of what takes an empty directory; which one it is depends on the file system."""
+
 PASSING = DISK_FULL | USED_UP
 """Errors of writing that may be gone another time."""
 
@@ -156,16 +159,25 @@ def remove_tree(name: str, *, at: int) -> None:
         remove_file(name, at=at)
         return
     try:
+        remove_opened(fd, name, at=at)
+    finally:
+        os.close(fd)
+
+
+def remove_opened(fd: int, name: str, *, at: int) -> None:
+    """Remove what is in an open directory, and then the directory, unless another one has its name by now.
+
+    One that is not empty is never removed by its name: at worst an empty one that has taken the name is.
+    """
+    try:
         for entry in os.listdir(fd):
             _remove_entry(entry, fd)
         # Another one may have been faster, and somebody may have made a new one since.
         if os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=at, follow_symlinks=False)):
             os.rmdir(name, dir_fd=at)
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+        if error.errno not in (errno.ENOENT, *NOT_EMPTY):
             raise
-    finally:
-        os.close(fd)
 
 
 def _remove_entry(entry: str, fd: int) -> None:

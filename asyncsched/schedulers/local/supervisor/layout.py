@@ -50,3 +50,8 @@ def log_name(kind: int, segment: int) -> str:
 def socket_name(pid: int, start: int) -> str:
     """Return the name of a supervisor's socket."""
     return f"{pid}-{start}.sock"
+
+
+def draft_name(pid: int, start: int, serial: int, name: str) -> str:
+    """Return the name under which a supervisor makes an app's directory; it is no app's."""
+    return f".{pid}-{start}-{serial}.{name}"

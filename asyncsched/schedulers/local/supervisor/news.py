@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from .files import PASSING
 from .pump import DISK_RETRY
 
 if TYPE_CHECKING:
@@ -24,12 +23,20 @@ class News:
         loop: The worker's loop; `publish` is to be called after each of its rounds.
         connections: Who may be watching.
         on_last_word: Called with an app that is over once its record on the disk says all there is to say.
+        on_removed: Called with an app that runs, and whose directory was removed.
     """
 
-    def __init__(self, loop: Loop, connections: Collection[Connection], on_last_word: Callable[[App], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        connections: Collection[Connection],
+        on_last_word: Callable[[App], None],
+        on_removed: Callable[[App], None],
+    ) -> None:
         self._loop = loop
         self._connections = connections
         self._on_last_word = on_last_word
+        self._on_removed = on_removed
         self._changed: dict[str, App] = {}
         self._unsaved: dict[str, App] = {}
         self._told_at: dict[str, float] = {}
@@ -63,12 +70,13 @@ class News:
         self._unsaved[app.app_id] = app
         try:
             app.save()
-        except OSError as error:
-            if error.errno in PASSING:
-                self._wake_in(DISK_RETRY)
-                return
-            # Its directory may have been removed under us: it goes on without a record.
-        del self._unsaved[app.app_id]
+        except FileNotFoundError:
+            if not app.is_over:
+                self._on_removed(app)
+        except OSError:
+            self._wake_in(DISK_RETRY)  # the old record stands: by that the app is still found
+            return
+        self._unsaved.pop(app.app_id, None)
         if app.is_over:
             self._on_last_word(app)
 

@@ -66,11 +66,11 @@ class Places:
             os.close(index_at)
 
     def remove_segment(self, segment: int) -> None:
-        """Remove the files of a segment."""
+        """Remove the files of a segment: the index first, by which readers know whether the segment is there."""
         with self.open() as (index_at, logs_at):
+            remove_file(index_name(segment), at=index_at)
             for kind in (STDOUT, STDERR, COMBINED):
                 remove_file(log_name(kind, segment), at=logs_at)
-            remove_file(index_name(segment), at=index_at)
 
     def unmake(self) -> None:
         """Remove a log that nobody has written to, and what `make` has made for it outside of the app's directory."""
@@ -261,6 +261,12 @@ class Segments:
         size, self._size = self._size, 0
         self._newest = 0
         self._on_rotated(size)
+
+    def begin_anew(self) -> bool:
+        """Go on in a new segment, whose directories are made first; tell whether everything is on the disk."""
+        self._places.make()
+        self._rotate()
+        return not self._waiting
 
     def drop_oldest(self) -> None:
         """Remove the oldest segment that has ended; readers find it gone and say so."""

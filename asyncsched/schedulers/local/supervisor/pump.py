@@ -182,6 +182,11 @@ class Pump:
             self._finished = True
             self._write(Segments.finish)
 
+    def begin_anew(self) -> None:
+        """Go on with the log in directories that are made anew: the old ones were removed under us."""
+        if not self._finished:
+            self._write(Segments.begin_anew)
+
     def drop_oldest(self) -> None:
         """Remove the oldest segment of the log."""
         assert self._log is not None

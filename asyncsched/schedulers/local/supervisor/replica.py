@@ -155,6 +155,10 @@ class Replica:
     def _may_still_write(self) -> bool:
         return self.waits_for_disk or not (self._pump.has_ended or self._silent or self.app.is_ending)
 
+    def begin_log_anew(self) -> None:
+        """Go on with the log where its directory has been made anew."""
+        self._pump.begin_anew()
+
     def drop_oldest(self) -> None:
         """Remove the oldest segment of its log."""
         self._pump.drop_oldest()

@@ -65,7 +65,7 @@ class Worker:
         self._leave_at = 0.0
         self._to_settle: set[Replica] = set()
         self._census_due = False
-        self._news = News(self.loop, self._connections, self.discard)
+        self._news = News(self.loop, self._connections, self.discard, self._removed)
         self._requests = Requests(self)
         sockets_at = open_directory(SUPERVISORS, at=root, create=True)
         self._door = Door(self.loop, at=sockets_at, name=self.identity["socket"], admit=self._admit)
@@ -152,6 +152,17 @@ class Worker:
         """Save the app's record and tell its watchers after this round."""
         if app.app_id in self.apps:
             self._news.app_changed(app)
+
+    def _removed(self, app: App) -> None:
+        """Write an app's record anew where it was removed while the app runs, or else end the app.
+
+        By its record alone others find it, can end it, and do not start it a second time. Where that cannot be, for
+        another one of its id is there or the whole state directory is gone, it is to be as if it had been removed.
+        """
+        try:
+            app.place_again(self._apps_at)
+        except OSError:
+            app.terminate("removed")
 
     def discard(self, app: App) -> None:
         """Let go of an app that is over, or that has never run."""

@@ -1,0 +1,42 @@
+"""What judges the project without running it: lint, types, import rules, docs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+CHECKS = {
+    "ruff check": ["ruff", "check", "--quiet", "."],
+    "ruff format": ["ruff", "format", "--check", "--quiet", "."],
+    "mypy": ["mypy"],
+    "misuses are refused: mypy": ["mypy", "tests/typing"],
+    "import rules": ["lint-imports"],
+}
+MORE = {
+    "pyright": ["pyright", "--warnings"],
+    "misuses are refused: pyright": ["pyright", "--warnings", "--project", "tests/typing"],
+    "docs": ["sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html"],
+}
+"""What takes longer: left out by `tests/run --fast`."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run all checks, in this order, and name those that failed."""
+    checks = CHECKS if "--fast" in arguments else CHECKS | MORE
+    failed = [name for name, command in checks.items() if not _passes(name, command)]
+    if failed:
+        print(f"\nfailed: {'; '.join(failed)}")
+    return 1 if failed else 0
+
+
+def _passes(name: str, command: list[str]) -> bool:
+    print(f"== {name}", flush=True)
+    started = time.monotonic()
+    done = subprocess.run(command, check=False)
+    print(f"({time.monotonic() - started:.0f} s)", flush=True)
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
