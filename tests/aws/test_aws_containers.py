@@ -13,7 +13,7 @@ import pytest
 
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.aws_batch import create_scheduler
-from asyncsched.schedulers.aws_batch.images import push_images
+from asyncsched.schedulers.aws_batch.submit_images import push_images
 from asyncsched.specs import AppDef, AppState, BindMount, DeviceMount, Resource, Role
 from tests.aws.conftest import QUEUE, quick
 from tests.aws_emulator.cloud import Cloud

@@ -15,7 +15,7 @@ from asyncsched.errors import (
     ThrottledError,
     UnavailableError,
 )
-from asyncsched.schedulers.aws_batch.faults import may_have_happened, translate
+from asyncsched.schedulers.aws_batch.errors import may_have_happened, translate
 
 
 def answer(code: str, message: str = "", status: int = 400) -> aws.ClientError:

@@ -10,8 +10,8 @@ from botocore.model import ListShape, MapShape, Shape, StructureShape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsched.schedulers.aws_batch.listing import list_row
-from asyncsched.schedulers.aws_batch.places import LogPlaces
+from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
+from asyncsched.schedulers.aws_batch.lookup_list import list_row
 from asyncsched.schedulers.aws_batch.status import job_state, job_to_response, node_ids
 from asyncsched.schedulers.responses import fingerprint
 from asyncsched.specs import AppState, parse_app_handle

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers.aws_batch.places import LogPlaces
+from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
 from asyncsched.schedulers.aws_batch.status import STATES, job_state, job_to_response
 from asyncsched.specs import AppState, BindMount, DeviceMount, Secret, VolumeMount
 from tests.aws_emulator import shapes

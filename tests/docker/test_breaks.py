@@ -16,7 +16,8 @@ import pytest
 from asyncsched._tasks import gather_bounded
 from asyncsched.clock import Clock
 from asyncsched.errors import ConflictError, InvalidRequestError, UnavailableError
-from asyncsched.schedulers.docker import DockerScheduler, labels
+from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.schedulers.docker import names as labels
 from asyncsched.schedulers.docker.request import container_body
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppState, Stream

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from asyncsched._dockerd import Daemon
 from asyncsched.errors import UnavailableError
-from asyncsched.schedulers.docker import labels
-from asyncsched.schedulers.docker.events import EventReader
+from asyncsched.schedulers.docker import names
+from asyncsched.schedulers.docker.changes import EventReader
 from asyncsched.schedulers.port import StatePort
 from tests._support import WITHIN
 
@@ -36,7 +36,7 @@ class FakeDaemon:
         reader = asyncio.StreamReader()
         for action, name, at in self._events:
             if at >= float(params["since"]):
-                actor = {"ID": name, "Attributes": {labels.APP_ID: f"app of {name}", labels.METADATA: self._more}}
+                actor = {"ID": name, "Attributes": {names.APP_ID: f"app of {name}", names.METADATA: self._more}}
                 reader.feed_data(json.dumps({"Action": action, "Actor": actor}).encode() + b"\n")
         yield reader
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.errors import InvalidRequestError
-from asyncsched.schedulers.docker import DockerScheduler, labels
-from asyncsched.schedulers.docker.options import DockerOptions
+from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.schedulers.docker import names as labels
+from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request import make_job
 from asyncsched.schedulers.docker.status import Container, by_app, describe_app, list_row, read_container
 from asyncsched.schedulers.responses import fingerprint
@@ -143,7 +144,7 @@ def test_what_could_not_be_read_back_is_not_written(change: dict[str, Any], name
     definition.metadata = change.get("metadata", {})
 
     with pytest.raises(InvalidRequestError, match=f"{named}.* characters, at most"):
-        make_job(definition, "app-x1", DockerOptions(), session=change.get("session", "s"), environ={}, version="1")
+        make_job(definition, "app-x1", DockerOpts(), session=change.get("session", "s"), environ={}, version="1")
 
 
 @pytest.mark.service("dockerd")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.logs.line import LogOrigin
-from asyncsched.schedulers.docker.frames import FrameReader
+from asyncsched.schedulers.docker.logs_frames import FrameReader
 from asyncsched.specs import Stream
 
 STAMP = "2026-11-21T02:49:43.084925868Z"

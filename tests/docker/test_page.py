@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers.docker import DockerOptions
+from asyncsched.schedulers.docker import DockerOpts
 from tests.services.dockerd import Dockerd, busybox_tar, import_image
 from tests.test_project_docs import blocks, run_block
 
@@ -30,4 +30,4 @@ async def test_its_code_runs(docker_host: str, dockerd: Dockerd) -> None:
 def test_its_options_are_those_there_are() -> None:
     section = PAGE.read_text().partition("## Run options")[2].partition("\n## ")[0]
 
-    assert [field.name for field in fields(DockerOptions)] == re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert [field.name for field in fields(DockerOpts)] == re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers.docker import DockerJob, DockerOptions, labels
+from asyncsched.schedulers.docker import DockerJob, DockerOpts
+from asyncsched.schedulers.docker import names as labels
 from asyncsched.schedulers.docker.request import container_body, make_job
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount, macros, show_secrets
 
@@ -19,7 +20,7 @@ ENVIRON = {"HOME": "/root", "FOO_ONE": "1", "FOO_TWO": "2", "OTHER": "3"}
 
 def job(*roles: Role, name: str = "app", app_id: str = "app-x1", **options: Any) -> DockerJob:
     return make_job(
-        AppDef(name, list(roles)), app_id, DockerOptions(**options), session="me", environ=ENVIRON, version="1.0"
+        AppDef(name, list(roles)), app_id, DockerOpts(**options), session="me", environ=ENVIRON, version="1.0"
     )
 
 
@@ -53,7 +54,7 @@ def test_environment_of_role_over_option_over_submitter() -> None:
 
 def test_the_rank_0_of_an_app_around_us_is_not_copied() -> None:
     around = {"TORCHX_RANK0_HOST": "of the app that submits", "TORCHX_JOB_ID": "copied"}
-    options = DockerOptions(copy_env=["TORCHX_*"])
+    options = DockerOpts(copy_env=["TORCHX_*"])
     made = make_job(AppDef("app", [role()]), "app-x1", options, session="me", environ=around, version="1.0")
 
     assert {"TORCHX_RANK0_HOST": "app-x1-worker-0", "TORCHX_JOB_ID": "copied"} == made.containers[0].env
@@ -127,7 +128,7 @@ def test_a_role_without_an_image_is_refused() -> None:
         make_job(
             AppDef("app", [Role("worker", " ", entrypoint="x")]),
             "a",
-            DockerOptions(),
+            DockerOpts(),
             session="",
             environ={},
             version="",
@@ -163,7 +164,7 @@ def test_the_app_is_not_changed() -> None:
     )
     before = repr(app)
     for _ in range(2):
-        make_job(app, "app-x1", DockerOptions(), session="me", environ={}, version="1")
+        make_job(app, "app-x1", DockerOpts(), session="me", environ={}, version="1")
 
     assert before == repr(app)
     assert [] == app.roles[0].mounts

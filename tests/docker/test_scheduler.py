@@ -12,7 +12,8 @@ import pytest
 
 from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError
 from asyncsched.schedulers import DescribeAppResponse
-from asyncsched.schedulers.docker import DockerScheduler, labels
+from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.schedulers.docker import names as labels
 from asyncsched.specs import AppState, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount
 from tests._support import eventually
 from tests.docker._apps import IGNORES, OBEYS, app, shell

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.status import (
     by_app,
     describe_app,
@@ -35,14 +35,14 @@ def entry(
         "Status": status,
         "Created": 1_795_229_382 + replica,
         "Labels": {
-            labels.APP_ID: "app-x1",
-            labels.APP_NAME: "app",
-            labels.SESSION: "me",
-            labels.ROLE: "worker",
-            labels.ROLE_INDEX: "0",
-            labels.REPLICA: str(replica),
-            labels.SPEC: json.dumps(spec),
-            **({labels.RETRIES: str(retries)} if retries else {}),
+            names.APP_ID: "app-x1",
+            names.APP_NAME: "app",
+            names.SESSION: "me",
+            names.ROLE: "worker",
+            names.ROLE_INDEX: "0",
+            names.REPLICA: str(replica),
+            names.SPEC: json.dumps(spec),
+            **({names.RETRIES: str(retries)} if retries else {}),
         },
     }
 
@@ -152,7 +152,7 @@ def test_an_app_is_rebuilt_from_labels() -> None:
 def test_an_image_keeps_the_name_that_it_was_asked_for_by() -> None:
     moved = entry("running", "Up 1 second")
     moved["Image"] = "sha256:0123"
-    moved["Labels"][labels.SPEC] = json.dumps({"image": "image:1"})
+    moved["Labels"][names.SPEC] = json.dumps({"image": "image:1"})
     found = describe_app("app-x1", [read_container(moved)])
 
     assert found is not None
@@ -162,8 +162,8 @@ def test_an_image_keeps_the_name_that_it_was_asked_for_by() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"resource": 3, "args": "x"}', '{"resource": {"cpu": "a"}}'])
 def test_labels_that_somebody_else_has_written_break_nothing(text: str) -> None:
     strange = entry("exited", "Exited (0) now")
-    strange["Labels"] |= dict.fromkeys((labels.SPEC, labels.METADATA, labels.REMOVE_AFTER, labels.RETRIES), text)
-    strange["Labels"][labels.REPLICA] = "first"
+    strange["Labels"] |= dict.fromkeys((names.SPEC, names.METADATA, names.REMOVE_AFTER, names.RETRIES), text)
+    strange["Labels"][names.REPLICA] = "first"
     container = read_container(strange)
     found = describe_app("app-x1", [container])
 

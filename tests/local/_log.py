@@ -12,11 +12,11 @@ from pathlib import Path
 from asyncsched.clock import Clock
 from asyncsched.logs import LogLine, LogOrigin, LogQuery
 from asyncsched.logs.follow import Follower, OpenFiles, open_directory
-from asyncsched.schedulers.local.log_cursor import LogCursor
-from asyncsched.schedulers.local.log_files import LogFiles, OpenDirectory
-from asyncsched.schedulers.local.log_reader import LogReader
-from asyncsched.schedulers.local.log_text import StreamText
 from asyncsched.schedulers.local.logs import STREAMS, ReplicaLog
+from asyncsched.schedulers.local.logs_cursor import LogCursor
+from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
+from asyncsched.schedulers.local.logs_lines import StreamText
+from asyncsched.schedulers.local.logs_reader import LogReader
 from asyncsched.schedulers.local.supervisor.layout import COMBINED, RECORD, STDERR, STDOUT, index_name, log_name
 from asyncsched.schedulers.local.supervisor.output import Places, Segments
 

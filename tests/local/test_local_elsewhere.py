@@ -16,11 +16,11 @@ from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
 from asyncsched.runner import Runner
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.apps import Apps
-from asyncsched.schedulers.local.home import Home
-from asyncsched.schedulers.local.record import read_record
-from asyncsched.schedulers.local.states import StateReader
-from asyncsched.schedulers.local.supervisors import Supervisors
+from asyncsched.schedulers.local.changes import StateReader
+from asyncsched.schedulers.local.client import Supervisors
+from asyncsched.schedulers.local.lookup import Apps
+from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.status_record import read_record
 from asyncsched.schedulers.port import StatePort
 from asyncsched.specs import AppState
 from tests._cancelling import cancelled_at_each_await

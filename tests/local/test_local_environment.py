@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched.errors import ConfigError, RunOptionError
-from asyncsched.schedulers.local import LocalDirectoryImageProvider, LocalOptions, LocalScheduler
+from asyncsched.schedulers.local import LocalDirectoryImageProvider, LocalOpts, LocalScheduler
 from asyncsched.schedulers.local.request import split_devices
 from asyncsched.specs import AppState, CfgVal, Resource, Role, Secret, macros
 from tests.local._local import ONE_LOOP, app, app_directory, ended, first, python, shell, texts
@@ -250,16 +250,14 @@ async def test_without_enough_devices_a_warning_says_so(
 @pytest.mark.parametrize(
     ("options", "key"),
     [
-        (LocalOptions(grace_period=-1.0), "grace_period"),
-        (LocalOptions(grace_period=float("nan")), "grace_period"),
-        (LocalOptions(grace_period=float("inf")), "grace_period"),
-        (LocalOptions(max_log_bytes=0), "max_log_bytes"),
-        (LocalOptions(max_log_bytes=-5), "max_log_bytes"),
+        (LocalOpts(grace_period=-1.0), "grace_period"),
+        (LocalOpts(grace_period=float("nan")), "grace_period"),
+        (LocalOpts(grace_period=float("inf")), "grace_period"),
+        (LocalOpts(max_log_bytes=0), "max_log_bytes"),
+        (LocalOpts(max_log_bytes=-5), "max_log_bytes"),
     ],
 )
-async def test_options_that_cannot_be_kept_are_refused(
-    scheduler: LocalScheduler, options: LocalOptions, key: str
-) -> None:
+async def test_options_that_cannot_be_kept_are_refused(scheduler: LocalScheduler, options: LocalOpts, key: str) -> None:
     with pytest.raises(RunOptionError) as caught:
         await scheduler.submit_dryrun(app(shell("true")), options)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers.local import LocalOptions
+from asyncsched.schedulers.local import LocalOpts
 from tests.test_project_docs import blocks, run_block
 
 PAGE = Path(__file__).parents[2] / "docs/backends/local.md"
@@ -27,4 +27,4 @@ async def test_its_code_runs(home: Path) -> None:
 def test_its_options_are_those_there_are() -> None:
     section = PAGE.read_text().partition("## Run options")[2].partition("\n## ")[0]
 
-    assert [field.name for field in fields(LocalOptions)] == re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert [field.name for field in fields(LocalOpts)] == re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)

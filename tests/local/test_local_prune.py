@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.prune import prune
+from asyncsched.schedulers.local.ending import prune
 from tests._support import eventually
 from tests.local._local import ONE_LOOP, app, app_directory, ended, first, read_state, shell, write_state
 

@@ -10,7 +10,7 @@ import pytest
 
 from asyncsched.errors import InvalidRequestError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.wants import cannot_start
+from asyncsched.schedulers.local.errors import cannot_start
 from asyncsched.specs import Role
 from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, ended, shell
 

@@ -19,8 +19,8 @@ from asyncsched.clock import Clock
 from asyncsched.errors import AuthError, ThrottledError, UnavailableError
 from asyncsched.schedulers._common.pacing import Limits, Pacer
 from asyncsched.schedulers._common.retry import retry
-from asyncsched.schedulers.aws_batch.faults import BACKEND, translate
-from asyncsched.schedulers.aws_batch.given import GivenClient
+from asyncsched.schedulers.aws_batch.client_given import GivenClient
+from asyncsched.schedulers.aws_batch.errors import BACKEND, translate
 
 __all__ = ["Connection", "Connections", "Location"]
 

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, fields
 from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers.aws_batch.container import (
+from asyncsched.schedulers.aws_batch.names import parse_app_id
+from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.schedulers.aws_batch.request_container import (
     INSTANCE_TYPE,
     OWN_ENV,
     SECRET_ARGS_TAG,
     container_properties,
 )
-from asyncsched.schedulers.aws_batch.identity import parse_app_id
-from asyncsched.schedulers.aws_batch.limits import (
+from asyncsched.schedulers.aws_batch.request_limits import (
     MAX_DEFINITION_BYTES,
     MAX_OVERRIDES_BYTES,
     MAX_SUBMIT_BYTES,
@@ -31,8 +32,7 @@ from asyncsched.schedulers.aws_batch.limits import (
     revealed,
     size_of,
 )
-from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.tasks import as_task, task_containers
+from asyncsched.schedulers.aws_batch.request_tasks import as_task, task_containers
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.masking import masked
 from asyncsched.specs.secret import Secret

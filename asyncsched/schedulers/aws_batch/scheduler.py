@@ -18,21 +18,21 @@ from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.aws_batch.changes import Sweeper
 from asyncsched.schedulers.aws_batch.client import Connections, Location
-from asyncsched.schedulers.aws_batch.definitions import Definitions
-from asyncsched.schedulers.aws_batch.endings import Endings
-from asyncsched.schedulers.aws_batch.faults import BACKEND
-from asyncsched.schedulers.aws_batch.given import accept
-from asyncsched.schedulers.aws_batch.identity import job_stem, queue_name
-from asyncsched.schedulers.aws_batch.jobs import Jobs, Known
-from asyncsched.schedulers.aws_batch.listing import list_apps
-from asyncsched.schedulers.aws_batch.logbook import LogBook
+from asyncsched.schedulers.aws_batch.client_given import accept
+from asyncsched.schedulers.aws_batch.ending import Endings
+from asyncsched.schedulers.aws_batch.errors import BACKEND
+from asyncsched.schedulers.aws_batch.logs import LogBook
+from asyncsched.schedulers.aws_batch.lookup import Jobs, Known
+from asyncsched.schedulers.aws_batch.lookup_list import list_apps
+from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request
-from asyncsched.schedulers.aws_batch.rows import Row
 from asyncsched.schedulers.aws_batch.status import job_state
+from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
-from asyncsched.schedulers.aws_batch.sweep import Sweeper
+from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.aws_batch.traces import remove_traces
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers
@@ -156,7 +156,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     async def _push(self, connections: Connections, job: BatchJob) -> None:
         # Who never pushes an image needs no Docker SDK, and does not wait for its import.
-        images = await asyncio.to_thread(importlib.import_module, "asyncsched.schedulers.aws_batch.images")
+        images = await asyncio.to_thread(importlib.import_module, "asyncsched.schedulers.aws_batch.submit_images")
         await images.push_images(job.images_to_push, connections, self._docker, create=job.create_repository)
 
     # Looking

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from asyncsched.schedulers._common.untrusted import read_float, read_number
-from asyncsched.schedulers.aws_batch.container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
-from asyncsched.schedulers.aws_batch.identity import queue_name
-from asyncsched.schedulers.aws_batch.rows import Row, part, parts
+from asyncsched.schedulers.aws_batch.names import queue_name
+from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
+from asyncsched.schedulers.aws_batch.request_tasks import container_of
+from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
 from asyncsched.schedulers.aws_batch.tags import app_name, metadata_of, session_of
-from asyncsched.schedulers.aws_batch.tasks import container_of
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount

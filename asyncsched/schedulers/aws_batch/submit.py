@@ -6,12 +6,12 @@ from asyncsched.clock import Clock
 from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.definitions import Definitions
-from asyncsched.schedulers.aws_batch.faults import BACKEND, may_have_happened
-from asyncsched.schedulers.aws_batch.identity import queue_name
-from asyncsched.schedulers.aws_batch.jobs import DELETED_TAG, Jobs
+from asyncsched.schedulers.aws_batch.errors import BACKEND, may_have_happened
+from asyncsched.schedulers.aws_batch.lookup import DELETED_TAG, Jobs
+from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.request import BatchJob, submit_request
-from asyncsched.schedulers.aws_batch.rows import part
+from asyncsched.schedulers.aws_batch.status_rows import part
+from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.aws_batch.traces import mark_deleted
 
 __all__ = ["DIGEST_TAG", "Submission"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from asyncsched.schedulers._common.untrusted import Once, read_session, read_text, shown, well_formed
-from asyncsched.schedulers.aws_batch.rows import Row, part
+from asyncsched.schedulers.aws_batch.status_rows import Row, part
 
 __all__ = ["app_name", "metadata_of", "session_of"]
 

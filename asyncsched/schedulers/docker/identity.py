@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from asyncsched.schedulers._common.untrusted import read_float, read_id, read_number, read_session, read_text, shown
-from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker import names
 
 __all__ = ["Identity", "read_identity"]
 
@@ -60,13 +60,13 @@ def read_identity(own: Mapping[str, object]) -> Identity:
             return default
 
     return Identity(
-        app_id=read(labels.APP_ID, read_id, ""),
-        app_name=read(labels.APP_NAME, read_text, ""),
-        session=read(labels.SESSION, read_session, ""),
-        role=read(labels.ROLE, read_text, ""),
-        role_index=read(labels.ROLE_INDEX, read_number, 0),
-        replica=read(labels.REPLICA, read_number, 0),
-        max_retries=read(labels.RETRIES, read_number, 0),
-        remove_after=read(labels.REMOVE_AFTER, read_float, math.inf),
+        app_id=read(names.APP_ID, read_id, ""),
+        app_name=read(names.APP_NAME, read_text, ""),
+        session=read(names.SESSION, read_session, ""),
+        role=read(names.ROLE, read_text, ""),
+        role_index=read(names.ROLE_INDEX, read_number, 0),
+        replica=read(names.REPLICA, read_number, 0),
+        max_retries=read(names.RETRIES, read_number, 0),
+        remove_after=read(names.REMOVE_AFTER, read_float, math.inf),
         fault=faults[0] if faults else "",
     )

@@ -13,8 +13,8 @@ from typing_extensions import override
 from asyncsched.errors import LogStreamError, SchedulerError
 from asyncsched.logs.connection import ConnectionSource
 from asyncsched.logs.line import LogLine, LogOrigin
-from asyncsched.schedulers.docker import labels
-from asyncsched.schedulers.docker.frames import FrameReader
+from asyncsched.schedulers.docker import names
+from asyncsched.schedulers.docker.logs_frames import FrameReader
 from asyncsched.schedulers.docker.place import DISORDER, Place
 from asyncsched.schedulers.docker.status import last_run, with_details
 from asyncsched.specs.stream import Stream
@@ -69,7 +69,7 @@ class ContainerLog(ConnectionSource):
             since_ns=query.since_ns,
             follow=query.tail,
             retry_for=retry_for,
-            resume=(place := Place(terminal=labels.TERMINAL in container.labels)),
+            resume=(place := Place(terminal=names.TERMINAL in container.labels)),
         )
         self._place = place
         self._daemon = daemon
@@ -190,7 +190,7 @@ class ContainerLog(ConnectionSource):
         )
 
     def _new_frames(self) -> FrameReader:
-        return FrameReader(self._attempts.origin, terminal=labels.TERMINAL in self._container.labels)
+        return FrameReader(self._attempts.origin, terminal=names.TERMINAL in self._container.labels)
 
     def _asked(self, since_ns: int | None, apart: Stream | None, *, follow: bool) -> dict[str, str]:
         parameters = {

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from typing_extensions import Doc
 
-__all__ = ["DockerOptions"]
+__all__ = ["DockerOpts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DockerOptions:
+class DockerOpts:
     """How an app is run on a Docker daemon."""
 
     copy_env: Annotated[

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from asyncsched.schedulers._common.untrusted import Once, read_json, shown, well_formed
-from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker import names
 from asyncsched.specs.app import Resource, Role
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def rebuilt_roles(members: Iterable[Container]) -> list[Role]:
 
 def read_metadata(container: Container) -> dict[str, str]:
     """Return the metadata of the app that a container belongs to."""
-    return {well_formed(key): _text(value) for key, value in _object(_json(container, labels.METADATA)).items()}
+    return {well_formed(key): _text(value) for key, value in _object(_json(container, names.METADATA)).items()}
 
 
 def _role(container: Container) -> Role:
-    spec = _object(_json(container, labels.SPEC))
+    spec = _object(_json(container, names.SPEC))
     size = _object(spec.get("resource"))
     args = spec.get("args")
     return Role(

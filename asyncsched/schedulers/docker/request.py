@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers._common.untrusted import read_json, shown
-from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.identity import read_identity
-from asyncsched.schedulers.docker.options import DockerOptions
+from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.macros import macros
@@ -96,7 +96,7 @@ class DockerJob:
 def make_job(
     app: AppDef,
     app_id: str,
-    options: DockerOptions,
+    options: DockerOpts,
     *,
     session: str,
     environ: Mapping[str, str],
@@ -131,27 +131,27 @@ def make_job(
         on_failure=options.on_failure,
     )
     app_labels = {
-        labels.VERSION: version,
-        labels.APP_ID: app_id,
-        labels.APP_NAME: app.name,
-        labels.SESSION: session,
+        names.VERSION: version,
+        names.APP_ID: app_id,
+        names.APP_NAME: app.name,
+        names.SESSION: session,
     }
     if app.metadata:
-        app_labels[labels.METADATA] = _metadata(app)
+        app_labels[names.METADATA] = _metadata(app)
     if options.remove_after is not None:
-        app_labels[labels.REMOVE_AFTER] = str(options.remove_after)
+        app_labels[names.REMOVE_AFTER] = str(options.remove_after)
     # What is copied may come from within an app, which has a replica 0 of its own.
     rank0 = {RANK0: _rank0_host(app, app_id, options)}
     shared = {**_copied(options.copy_env or (), environ), **rank0, **(options.env or {})}
     for index, role in enumerate(app.roles):
         role_labels = {
             **app_labels,
-            labels.ROLE: role.name,
-            labels.ROLE_INDEX: str(index),
-            labels.SPEC: _spec(role),
+            names.ROLE: role.name,
+            names.ROLE_INDEX: str(index),
+            names.SPEC: _spec(role),
         }
         if role.max_retries > 0:
-            role_labels[labels.RETRIES] = str(role.max_retries)
+            role_labels[names.RETRIES] = str(role.max_retries)
         _check_readable(role_labels)
         host_config = _host_config(role, options)
         for replica in range(role.num_replicas):
@@ -185,18 +185,18 @@ def _container(
     shared: Mapping[str, str],
     role_labels: Mapping[str, str],
     host_config: Mapping[str, Any],
-    options: DockerOptions,
+    options: DockerOpts,
 ) -> DockerContainer:
     values = macros.Values(img_root="", app_id=app_id, replica_id=str(replica), rank0_env=RANK0)
     applied = values.apply(role)
     return DockerContainer(
-        name=labels.container_name(app_id, role.name, replica),
+        name=names.container_name(app_id, role.name, replica),
         role=role.name,
         replica=replica,
         image=role.image,
         command=[applied.entrypoint, *applied.args],
         env={**shared, **applied.env},
-        labels={**role_labels, labels.REPLICA: str(replica)},
+        labels={**role_labels, names.REPLICA: str(replica)},
         user=options.user or "",
         stop_timeout=math.ceil(options.grace_period),
         host_config=dict(host_config),
@@ -208,10 +208,10 @@ def _copied(patterns: Iterable[str], environ: Mapping[str, str]) -> dict[str, st
     return {name: value for name, value in environ.items() if any(fnmatchcase(name, glob) for glob in wanted)}
 
 
-def _rank0_host(app: AppDef, app_id: str, options: DockerOptions) -> str:
+def _rank0_host(app: AppDef, app_id: str, options: DockerOpts) -> str:
     if options.network == "host" or options.network.startswith("container:"):
         return "localhost"  # all replicas share one network interface
-    return labels.container_name(app_id, app.roles[0].name, 0)
+    return names.container_name(app_id, app.roles[0].name, 0)
 
 
 def _spec(role: Role) -> str:
@@ -227,7 +227,7 @@ def _spec(role: Role) -> str:
     return text if len(text) <= _LONGEST_SPEC else json.dumps({**spec, "args": []}, default=str)
 
 
-def _host_config(role: Role, options: DockerOptions) -> dict[str, Any]:
+def _host_config(role: Role, options: DockerOpts) -> dict[str, Any]:
     mounts: list[Mount] = [*role.mounts, *get_device_mounts(role.resource.devices)]
     config: dict[str, Any] = {
         "NetworkMode": options.network,
@@ -295,9 +295,9 @@ def container_body(container: DockerContainer, network: str, digest: str = "") -
     """Make the body of the request that creates a container; it holds the secrets."""
     own_labels = dict(container.labels)
     if digest:
-        own_labels[labels.REQUEST] = digest
+        own_labels[names.REQUEST] = digest
     if container.terminal:
-        own_labels[labels.TERMINAL] = "1"
+        own_labels[names.TERMINAL] = "1"
     body: dict[str, Any] = {
         "Image": container.image,
         "Cmd": [reveal(word) for word in container.command],

@@ -20,10 +20,10 @@ from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
-from asyncsched.schedulers.docker import labels
-from asyncsched.schedulers.docker.events import EventReader
-from asyncsched.schedulers.docker.launch import AT_ONCE, Launch
-from asyncsched.schedulers.docker.options import DockerOptions
+from asyncsched.schedulers.docker import names
+from asyncsched.schedulers.docker.changes import EventReader
+from asyncsched.schedulers.docker.ending import Stop
+from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request import DockerJob, is_user_defined, make_job
 from asyncsched.schedulers.docker.status import (
     KILLED,
@@ -35,7 +35,7 @@ from asyncsched.schedulers.docker.status import (
     read_container,
     with_details,
 )
-from asyncsched.schedulers.docker.stop import Stop
+from asyncsched.schedulers.docker.submit import AT_ONCE, Launch
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
@@ -65,7 +65,7 @@ INSPECT_AT_ONCE = 16
 DETAILS_KEPT = 4096
 
 
-class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
+class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     """Runs each replica as a container on the daemon that ``docker`` would talk to.
 
     It keeps nothing itself: whatever process asks, the answer comes from the containers' labels, names and
@@ -76,7 +76,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
     """
 
-    options = DockerOptions
+    options = DockerOpts
     pushes_states = True
     runs_here = True
     can_kill = True
@@ -107,7 +107,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     # Submitting
 
-    async def _request(self, app: AppDef, options: DockerOptions, app_id: str) -> DockerJob:
+    async def _request(self, app: AppDef, options: DockerOpts, app_id: str) -> DockerJob:
         return make_job(app, app_id, options, session=self.session_name, environ=os.environ, version=__version__)
 
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:
@@ -116,10 +116,10 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
         there = await self._members(info.app_id, "submit")
         self._check_same(there, info)
-        names = {labels.base_name(container.name): container for container in there}
-        to_create = [container for container in job.containers if container.name not in names]
+        by_name = {names.base_name(container.name): container for container in there}
+        to_create = [container for container in job.containers if container.name not in by_name]
         # What another submit of this app, cut off half-way, has made but not started.
-        waiting = {name for name, container in names.items() if container.state == "created" and not container.over}
+        waiting = {name for name, container in by_name.items() if container.state == "created" and not container.over}
         not_started = waiting | {container.name for container in to_create}
         to_start = [container for container in job.containers if container.name in not_started]
         if not to_start:
@@ -128,7 +128,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         await self._provide_images(job, {container.image for container in to_create})
         network = job.network
         if is_user_defined(network):
-            marks = {labels.VERSION: __version__}
+            marks = {names.VERSION: __version__}
             network = await ensure_network(daemon, network, marks, operation="submit")
         launch = Launch(daemon, job, info.digest, network)
         async with self._or_removed(info.app_id, launch.remove):
@@ -137,7 +137,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
             self._own(self._stop_when_one_fails(info.app_id))
 
     def _check_same(self, there: Sequence[Container], info: AppDryRunInfo[DockerJob]) -> None:
-        if any(container.labels.get(labels.REQUEST) != info.digest for container in there):
+        if any(container.labels.get(names.REQUEST) != info.digest for container in there):
             raise ConflictError(
                 f"another app was submitted as {info.app_id}",
                 why="its roles or options differ from those of this one",
@@ -169,7 +169,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
         if len(app_ids) == 1:
             return {app_ids[0]: await self._describe(app_ids[0])}
         wanted = set(app_ids)
-        found = by_app(await self._containers(labels.APP_ID, "describe_many", only=wanted))
+        found = by_app(await self._containers(names.APP_ID, "describe_many", only=wanted))
         return {app_id: describe_app(app_id, found.get(app_id, ())) for app_id in app_ids}
 
     async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
@@ -179,7 +179,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     async def _list(self) -> AsyncGenerator[ListAppResponse]:
         daemon = await self._docker()
-        entries = await daemon.list_containers([labels.APP_ID], operation="list")
+        entries = await daemon.list_containers([names.APP_ID], operation="list")
         found = by_app(read_container(entry) for entry in entries)
         newest_first = sorted(found.items(), key=lambda app: max(c.created for c in app[1]), reverse=True)
         for app_id, members in newest_first:
@@ -187,7 +187,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     async def _members(self, app_id: str, operation: str) -> list[Container]:
         """Return an app's containers in the order of its replicas."""
-        found = by_app(await self._containers(f"{labels.APP_ID}={app_id}", operation))
+        found = by_app(await self._containers(f"{names.APP_ID}={app_id}", operation))
         return found.get(app_id, [])
 
     async def _containers(self, label: str, operation: str, *, only: set[str] | None = None) -> list[Container]:
@@ -224,7 +224,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
     # Ending
 
     async def _cancel(self, app_id: str) -> None:
-        await self._stop(await self._members(app_id, "cancel"), labels.CANCELLED)
+        await self._stop(await self._members(app_id, "cancel"), names.CANCELLED)
 
     async def _kill(self, app_id: str) -> None:
         await self._cancel(app_id)
@@ -243,7 +243,7 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
                 replicas = event.current.replicas if event.current is not None else []
                 if any(replica.state is AppState.FAILED for replica in replicas):
                     break
-        await self._stop(await self._members(app_id, "cancel"), labels.STOPPED)
+        await self._stop(await self._members(app_id, "cancel"), names.STOPPED)
 
     def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Let something go on behind its caller, until it or this scheduler ends."""
@@ -275,10 +275,10 @@ class DockerScheduler(Scheduler[DockerOptions, DockerJob]):
 
     async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
         seconds = older_than.total_seconds()
-        return await self._remove_ended(labels.APP_ID, "prune", lambda _: seconds, states)
+        return await self._remove_ended(names.APP_ID, "prune", lambda _: seconds, states)
 
     async def _remove_expired(self) -> None:
-        await self._remove_ended(labels.REMOVE_AFTER, "submit", lambda container: container.remove_after)
+        await self._remove_ended(names.REMOVE_AFTER, "submit", lambda container: container.remove_after)
 
     async def _remove_ended(
         self,

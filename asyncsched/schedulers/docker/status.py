@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from asyncsched.schedulers._common.untrusted import Once
-from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.identity import Identity, read_identity
 from asyncsched.schedulers.docker.rebuild import read_metadata, rebuilt_roles
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
@@ -109,12 +109,12 @@ class Container:
     @property
     def cancelled(self) -> bool:
         """Whether its app was cancelled while it ran."""
-        return self.name.endswith(labels.CANCELLED)
+        return self.name.endswith(names.CANCELLED)
 
     @property
     def stopped(self) -> bool:
         """Whether it was stopped because another replica had failed."""
-        return self.name.endswith(labels.STOPPED)
+        return self.name.endswith(names.STOPPED)
 
     @property
     def created_at(self) -> datetime:
@@ -266,7 +266,7 @@ def _known_state(container: Container) -> AppState:
 
 def _reason(container: Container) -> str:
     if fault := container.identity.fault:
-        return f"{labels.base_name(container.name)} is not one that asyncsched has made: {fault}"
+        return f"{names.base_name(container.name)} is not one that asyncsched has made: {fault}"
     if container.error:
         return container.error
     ending = _ending(container)
@@ -308,7 +308,7 @@ def _replica(container: Container) -> ReplicaStatus:
         id=container.replica,
         state=_known_state(container),
         role=container.role,
-        hostname=labels.base_name(container.name),
+        hostname=names.base_name(container.name),
         exit_code=container.exit_code,
         signal=_signal(container),
         reason=_reason(container),

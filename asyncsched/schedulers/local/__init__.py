@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from asyncsched import _lazy
 
 if TYPE_CHECKING:
+    from asyncsched.schedulers.local.client_start import begin_ahead as begin_ahead
     from asyncsched.schedulers.local.images import CWDImageProvider as CWDImageProvider
     from asyncsched.schedulers.local.images import ImageProvider as ImageProvider
     from asyncsched.schedulers.local.images import LocalDirectoryImageProvider as LocalDirectoryImageProvider
     from asyncsched.schedulers.local.images import ReplicaParam as ReplicaParam
-    from asyncsched.schedulers.local.options import LocalOptions as LocalOptions
-    from asyncsched.schedulers.local.processes import begin_ahead as begin_ahead
+    from asyncsched.schedulers.local.options import LocalOpts as LocalOpts
     from asyncsched.schedulers.local.request import PopenRequest as PopenRequest
     from asyncsched.schedulers.local.scheduler import LocalScheduler as LocalScheduler
     from asyncsched.schedulers.local.scheduler import create_scheduler as create_scheduler
@@ -24,11 +24,11 @@ _HOMES = {
     "CWDImageProvider": "asyncsched.schedulers.local.images",
     "ImageProvider": "asyncsched.schedulers.local.images",
     "LocalDirectoryImageProvider": "asyncsched.schedulers.local.images",
-    "LocalOptions": "asyncsched.schedulers.local.options",
+    "LocalOpts": "asyncsched.schedulers.local.options",
     "LocalScheduler": "asyncsched.schedulers.local.scheduler",
     "PopenRequest": "asyncsched.schedulers.local.request",
     "ReplicaParam": "asyncsched.schedulers.local.images",
-    "begin_ahead": "asyncsched.schedulers.local.processes",
+    "begin_ahead": "asyncsched.schedulers.local.client_start",
     "create_scheduler": "asyncsched.schedulers.local.scheduler",
 }
 
@@ -36,7 +36,7 @@ __all__ = [
     "CWDImageProvider",
     "ImageProvider",
     "LocalDirectoryImageProvider",
-    "LocalOptions",
+    "LocalOpts",
     "LocalScheduler",
     "PopenRequest",
     "ReplicaParam",

@@ -11,10 +11,10 @@ from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.source import LogSource
-from asyncsched.schedulers.local.log_cursor import LogCursor
-from asyncsched.schedulers.local.log_files import LogFiles, OpenDirectory
-from asyncsched.schedulers.local.log_reader import LogReader
-from asyncsched.schedulers.local.log_text import StreamText
+from asyncsched.schedulers.local.logs_cursor import LogCursor
+from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
+from asyncsched.schedulers.local.logs_lines import StreamText
+from asyncsched.schedulers.local.logs_reader import LogReader
 from asyncsched.schedulers.local.supervisor.layout import COMBINED, STDERR, STDOUT
 from asyncsched.specs.stream import Stream
 

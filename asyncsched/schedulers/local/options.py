@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from typing_extensions import Doc
 
-__all__ = ["LocalOptions"]
+__all__ = ["LocalOpts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalOptions:
+class LocalOpts:
     """How an app is run as processes of this machine."""
 
     log_dir: Annotated[

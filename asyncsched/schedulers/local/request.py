@@ -20,7 +20,7 @@ from urllib.parse import quote
 from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.local.images import ImageProvider, ReplicaParam, working_directory
-from asyncsched.schedulers.local.options import LocalOptions
+from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.supervisor.layout import STATE
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.macros import macros
@@ -78,7 +78,7 @@ class PopenRequest:
 async def make_request(
     app: AppDef,
     app_id: str,
-    options: LocalOptions,
+    options: LocalOpts,
     provider: ImageProvider,
     *,
     session: str,
@@ -145,7 +145,7 @@ def _tree(named: str, session: str) -> Path:
     return root / role_directory(session) if session else root
 
 
-def _check(options: LocalOptions) -> None:
+def _check(options: LocalOpts) -> None:
     if not 0 <= options.grace_period <= LONGEST_GRACE:
         raise RunOptionError(f"a grace period of {options.grace_period:g} s cannot be kept", key="grace_period")
     if options.max_log_bytes <= 0:
@@ -159,7 +159,7 @@ def _replica(
     k: int,
     log_dir: Path,
     app_id: str,
-    options: LocalOptions,
+    options: LocalOpts,
     search: str,
 ) -> ReplicaParam:
     directory = log_dir / role_directory(role.name) / str(k)

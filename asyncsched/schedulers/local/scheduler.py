@@ -28,21 +28,21 @@ from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
-from asyncsched.schedulers.local.apps import Apps, Finding, Found
+from asyncsched.schedulers.local.changes import StateReader
+from asyncsched.schedulers.local.client import Supervisors
+from asyncsched.schedulers.local.client_connection import Connection
+from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.devices import count_devices
-from asyncsched.schedulers.local.home import Home, Stored, find_home
+from asyncsched.schedulers.local.ending import prune
+from asyncsched.schedulers.local.errors import cannot_start
 from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
 from asyncsched.schedulers.local.logs import ReplicaLog
-from asyncsched.schedulers.local.options import LocalOptions
-from asyncsched.schedulers.local.processes import Beginning
-from asyncsched.schedulers.local.prune import prune
-from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord, SpoiltError, parse_record
+from asyncsched.schedulers.local.lookup import Apps, Finding, Found
+from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.request import PopenRequest, make_request, wire_form
-from asyncsched.schedulers.local.states import StateReader
+from asyncsched.schedulers.local.state_dir import Home, Stored, find_home
 from asyncsched.schedulers.local.status import Standing, describe_app, list_row
-from asyncsched.schedulers.local.supervisors import Supervisors
-from asyncsched.schedulers.local.wants import cannot_start
-from asyncsched.schedulers.local.wire import Connection
+from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord, SpoiltError, parse_record
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
@@ -75,7 +75,7 @@ SETTLING = 5.0
 """Seconds that ending an app may take beyond its grace period."""
 
 
-class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
+class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     """Runs each replica as a process of this machine, under a supervisor that outlives nothing but it.
 
     Apps end with the process that submitted them, however that ends, unless they are detached; `close` ends them
@@ -94,7 +94,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
         ValueError: `cache_size` is not positive.
     """
 
-    options = LocalOptions
+    options = LocalOpts
     pushes_states = True
     runs_here = True
     ends_with_submitter = True
@@ -133,7 +133,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
     async def _warm_up(self) -> None:
         await self._supervisors.own()
 
-    async def _request(self, app: AppDef, options: LocalOptions, app_id: str) -> PopenRequest:
+    async def _request(self, app: AppDef, options: LocalOpts, app_id: str) -> PopenRequest:
         await asyncio.to_thread(self._home.choose)
         divide = options.auto_set_cuda_visible_devices
         return await make_request(
@@ -148,7 +148,7 @@ class LocalScheduler(Scheduler[LocalOptions, PopenRequest]):
             devices=await asyncio.to_thread(count_devices) if divide else 0,
         )
 
-    def _ignored(self, app: AppDef, options: LocalOptions) -> Iterable[Ignored]:
+    def _ignored(self, app: AppDef, options: LocalOpts) -> Iterable[Ignored]:
         divided = options.auto_set_cuda_visible_devices
         return [each for each in super()._ignored(app, options) if not (divided and each.field == "resource.gpu")]
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, cast
 
 from asyncsched.logs.line import utc
-from asyncsched.schedulers.local.record import BACKEND, AppRecord, ReplicaRecord
+from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import NONE, Resource, Role
 from asyncsched.specs.handle import make_app_handle

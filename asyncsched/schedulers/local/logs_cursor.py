@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from asyncsched.errors import LogStreamError
-from asyncsched.schedulers.local.log_files import LogFiles, Position
-from asyncsched.schedulers.local.log_tail import find_last
+from asyncsched.schedulers.local.logs_files import LogFiles, Position
+from asyncsched.schedulers.local.logs_last import find_last
 from asyncsched.schedulers.local.supervisor.layout import RECORD
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from pathlib import Path
 from asyncsched._tasks import made_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import PermissionDeniedError, UnavailableError
-from asyncsched.schedulers.local.home import Home
-from asyncsched.schedulers.local.processes import Beginning, start_supervisor, take_over, until_ended
-from asyncsched.schedulers.local.record import BACKEND, SupervisorRecord
+from asyncsched.schedulers.local.client_connection import Connection, connect
+from asyncsched.schedulers.local.client_start import Beginning, start_supervisor, take_over, until_ended
+from asyncsched.schedulers.local.errors import help_with
+from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.status_record import BACKEND, SupervisorRecord
 from asyncsched.schedulers.local.supervisor.marks import end_marked
-from asyncsched.schedulers.local.wants import help_with
-from asyncsched.schedulers.local.wire import Connection, connect
 
 __all__ = ["Supervisors"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
-from asyncsched.schedulers.docker.labels import APP_ID, REQUEST, base_name
+from asyncsched.schedulers.docker.names import APP_ID, REQUEST, base_name
 from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, container_body
 from asyncsched.schedulers.docker.status import read_container
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
-from asyncsched.schedulers.local.record import BACKEND
+from asyncsched.schedulers.local.status_record import BACKEND
 
 __all__ = ["cannot_start", "cannot_work", "help_with"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from asyncsched.errors import AsyncSchedError, InvalidRequestError, NotFoundError, UnavailableError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
-from asyncsched.schedulers.aws_batch.faults import BACKEND
-from asyncsched.schedulers.aws_batch.identity import parse_app_id, queue_name
-from asyncsched.schedulers.aws_batch.rows import Row, part
+from asyncsched.schedulers.aws_batch.errors import BACKEND
+from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.status import job_to_response, node_ids
+from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.port import Answers, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
 

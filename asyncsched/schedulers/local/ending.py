@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from asyncsched.schedulers.hooks import TERMINAL
-from asyncsched.schedulers.local.apps import Apps, Finding, Found
-from asyncsched.schedulers.local.home import Home, Stored
+from asyncsched.schedulers.local.lookup import Apps, Finding, Found
+from asyncsched.schedulers.local.state_dir import Home, Stored
 from asyncsched.schedulers.local.status import describe_app
 from asyncsched.specs.state import AppState
 

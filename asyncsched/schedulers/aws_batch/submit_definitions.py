@@ -11,7 +11,7 @@ from typing import Any, cast
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, own_definition, register_request
-from asyncsched.schedulers.aws_batch.rows import part
+from asyncsched.schedulers.aws_batch.status_rows import part
 
 __all__ = ["Definitions"]
 

@@ -14,8 +14,8 @@ from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, NotFoundError, PermissionDeniedError
 from asyncsched.logs.hub import HubEvent, LogHub
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, label, utc
-from asyncsched.schedulers.aws_batch.births import Births, Group
 from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.logs_discovery import Births, Group
 
 __all__ = ["CloudWatchHub", "StreamKey"]
 

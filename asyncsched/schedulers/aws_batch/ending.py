@@ -9,8 +9,8 @@ from asyncsched._streams import for_one
 from asyncsched._tasks import outlast
 from asyncsched.errors import InvalidRequestError, PermissionDeniedError, SchedulerError
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.faults import BACKEND
-from asyncsched.schedulers.aws_batch.jobs import Jobs
+from asyncsched.schedulers.aws_batch.errors import BACKEND
+from asyncsched.schedulers.aws_batch.lookup import Jobs
 from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state
 
 __all__ = ["Endings"]

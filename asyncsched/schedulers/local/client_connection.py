@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
-from asyncsched.schedulers.local.record import BACKEND
+from asyncsched.schedulers.local.errors import cannot_work
+from asyncsched.schedulers.local.status_record import BACKEND
 from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE, PROTOCOL
-from asyncsched.schedulers.local.wants import cannot_work
 
 __all__ = ["Connection", "connect"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError, UnavailableError
-from asyncsched.schedulers.local.home import Home, Stored
-from asyncsched.schedulers.local.record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
+from asyncsched.schedulers.local.client import Supervisors
+from asyncsched.schedulers.local.state_dir import Home, Stored
 from asyncsched.schedulers.local.status import Standing
+from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
 from asyncsched.schedulers.local.supervisor import machine
-from asyncsched.schedulers.local.supervisors import Supervisors
 
 __all__ = ["Apps", "Finding", "Found"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from asyncsched.schedulers.aws_batch.rows import Row, part, parts
+from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
 
 __all__ = ["as_task", "container_of", "task_containers"]
 

@@ -12,10 +12,10 @@ from asyncsched.logs.line import LogOrigin
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.subscriber import HubSource
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.cloudwatch import CloudWatchHub
-from asyncsched.schedulers.aws_batch.jobs import Jobs
-from asyncsched.schedulers.aws_batch.places import LogPlaces, Place
-from asyncsched.schedulers.aws_batch.rows import Row
+from asyncsched.schedulers.aws_batch.logs_cloudwatch import CloudWatchHub
+from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces, Place
+from asyncsched.schedulers.aws_batch.lookup import Jobs
+from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.specs.state import ReplicaStatus
 
 __all__ = ["LogBook"]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError, UnavailableError
-from asyncsched.schedulers.local.record import BACKEND, AppRecord, SpoiltError, read_record
+from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, SpoiltError, read_record
 from asyncsched.schedulers.local.supervisor.files import (
     DIRECTORY,
     USED_UP,

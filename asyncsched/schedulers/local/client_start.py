@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
-from asyncsched.schedulers.local.home import Home, find_home
+from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import heapq
 from collections.abc import AsyncGenerator, Sequence
 
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.faults import BACKEND
-from asyncsched.schedulers.aws_batch.jobs import DELETED_TAG, Jobs
+from asyncsched.schedulers.aws_batch.errors import BACKEND
+from asyncsched.schedulers.aws_batch.lookup import DELETED_TAG, Jobs
 from asyncsched.schedulers.aws_batch.request import DEFINITION_PREFIX
-from asyncsched.schedulers.aws_batch.rows import Row, part
 from asyncsched.schedulers.aws_batch.status import canonical_id, job_state, time_of
+from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.tags import app_name, session_of
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import make_app_handle

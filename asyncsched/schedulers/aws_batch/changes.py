@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import Any
 
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.jobs import Jobs, Known, calls_to_describe
+from asyncsched.schedulers.aws_batch.lookup import Jobs, Known, calls_to_describe
 from asyncsched.schedulers.port import Answers
 
 __all__ = ["Sweeper"]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers.aws_batch.limits import FARGATE_SIZES, check_environment, check_fargate
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.schedulers.aws_batch.request_limits import FARGATE_SIZES, check_environment, check_fargate
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.macros import macros

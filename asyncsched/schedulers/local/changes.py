@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
-from asyncsched.schedulers.local.apps import Apps, Found
-from asyncsched.schedulers.local.record import SupervisorRecord
-from asyncsched.schedulers.local.supervisors import Supervisors
+from asyncsched.schedulers.local.client import Supervisors
+from asyncsched.schedulers.local.lookup import Apps, Found
+from asyncsched.schedulers.local.status_record import SupervisorRecord
 from asyncsched.schedulers.port import StatePort
 
 __all__ = ["StateReader"]

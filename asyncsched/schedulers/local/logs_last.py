@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from asyncsched.schedulers.local.log_files import LogFiles, Position
+from asyncsched.schedulers.local.logs_files import LogFiles, Position
 from asyncsched.schedulers.local.supervisor.layout import LINE_START, RECORD
 
 __all__ = ["find_last"]

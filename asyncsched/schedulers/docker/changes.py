@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, UnavailableError
-from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker import names
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
@@ -57,7 +57,7 @@ class EventReader:
         from asyncsched._dockerd import read_objects  # loaded by whoever has made the daemon, in a thread
 
         now = await self._daemon.ask_time(operation="watch")
-        filters = {"type": ["container"], "label": [labels.APP_ID], "event": list(_ACTIONS)}
+        filters = {"type": ["container"], "label": [names.APP_ID], "event": list(_ACTIONS)}
         params = {"filters": json.dumps(filters), "since": f"{now - _LOOK_BACK:.0f}"}
         what = "cannot read Docker's events"
         async with self._daemon.stream("events", params, what=what, operation="watch") as content:
@@ -68,7 +68,7 @@ class EventReader:
 
     def _take(self, event: dict[str, Any]) -> None:
         actor: dict[str, Any] = event["Actor"]
-        app_id: str = actor["Attributes"].get(labels.APP_ID, "")
+        app_id: str = actor["Attributes"].get(names.APP_ID, "")
         if event["Action"] == "die":
             end = asyncio.get_running_loop().create_task(self._report_end(actor["ID"], app_id))
             self._ends.add(end)

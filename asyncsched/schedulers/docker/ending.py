@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
 from asyncsched.errors import NotFoundError, UnavailableError
-from asyncsched.schedulers.docker import labels
+from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.status import with_details
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Stop:
     async def __call__(self, container: Container) -> None:
         """Mark and stop a container; nothing happens to one that has ended or is gone."""
         # Who cancels an app has the last word, also over one whose replicas are being stopped for a failure.
-        marked = container.cancelled or (container.stopped and self._mark == labels.STOPPED)
+        marked = container.cancelled or (container.stopped and self._mark == names.STOPPED)
         try:
             if not marked and await self._is_over(container):
                 return
@@ -72,7 +72,7 @@ class Stop:
         That is so while it waits to be started again, which may be for a minute.
         """
         try:
-            name = labels.base_name(container.name) + self._mark
+            name = names.base_name(container.name) + self._mark
             await self._daemon.rename_container(container.id, name, operation="cancel")
         except NotFoundError as error:
             if "no such container" in error.why.lower():

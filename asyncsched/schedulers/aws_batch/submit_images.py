@@ -14,8 +14,8 @@ from asyncsched._dockerd import Daemon
 from asyncsched._dockerd.credentials import registry_auth, registry_of
 from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
-from asyncsched.schedulers.aws_batch.faults import BACKEND
-from asyncsched.schedulers.aws_batch.rows import parts
+from asyncsched.schedulers.aws_batch.errors import BACKEND
+from asyncsched.schedulers.aws_batch.status_rows import parts
 
 __all__ = ["ECR", "push_images"]
 
