@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import TextIO
 
-__all__ = ["Console", "Format"]
+__all__ = ["Console", "Format", "to_json"]
 
 Format: TypeAlias = Literal["table", "json", "jsonl"]
 
@@ -49,15 +50,16 @@ class Console:
         sys.stdout.flush()
 
     def say(self, text: str) -> None:
-        """Write what is no data to stderr."""
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        """Write what is no data to stderr; where that cannot be written, the exit code has to do."""
+        try:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+        except OSError:
+            _forget(sys.stderr)
 
     def print_json(self, value: object) -> None:
         """Write one JSON document, or one line of JSON lines."""
-        import json
-
-        self.print(json.dumps(value, indent=2 if self.format == "json" else None, ensure_ascii=False))
+        self.print(to_json(value, sys.stdout, indent=2 if self.format == "json" else None))
 
     def print_rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
         """Write rows: as a table with these columns, as one JSON list, or as a line of JSON each."""
@@ -74,4 +76,17 @@ class Console:
 
     def forget_stdout(self) -> None:
         """Let what the interpreter still writes at its end go nowhere: the reader has left."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget(sys.stdout)
+
+
+def _forget(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def to_json(value: object, out: TextIO, indent: int | None = None) -> str:
+    """Return a JSON document that stays one in the encoding of `out`."""
+    import json
+
+    # What UTF-8 cannot hold are surrogates, and the stream writes them as JSON does. Of other encodings that is not so.
+    is_unicode = (out.encoding or "utf-8").lower().replace("_", "-") == "utf-8"
+    return json.dumps(value, indent=indent, ensure_ascii=not is_unicode)

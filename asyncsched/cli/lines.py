@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import TextIO
 
-from asyncsched.cli.console import Console
+from asyncsched.cli.console import Console, to_json
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.stream import LogStream
 
@@ -47,7 +47,7 @@ class LinePrinter:
         self._color = color
         self._timestamps = timestamps
         self._several_apps = several_apps
-        self._format: Callable[[LogLine], str] = _to_json if as_json else self._prefixed
+        self._format: Callable[[LogLine], str] = self._as_json if as_json else self._prefixed
         self._prefixes: dict[tuple[str, str, int], str] = {}
         self._by_origin: dict[int, tuple[LogOrigin, str]] = {}
         self._unfinished: tuple[str, bool] | None = None
@@ -80,6 +80,9 @@ class LinePrinter:
         if self._unfinished is not None:
             self._waiting.append("\n")
         self.flush()
+
+    def _as_json(self, line: LogLine) -> str:
+        return to_json(line.to_dict(), self._out) + "\n"
 
     def _prefixed(self, line: LogLine) -> str:
         who = prefix = self._prefix(line.source)
@@ -127,7 +130,7 @@ class LinePrinter:
 
 
 async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
-    """Write all lines of a stream; ends early, with BrokenPipeError, when nobody reads any more.
+    """Write all lines of a stream; ends early with whatever fails, such as BrokenPipeError when nobody reads any more.
 
     The loop is let go between two lines only where the stream waits. So what is ready at once is written at once: the
     flush that the first of several lines asks for runs when there are no more.
@@ -138,7 +141,7 @@ async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
     def flush() -> None:
         try:
             printer.flush()
-        except OSError as error:  # nobody reads any more, or the disk is full
+        except Exception as error:  # noqa: BLE001 - nobody reads any more, the disk is full: it ends the command
             if not broken.done():
                 broken.set_exception(error)
 
@@ -205,9 +208,3 @@ def printer_for(console: Console, *, timestamps: bool = False, several_apps: boo
         several_apps=several_apps,
         as_json=console.format != "table",
     )
-
-
-def _to_json(line: LogLine) -> str:
-    import json
-
-    return json.dumps(line.to_dict(), ensure_ascii=False) + "\n"
