@@ -2,12 +2,14 @@
 
 ``stage`` has ``STAGE_APPS`` apps on it from the start: of ten, one has failed, one has succeeded, the others run. What
 is cancelled is written to the file ``STAGE_CANCELLED``. ``STAGE_NAME``, ``STAGE_ROLE`` and ``STAGE_REASON`` are how its
-apps and their roles are named and why they failed: an app of somebody else may have any text there.
+apps and their roles are named and why they failed: an app of somebody else may have any text there. ``STAGE_SAYS`` is
+what they write.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -52,7 +54,8 @@ class Stage(FakeScheduler):
         self._is_set = True
         for number in range(int(os.environ.get("STAGE_APPS", "0"))):
             app_id = f"train-{number:03}"
-            script = "echo hello from the stage\nsleep 3600"
+            says = os.environ.get("STAGE_SAYS", "hello from the stage").split("\n")
+            script = "".join(f"echo {shlex.quote(line)}\n" for line in says) + "sleep 3600"
             role = Role(os.environ.get("STAGE_ROLE", "main"), "", entrypoint="sh", args=["-c", script])
             self.service.launch(app_id, AppDef(os.environ.get("STAGE_NAME", "train"), [role]), "old", "")
             self.service.start(app_id)
