@@ -12,6 +12,7 @@ from asyncsched._loops import one_loop
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, UnavailableError
+from asyncsched.schedulers.prepare import check_name
 from asyncsched.specs.handle import make_app_handle
 
 __all__ = ["SchedulerBounds"]
@@ -25,6 +26,7 @@ class SchedulerBounds:
     """Who a scheduler is, whether it is open, and what a backend may use to keep within its bounds."""
 
     def __init__(self, backend: str, session_name: str) -> None:
+        check_name("the session", session_name)
         make_app_handle(backend, session_name, "app")  # else the apps would run, and nobody could name them
         self.backend = backend
         self.session_name = session_name

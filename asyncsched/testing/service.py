@@ -244,7 +244,7 @@ class FakeService:
                 return
             match step:
                 case Write():
-                    self._write(replica, step.text.encode(), step.stream)
+                    self._write(replica, step.text.encode(errors="surrogateescape"), step.stream)
                 case Sleep():
                     self._later(step.seconds, lambda: self._run(app, replica, role, steps, attempt))
                     return
