@@ -24,7 +24,7 @@ def command(console: Console, component: str | None, show_source: bool) -> int:
         found = get_component(component)
         text = found.source if show_source else component_help(found, console.width or 80)
         if console.format == "table":
-            console.print(text)
+            console.print(text, verbatim=show_source)
         else:
             row = {"component": component, "summary": found.summary, "source" if show_source else "help": text}
             console.print_rows((), [row])

@@ -52,7 +52,9 @@ async def _configuration(runner: Runner) -> list[tuple[_Row, int]]:
     except ConfigError as error:
         return [(_row("configuration", error), exit_code(error))]
     detail = f"from {', '.join(config.files)}" if config.files else "no file"
-    return [({"check": "configuration", "state": "ok", "detail": "; ".join([detail, *config.notes])}, 0)]
+    return [
+        ({"check": "configuration", "state": "ok", "detail": "; ".join([detail, *config.notes, *config.warnings])}, 0)
+    ]
 
 
 async def _check_options(config: Config, runner: Runner) -> None:

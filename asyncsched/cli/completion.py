@@ -27,5 +27,5 @@ def command(console: Console, shell: str) -> int:
 
     kind = get_completion_class(shell)
     assert kind is not None, "the choice above has only shells that click knows"
-    console.print(kind(app, {}, "asyncsched", VARIABLE).source())
+    console.print(kind(app, {}, "asyncsched", VARIABLE).source(), verbatim=True)
     return 0

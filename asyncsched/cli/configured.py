@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["check_commands", "check_components", "command_defaults", "component_defaults", "with_origin"]
 
 
-def command_defaults(command: str, options: Sequence[click.Option]) -> dict[str, object]:
+def command_defaults(command: str, options: Sequence[click.Option], warn: Callable[[str], None]) -> dict[str, object]:
     """Return what ``[command.NAME]`` says, by click's names of the options.
+
+    Args:
+        command: The command.
+        options: Its options.
+        warn: Is told of files that others may have written.
 
     Raises:
         ConfigError: A section is for no command, a name is no option of this one (the message names the nearest), or a
@@ -27,6 +32,8 @@ def command_defaults(command: str, options: Sequence[click.Option]) -> dict[str,
     from asyncsched.runner.config import load_config
 
     config = load_config()
+    for warning in config.warnings:
+        warn(f"warning: {warning}")
     _check_sections(config)
     return _defaults(config, command, options)
 

@@ -56,7 +56,7 @@ def show_error(console: Console, error: BaseException) -> None:
     if console.debug:
         import traceback
 
-        traceback.print_exception(error)
+        console.say("".join(traceback.format_exception(error)).rstrip())
     for line in render(error):
         console.say(line)
 

@@ -45,6 +45,8 @@ class Launch:
     detach: bool = False
     wait: bool = False
     log: bool = False
+    prefix: bool = True
+    raw: bool = False
     ahead: Ahead | None = None
 
     def run(self, console: Console, make_app: Callable[[], AppDef]) -> int:
@@ -90,7 +92,14 @@ class Launch:
         if not attached:
             return 0
         with_log = self.log or (is_here and not self.wait)
-        return await _Attached(console, runner, handle, with_log=with_log, ends_with_us=is_here).follow()
+        printer = self._printer(console, app) if with_log else None
+        return await _Attached(console, runner, handle, printer, ends_with_us=is_here).follow()
+
+    def _printer(self, console: Console, app: AppDef) -> LinePrinter:
+        alone = sum(role.num_replicas for role in app.roles) == 1
+        if console.format == "json":  # one document is all that stdout gets
+            return LinePrinter(sys.stderr, raw=self.raw, prefix=self.prefix, alone=alone)
+        return printer_for(console, raw=self.raw, prefix=self.prefix, alone=alone)
 
     def _options(self, scheduler: str, opts: runopts, names: Sequence[str]) -> dict[str, CfgVal]:
         config = load_config()
@@ -129,12 +138,12 @@ class _Attached:
     """A terminal that follows an app."""
 
     def __init__(
-        self, console: Console, runner: Runner, handle: AppHandle, *, with_log: bool, ends_with_us: bool
+        self, console: Console, runner: Runner, handle: AppHandle, printer: LinePrinter | None, *, ends_with_us: bool
     ) -> None:
         self._console = console
         self._runner = runner
         self._handle = handle
-        self._with_log = with_log
+        self._printer = printer
         self._ends_with_us = ends_with_us
         self._started = time.monotonic()
         self._presses: asyncio.Queue[None] = asyncio.Queue()
@@ -164,13 +173,9 @@ class _Attached:
             pressed.cancel()
 
     async def _to_the_end(self) -> AppStatus | None:
-        if self._with_log:
-            await print_lines(self._runner.log_lines(self._handle, should_tail=True), self._printer())
+        if self._printer is not None:
+            await print_lines(self._runner.log_lines(self._handle, should_tail=True), self._printer)
         return await self._runner.wait(self._handle)
-
-    def _printer(self) -> LinePrinter:
-        # One JSON document is all that stdout gets.
-        return LinePrinter(sys.stderr) if self._console.format == "json" else printer_for(self._console)
 
     def _ended(self, status: AppStatus | None) -> int:
         if self._console.format != "table":

@@ -7,10 +7,12 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import TextIO
 
-from asyncsched.cli.console import Console
+from asyncsched.cli.console import Console, to_json
+from asyncsched.cli.control_sequences import RESET, Cleaner, visible
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.stream import LogStream
 
@@ -23,8 +25,26 @@ FLUSH_AT = 512
 _COLORS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Writer:
+    """One stream of a replica: how its lines begin, and what of them a terminal may be told."""
+
+    source: LogOrigin
+    who: tuple[str, str, int]
+    prefix: str
+    cleaner: Cleaner | None
+
+    @property
+    def reset(self) -> str:
+        """What ends a colour that is still on."""
+        return RESET if self.cleaner is not None and self.cleaner.is_colored else ""
+
+
 class LinePrinter:
     """Writes lines; those that are ready at the same time go out together.
+
+    Of control sequences that replicas write, a terminal gets the colours alone; those of one replica without a prefix
+    may also move the cursor within its own lines. Anything but a terminal gets lines as they are.
 
     Args:
         out: Where to.
@@ -32,6 +52,9 @@ class LinePrinter:
         timestamps: Whether each line begins with the time when it was written.
         several_apps: Whether a prefix names the app as well.
         as_json: Whether each line is a JSON object.
+        raw: Whether a terminal, too, gets lines as they are.
+        prefix: Whether each line tells who wrote it.
+        alone: Whether the lines are one replica's. It is taken for alone no longer when another one writes.
     """
 
     def __init__(
@@ -42,17 +65,24 @@ class LinePrinter:
         timestamps: bool = False,
         several_apps: bool = False,
         as_json: bool = False,
+        raw: bool = False,
+        prefix: bool = True,
+        alone: bool = False,
     ) -> None:
         self._out = out
         self._color = color
         self._timestamps = timestamps
         self._several_apps = several_apps
-        self._format: Callable[[LogLine], str] = _to_json if as_json else self._prefixed
+        self._has_prefix = prefix
+        self._moves = alone and not prefix
+        self._format: Callable[[LogLine], str] = self._as_json if as_json else self._prefixed
         self._prefixes: dict[tuple[str, str, int], str] = {}
-        self._by_origin: dict[int, tuple[LogOrigin, str]] = {}
-        self._unfinished: tuple[str, bool] | None = None
+        self._writers: dict[int, _Writer] = {}  # by the identity of their origins, which are often shared
+        self._cleaners: dict[LogOrigin, Cleaner] = {}
+        self._unfinished: tuple[_Writer, bool] | None = None
         self._waiting: list[str] = []
         self._redraws = out.isatty()
+        self._cleans = self._redraws and not raw
 
     def add(self, line: LogLine) -> bool:
         """Take a line, and return whether it is the first since the last flush."""
@@ -78,56 +108,74 @@ class LinePrinter:
     def finish(self) -> None:
         """Write what is waiting, and end a line that has no end."""
         if self._unfinished is not None:
-            self._waiting.append("\n")
+            self._waiting.append(f"{self._unfinished[0].reset}\n")
+            self._unfinished = None
         self.flush()
 
+    def _as_json(self, line: LogLine) -> str:
+        return to_json(line.to_dict(), self._out) + "\n"
+
     def _prefixed(self, line: LogLine) -> str:
-        who = prefix = self._prefix(line.source)
+        writer = self._writers.get(id(line.source))
+        if writer is None or writer.source is not line.source:
+            writer = self._writers[id(line.source)] = self._new_writer(line.source)
+        prefix = writer.prefix
         if self._timestamps:
             prefix += f"{line.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} " if line.timestamp else "- "
-        if self._unfinished is None and line[-1:] == "\n" and "\r" not in line:
-            return prefix + line
-        return self._continued(who, prefix, line)
+        text = line if writer.cleaner is None else writer.cleaner.clean(line)
+        if self._unfinished is None and text[-1:] == "\n" and "\r" not in text:
+            return prefix + text
+        if line.gap is not None:
+            sys.stderr.write(f"{prefix}lines are missing here: {visible(line.gap.reason, one_line=True)}\n")
+            return ""
+        return self._continued(writer, prefix, text) if text else ""
 
-    def _continued(self, who: str, prefix: str, line: LogLine) -> str:
+    def _continued(self, writer: _Writer, prefix: str, text: str) -> str:
         """Write progress output: what returns to the line's beginning stays in its line, others' lines break it."""
         before, self._unfinished = self._unfinished, None
-        if line.gap is not None:
-            sys.stderr.write(f"{prefix}lines are missing here: {line.gap.reason}\n")
-            self._unfinished = before
-            return ""
         begin = prefix
         if before is not None:
-            is_same = before[0] == who
+            is_same = before[0].who == writer.who
             # "50%" + "\r60%", or "50%\r" + "60%": the same line drawn again.
-            begin = ("" if line.startswith("\r") or not before[1] else prefix) if is_same else f"\n{prefix}"
-        if line.partial:
-            self._unfinished = who, line.endswith("\r")
-        return begin + (self._redrawn(prefix, line) if self._redraws else line)
+            again = "" if text.startswith("\r") or not before[1] else prefix
+            begin = again if is_same else f"{before[0].reset}\n{prefix}"
+        if not text.endswith("\n"):
+            self._unfinished = writer, text.endswith("\r")
+        return begin + (self._redrawn(prefix, text) if self._redraws else text)
 
     @staticmethod
-    def _redrawn(prefix: str, line: LogLine) -> str:
+    def _redrawn(prefix: str, line: str) -> str:
         """Repeat the prefix where a terminal returns to the beginning of the line and would write over it."""
         body = line.rstrip("\r\n")
         return body.replace("\r", f"\r{prefix}") + line[len(body) :]
 
-    def _prefix(self, source: LogOrigin) -> str:
-        known = self._by_origin.get(id(source))
-        if known is None or known[0] is not source:
-            known = self._by_origin[id(source)] = (source, self._new_prefix(source))
-        return known[1]
-
-    def _new_prefix(self, source: LogOrigin) -> str:
+    def _new_writer(self, source: LogOrigin) -> _Writer:
         who = (source.app_id if self._several_apps else "", source.role, source.replica)
         if who not in self._prefixes:
-            text = f"{who[0]}/{who[1]}/{who[2]}" if who[0] else f"{who[1]}/{who[2]}"
-            color = _COLORS[len(self._prefixes) % len(_COLORS)]
-            self._prefixes[who] = f"\x1b[{color}m{text}\x1b[0m " if self._color else f"{text} "
-        return self._prefixes[who]
+            self._prefixes[who] = self._new_prefix(who)
+        if len(self._prefixes) > 1:
+            self._keep_still()
+        if self._cleans and source not in self._cleaners:
+            self._cleaners[source] = Cleaner(moves=self._moves)
+        return _Writer(source=source, who=who, prefix=self._prefixes[who], cleaner=self._cleaners.get(source))
+
+    def _keep_still(self) -> None:
+        """From now on, lines above the cursor may be another replica's."""
+        self._moves = False
+        for cleaner in self._cleaners.values():
+            cleaner.moves = False
+
+    def _new_prefix(self, who: tuple[str, str, int]) -> str:
+        if not self._has_prefix:
+            return ""
+        app, role, replica = who
+        text = visible(f"{app}/{role}/{replica}" if app else f"{role}/{replica}", one_line=True)
+        color = _COLORS[len(self._prefixes) % len(_COLORS)]
+        return f"\x1b[{color}m{text}{RESET} " if self._color else f"{text} "
 
 
 async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
-    """Write all lines of a stream; ends early, with BrokenPipeError, when nobody reads any more.
+    """Write all lines of a stream; ends early with whatever fails, such as BrokenPipeError when nobody reads any more.
 
     The loop is let go between two lines only where the stream waits. So what is ready at once is written at once: the
     flush that the first of several lines asks for runs when there are no more.
@@ -138,7 +186,7 @@ async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
     def flush() -> None:
         try:
             printer.flush()
-        except OSError as error:  # nobody reads any more, or the disk is full
+        except Exception as error:  # noqa: BLE001 - nobody reads any more, the disk is full: it ends the command
             if not broken.done():
                 broken.set_exception(error)
 
@@ -162,6 +210,8 @@ async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
             broken.cancel()
             copying.cancel()
             await asyncio.wait([copying])
+            with suppress(Exception):  # what has failed is on its way already
+                printer.finish()  # also where it was cancelled: what comes next begins on a line without a colour
 
 
 class _ReaderGone:
@@ -196,7 +246,15 @@ def _pipe(file: TextIO) -> int | None:
     return fd if stat.S_ISFIFO(os.fstat(fd).st_mode) else None
 
 
-def printer_for(console: Console, *, timestamps: bool = False, several_apps: bool = False) -> LinePrinter:
+def printer_for(
+    console: Console,
+    *,
+    timestamps: bool = False,
+    several_apps: bool = False,
+    raw: bool = False,
+    prefix: bool = True,
+    alone: bool = False,
+) -> LinePrinter:
     """Return a printer to stdout as the common options ask for it."""
     return LinePrinter(
         sys.stdout,
@@ -204,10 +262,7 @@ def printer_for(console: Console, *, timestamps: bool = False, several_apps: boo
         timestamps=timestamps,
         several_apps=several_apps,
         as_json=console.format != "table",
+        raw=raw,
+        prefix=prefix,
+        alone=alone,
     )
-
-
-def _to_json(line: LogLine) -> str:
-    import json
-
-    return json.dumps(line.to_dict(), ensure_ascii=False) + "\n"

@@ -33,6 +33,8 @@ def _regex(_ctx: click.Context, _param: click.Parameter, text: str | None) -> st
 @click.option("--regex", metavar="RE", callback=_regex, help="Only lines in which it is found.")
 @click.option("--streams", type=click.Choice(["stdout", "stderr", "combined"]), help="Only this stream.")
 @click.option("--timestamps", is_flag=True, help="Begin each line with the time when it was written.")
+@click.option("--no-prefix", is_flag=True, help="Do not tell who wrote a line: one replica's progress bars stay whole.")
+@click.option("--raw", is_flag=True, help="Pass on whatever replicas write, also what controls the terminal.")
 def command(console: Console, apps: tuple[str, ...], **options: Any) -> int:
     """Show what the replicas of apps write, merged, each line with who wrote it.
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.cli.console import Console
+from asyncsched.cli.control_sequences import visible
 from asyncsched.runner.runner import Runner
 
 __all__ = ["answers", "run_with_runner"]
@@ -55,11 +56,18 @@ async def answers(
     return {item: found[item] for item in items}
 
 
+class _Formatter(logging.Formatter):
+    """Shows control characters in what others have named: a terminal would obey them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def _show_warnings(console: Console) -> None:
     """Let the library's warnings be seen; with ``--debug`` all that it logs."""
     handler = logging.StreamHandler(sys.stderr)
     form = "%(levelname)s %(name)s: %(message)s" if console.debug else "warning: %(message)s"
-    handler.setFormatter(logging.Formatter(form))
+    handler.setFormatter(_Formatter(form))
     logger = logging.getLogger("asyncsched")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if console.debug else logging.WARNING)

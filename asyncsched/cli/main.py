@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from importlib import import_module
@@ -105,7 +106,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     # What a short program makes is modules, not garbage: it is seldom looked for, and never at the very end, which
     # would take as long as a small job does.
     gc.set_threshold(10_000)
-    _fill_in()
+    _prepare_streams()
     console = Console()
     code = _run(console, args)
     gc.freeze()
@@ -118,11 +119,18 @@ def main(args: list[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-def _fill_in() -> None:
-    """Open what whoever started us has closed (``>&-``): Python has None in its place, and its number is for others."""
+def _prepare_streams() -> None:
+    """Make the standard streams ready for any text.
+
+    Those that were closed by the caller (``>&-``) are opened: Python has None in their place, and their numbers would
+    be given to other files. What an encoding cannot hold is written with backslashes, in whatever locale.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - it is open as long as we run
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(console: Console, args: list[str] | None) -> int:

@@ -61,14 +61,15 @@ class _Monitor:
             self._note(in_one_line(failure))
 
     async def run(self) -> int:
-        with Screen(self._keys.put_nowait, self._dirty.set) as screen:
-            tasks = [asyncio.create_task(work) for work in (self._watch(), self._draw(screen))]
-            try:
-                await self._obey(screen)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
+        try:
+            with Screen(self._keys.put_nowait, self._dirty.set) as screen:
+                async with asyncio.TaskGroup() as group:  # what fails ends all of it
+                    tasks = [group.create_task(work) for work in (self._watch(), self._draw(screen))]
+                    await self._obey(screen, group)
+                    for task in tasks:
+                        task.cancel()
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         return worst([exit_code(failure) for failure in self._failures])
 
     async def _watch(self) -> None:
@@ -93,14 +94,14 @@ class _Monitor:
             screen.draw(self._board.lines(*screen.size))
             await asyncio.sleep(REDRAW_EVERY)
 
-    async def _obey(self, screen: Screen) -> None:
+    async def _obey(self, screen: Screen, group: asyncio.TaskGroup) -> None:
         self._dirty.set()
         while (key := await self._keys.get()) != "q":
             selected = self._board.selected
             if key in _PAGE:
                 self._board.move(_PAGE[key])
             elif key == "enter" and selected is not None:
-                await self._show_log(screen, selected)
+                await self._show_log(screen, group, selected)
             elif key == "c" and selected is not None:
                 await self._cancel(selected)
             self._dirty.set()
@@ -116,13 +117,13 @@ class _Monitor:
         except AsyncSchedError as error:
             self._note(in_one_line(error))
 
-    async def _show_log(self, screen: Screen, handle: AppHandle) -> None:
+    async def _show_log(self, screen: Screen, group: asyncio.TaskGroup, handle: AppHandle) -> None:
         """Show the log on the user's own screen, where it stays; any of q, enter and escape returns."""
         self._on_top.clear()
         screen.give_back()
         self._console.say(f"log of {handle}; q returns")
         printer = printer_for(self._console)
-        reading = asyncio.create_task(self._read(handle, printer))
+        reading = group.create_task(self._read(handle, printer))
         try:
             while await self._keys.get() not in ("q", "enter", "escape"):
                 pass

@@ -55,6 +55,8 @@ class _Run(Verb):
 @click.option("--detach", is_flag=True, help="Return at once; the app runs on.")
 @click.option("--wait", is_flag=True, help="Wait for the end; local and Docker apps always do.")
 @click.option("--log", is_flag=True, help="Show what it writes, and wait for the end; local and Docker apps always do.")
+@click.option("--no-prefix", is_flag=True, help="Do not tell who wrote a line: one replica's progress bars stay whole.")
+@click.option("--raw", is_flag=True, help="Pass on whatever replicas write, also what controls the terminal.")
 @click.option("--key", metavar="KEY", help="Launch once: again with this key, it is the same app.")
 @click.option("--component", metavar="COMPONENT", hidden=True, help="What runs when no component is named.")
 @click.option("--replicas", type=click.IntRange(min=1), help="With --: how many replicas.")
@@ -114,6 +116,8 @@ def _launch(options: dict[str, Any], ahead: Ahead | None) -> Launch:
         detach=options["detach"],
         wait=options["wait"],
         log=options["log"],
+        prefix=not options["no_prefix"],
+        raw=options["raw"],
         ahead=ahead,
     )
 

@@ -100,9 +100,13 @@ class Screen:
         self._on_resize()
 
     def _read_keys(self) -> None:
-        data = os.read(self._fd, 1024)
-        if not data:
-            self._on_key("q")  # the terminal has been closed
+        try:
+            data = os.read(self._fd, 1024)
+        except OSError:
+            data = b""
+        if not data:  # the terminal has been closed, and would be found readable for ever
+            asyncio.get_running_loop().remove_reader(self._fd)
+            self._on_key("q")
         # A key that is held down, or pressed while something else was done, comes several times at once.
         for key in _KEY.finditer(data.decode(errors="replace")):
             self._on_key(_KEYS.get(key[0], key[0]))

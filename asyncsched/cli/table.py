@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from asyncsched.cli.control_sequences import visible
+
 __all__ = ["cut", "table"]
 
 GAP = "  "
@@ -27,7 +29,8 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, object]], width: i
 
 
 def cut(text: str, width: int) -> str:
-    """Return the text in at most so many characters; an ellipsis stands for what is left out."""
+    """Return the text in one line of at most so many characters; an ellipsis stands for what is left out."""
+    text = visible(text, one_line=True)
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
@@ -46,4 +49,4 @@ def _fitting(widths: Sequence[int], width: int | None) -> list[int]:
 
 
 def _text(value: object) -> str:
-    return "" if value is None else " ".join(str(value).split())
+    return "" if value is None else visible(" ".join(str(value).split()), one_line=True)

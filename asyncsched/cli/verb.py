@@ -25,7 +25,7 @@ class Verb(click.Command):
     ) -> click.Context:
         """Read the command line over the defaults that are configured; a shell that asks for completions has none."""
         if self.is_configurable and not self.asks_for_help(args) and not extra.get("resilient_parsing"):
-            extra["default_map"] = self._defaults()
+            extra["default_map"] = self._defaults((parent and parent.find_object(Console)) or Console())
         return super().make_context(info_name, args, parent, **extra)
 
     def asks_for_help(self, args: list[str]) -> bool:
@@ -49,10 +49,11 @@ class Verb(click.Command):
         """Return the names of the options whose values are configured."""
         return configured(ctx)
 
-    def _defaults(self) -> dict[str, object]:
+    def _defaults(self, console: Console) -> dict[str, object]:
         from asyncsched.cli.configured import command_defaults
 
-        return command_defaults(self.name or "", [param for param in self.params if isinstance(param, click.Option)])
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        return command_defaults(self.name or "", options, console.say)
 
 
 def configured(ctx: click.Context) -> set[str]:

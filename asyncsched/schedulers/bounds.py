@@ -12,6 +12,7 @@ from asyncsched._loops import one_loop
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, UnavailableError
+from asyncsched.schedulers.prepare import check_name
 from asyncsched.specs.handle import make_app_handle
 
 __all__ = ["SchedulerBounds", "Tunables"]
@@ -43,6 +44,7 @@ class SchedulerBounds:
         cleanup_timeout: float = 10.0,
         clock: Clock | None = None,
     ) -> None:
+        check_name("the session", session_name)
         make_app_handle(backend, session_name, "app")  # else the apps would run, and nobody could name them
         self.backend = backend
         self.session_name = session_name

@@ -19,7 +19,7 @@ from asyncsched.specs.secret_ref import SecretRef
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["as_mapping", "check_app", "check_key", "check_secret_refs", "copied", "digest"]
+__all__ = ["as_mapping", "check_app", "check_key", "check_name", "check_secret_refs", "copied", "digest"]
 
 _FIXED = frozenset({str, Secret, SecretRef, int, float, bool, bytes, type(None), RetryPolicy})
 _OURS = frozenset({AppDef, Role, Resource, BindMount, VolumeMount, DeviceMount})
@@ -31,10 +31,10 @@ def check_app(app: AppDef) -> None:
     """Raise ValueError, naming the role, for an app that no scheduler could run."""
     if not app.roles:
         raise ValueError(f"app {app.name!r} has no roles: it needs at least one")
-    _check_name("the app", app.name)
+    check_name("the app", app.name)
     names: set[str] = set()
     for role in app.roles:
-        _check_name(f"a role of app {app.name!r}", role.name)
+        check_name(f"a role of app {app.name!r}", role.name)
         if not role.name:
             raise ValueError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
         if not role.entrypoint or role.entrypoint == MISSING:
@@ -48,9 +48,18 @@ def check_app(app: AppDef) -> None:
         names.add(role.name)
 
 
-def _check_name(what: str, name: object) -> None:
+def check_name(what: str, name: object) -> None:
+    """Raise ValueError for a name that is not text, or that no file, label or terminal can hold."""
     if not isinstance(name, str):
         raise ValueError(f"{what} has the name {name!r}: write a text")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"{what} has the name {name!r}",
+            why=f"U+{ord(name[error.start]):04X} is half a character, or no byte of UTF-8: no service keeps it",
+            fix="use text that UTF-8 can hold; in a shell, a UTF-8 locale such as LANG=C.UTF-8",
+        ) from error
 
 
 def _check_types(role: str, entrypoint: object, replicas: object, args: object, env: object) -> None:

@@ -294,7 +294,7 @@ class FakeService:
                 return
             match step:
                 case Write():
-                    self._write(replica, step.text.encode(), step.stream)
+                    self._write(replica, step.text.encode(errors="surrogateescape"), step.stream)
                 case Result():
                     replica.result = step.text.encode()
                 case Sleep():

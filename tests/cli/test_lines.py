@@ -87,3 +87,45 @@ def test_a_gap_is_told_beside_the_lines(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_json_lines() -> None:
     assert '"text": "a"' in printed(line("a\n"), as_json=True)
+
+
+def test_a_sequence_that_is_cut_into_pieces_is_a_sequence() -> None:
+    again = LogOrigin(**A._asdict())
+    pieces = [line(text) for text in ("a\x1b", "]0;ti", "tle\x1b")]
+    pieces += [line(text, again) for text in ("\\b\x1b[3", "1mc\n")]
+
+    assert "main/0 ab\x1b[31mc\x1b[0m\n" == printed(*pieces, tty=True)
+    assert "main/0 a\x1b]0;title\x1b\\b\x1b[31mc\n" == printed(*pieces)
+    assert printed(*pieces) == printed(*pieces, tty=True, raw=True)
+
+
+def test_each_replicas_pieces_are_its_own() -> None:
+    told = printed(line("a\x1b"), line("[2Jb\n", B), line("[2Jc\n"), tty=True)
+
+    assert "main/0 a\nmain/1 [2Jb\nmain/0 c\n" == told
+
+
+def test_a_colour_ends_where_another_replica_breaks_its_line_and_at_the_end() -> None:
+    assert "main/0 \x1b[31ma\x1b[0m\nmain/1 b\n" == printed(line("\x1b[31ma"), line("b\n", B), tty=True)
+    assert "main/0 \x1b[31ma\x1b[0m\n" == printed(line("\x1b[31ma"), tty=True)
+    assert "main/0 \x1b[31m1\x1b[0m\rmain/0 2\n" == printed(line("\x1b[31m1"), line("\r2\n"), tty=True)
+
+
+def test_the_cursor_stays_still_from_the_second_replica_on() -> None:
+    up = "x\n\x1b[1Ay\n"
+
+    assert f"{up}{up}" == printed(line("x\n"), line(up[2:]), line(up), tty=True, prefix=False, alone=True)
+    assert "x\ny\n" == printed(line("x\n"), line(up[2:]), tty=True, prefix=False)
+    assert "x\nb\ny\n" == printed(line("x\n"), line("b\n", B), line("\x1b[1Ay\n"), tty=True, prefix=False, alone=True)
+
+
+def test_a_prefix_shows_what_a_name_holds() -> None:
+    evil = LogOrigin(app_id="a", role="r\x1b]0;t\x07\n", replica=0)
+
+    assert "r\\x1b]0;t\\x07\\x0a/0 a\n" == printed(line("a\n", evil))
+
+
+def test_a_gap_says_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    printed(gap_line(LogGap(reason="gone\x1b[2J"), A), tty=True)
+
+    assert "main/0 lines are missing here: gone\\x1b[2J\n" == capsys.readouterr().err

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 
 import pytest
 
 from tests.cli._cli import Cli
-from tests.cli._terminal import Terminal
+from tests.cli._terminal import WITHIN, Terminal
 
 
 @pytest.fixture
@@ -108,6 +110,40 @@ def test_the_monitor_follows_its_terminals_size(many: Cli) -> None:
         terminal.until(lambda screen: screen.screen[11] == "enter log  c cancel  q leave")
         terminal.press("q")
         assert 0 == terminal.end()
+
+
+class Deaf(Cli):
+    """A command line that the end of its terminal does not kill, as below `nohup`."""
+
+    def command(self, *args: str) -> list[str]:
+        return ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *super().command(*args)]
+
+
+@pytest.fixture
+def deaf(many: Cli) -> Cli:
+    return Deaf(many.folder, many.environment)
+
+
+def test_the_monitor_ends_when_its_terminal_goes(deaf: Cli) -> None:
+    with Terminal(deaf, "monitor", lines=12) as terminal:
+        terminal.until(lambda screen: screen.shows("400 RUNNING"))
+        terminal.hang_up()
+
+        assert 2 == terminal.process.wait(WITHIN)
+
+
+def test_the_monitor_ends_when_it_cannot_draw(deaf: Cli) -> None:
+    keyboard, keys = pty.openpty()
+    try:
+        with Terminal(deaf, "monitor", lines=12, stdin=keys) as terminal:
+            terminal.until(lambda screen: screen.shows("400 RUNNING"))
+            terminal.hang_up()
+            os.write(keyboard, b"j")
+
+            assert 2 == terminal.process.wait(WITHIN)
+    finally:
+        os.close(keyboard)
+        os.close(keys)
 
 
 def test_keys_of_the_monitor(many: Cli) -> None:

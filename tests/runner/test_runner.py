@@ -14,6 +14,7 @@ from asyncsched.errors import (
     AuthError,
     ClosedError,
     ComponentError,
+    ConfigError,
     ConflictError,
     MalformedHandleError,
     RunOptionError,
@@ -67,6 +68,33 @@ async def test_what_cannot_run_is_refused_before_anything_is_sent(rig: Rig, brok
         await rig.runner.run(broken, "push")
 
     assert not rig.push.calls
+
+
+UNWRITABLE = "job\udcff"
+
+
+@pytest.mark.parametrize(
+    ("broken", "what"),
+    [
+        (AppDef(UNWRITABLE, [Role("main", "i", entrypoint="x")]), r"the app has the name 'job\\udcff'"),
+        (AppDef("job", [Role(UNWRITABLE, "i", entrypoint="x")]), r"a role of app 'job' has the name 'job\\udcff'"),
+    ],
+)
+async def test_names_that_cannot_be_written_are_refused(rig: Rig, broken: AppDef, what: str) -> None:
+    with pytest.raises(ConfigError, match=what) as caught:
+        await rig.runner.run(broken, "push")
+
+    assert "U+DCFF" in caught.value.why
+    assert "UTF-8" in caught.value.fix
+    assert not rig.push.calls
+
+
+async def test_a_session_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"the session has the name 'job\\udcff'"):
+        FakeScheduler(UNWRITABLE)
+    async with Runner(UNWRITABLE, {"fake": FakeScheduler}) as runner:
+        with pytest.raises(ConfigError, match=r"the session has the name 'job\\udcff'"):
+            await runner.run(app(), "fake")
 
 
 async def test_replicas_are_told_their_apps_handle(rig: Rig) -> None:

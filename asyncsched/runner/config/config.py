@@ -12,17 +12,9 @@ from pathlib import Path
 from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config.files import (
-    Table,
-    find_project_file,
-    find_upwards,
-    home,
-    is_file,
-    read_toml,
-    shown,
-    user_file,
-)
+from asyncsched.runner.config.files import Search, Table, home, read_toml, shown, user_file
 from asyncsched.runner.config.setting import Section, Setting, Settings
+from asyncsched.runner.config.trust import ConfigFile, is_risky, open_config
 from asyncsched.schedulers.registry import get_default_scheduler_name
 
 __all__ = ["Config", "load_config"]
@@ -40,6 +32,7 @@ class Config:
     Attributes:
         files: The files that were read, the strongest first.
         notes: What the user should know about them.
+        warnings: Which of them others may have written, one line for each, and what is not used of it.
     """
 
     def __init__(self, layers: Iterable[Mapping[Section, Settings]], environment: Mapping[str, str]) -> None:
@@ -50,6 +43,7 @@ class Config:
         self._environment = environment
         self.files: list[str] = []
         self.notes: list[str] = []
+        self.warnings: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Config from {', '.join(self.files) or 'no file'}>"
@@ -102,7 +96,9 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
     """Read all files that count in a directory.
 
     Args:
-        start: The directory; the working directory by default. Its parents are searched too.
+        start: The directory; the working directory by default. Its parents are searched too, up to the root of its
+            repository or the home. What others may have written there does not count, unless
+            ``ASYNCSCHED_TRUST_CONFIG`` names it.
         environment: The environment; ``ASYNCSCHED_CONFIG`` names one file that is read in place of all others.
 
     Raises:
@@ -113,45 +109,58 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
     layers: list[_Layer] = []
     files: list[str] = []
     notes: list[str] = []
-    for path, is_torchx in _files(start, environment):
-        name = shown(path, start, environment)
+    search = Search(start, environment)
+    for file, is_torchx in _files(start, environment, search):
+        name = shown(file.path, start, environment)
         if is_torchx:
-            layers.append(_of_torchx(path, name))
             notes.append(f"{name} is read too; `asyncsched configure` writes a file of asyncsched's own")
-        else:
-            layers.append(_of_toml(path, name))
+        layer = _of_torchx(file, name) if is_torchx else _of_toml(file, name)
+        layers.append(_without_risks(layer, file, search) if file.doubt else layer)
         files.insert(0, name)
     config = Config(layers, environment)
-    config.files, config.notes = files, notes
+    config.files, config.notes, config.warnings = files, notes, search.warnings
     return config
 
 
-def _files(start: Path, environment: Mapping[str, str]) -> list[tuple[Path, bool]]:
+def _without_risks(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
+    """Return what may be used of a file in the working directory that others may have written."""
+    risky = [(section, name) for section in layer for name in layer[section] if is_risky(section[0], name)]
+    search.left_out(file, (f"{kind}.{of}.{name}" for (kind, of), name in risky))
+    return {
+        section: {name: setting for name, setting in settings.items() if (section, name) not in risky}
+        for section, settings in layer.items()
+    }
+
+
+def _files(start: Path, environment: Mapping[str, str], search: Search) -> list[tuple[ConfigFile, bool]]:
     """Return the files that there are, the weakest first, and whether each is TorchX's."""
     if chosen := environment.get(f"{PREFIX}CONFIG"):
-        path = start / Path(chosen).expanduser()
-        if not is_file(path):
+        file = open_config(start / Path(chosen).expanduser())
+        if file is None:
             raise ConfigError(f"no file {chosen}", why=f"{PREFIX}CONFIG names it", fix="correct or unset the variable")
-        return [(path, path.name == TORCHX_NAME)]
-    exclusive = environment.get("TORCHXCONFIG")  # whatever it is called
-    near = start / Path(exclusive).expanduser() if exclusive else find_upwards(start, TORCHX_NAME)
-    mine = None if exclusive else home(environment) / TORCHX_NAME
-    torchx, own = (mine if mine != near else None, near), (user_file(environment), find_project_file(start))
-    found = [(torchx[0], True), (own[0], False), (torchx[1], True), (own[1], False)]
-    return [(path, is_torchx) for path, is_torchx in found if path is not None and is_file(path)]
+        return [(file, file.path.name == TORCHX_NAME)]
+    own = search.project_file()
+    if exclusive := environment.get("TORCHXCONFIG"):  # whatever it is called
+        near, mine = open_config(start / Path(exclusive).expanduser()), None
+    else:
+        near, mine = search.torchx_file(TORCHX_NAME), open_config(home(environment) / TORCHX_NAME)
+        if near is not None and mine is not None and near.path == mine.path:
+            mine = None
+    found = [(mine, True), (open_config(user_file(environment)), False), (near, True), (own, False)]
+    return [(file, is_torchx) for file, is_torchx in found if file is not None]
 
 
-def _of_torchx(path: Path, name: str) -> _Layer:
+def _of_torchx(file: ConfigFile, name: str) -> _Layer:
     layer: _Layer = {}
     from asyncsched.runner.config.torchx import read_torchxconfig  # few have such a file
 
-    for section, key, setting in read_torchxconfig(path, name):
+    for section, key, setting in read_torchxconfig(file, name):
         layer.setdefault(section, {})[key] = setting
     return layer
 
 
-def _of_toml(path: Path, name: str) -> _Layer:
-    table, lines = read_toml(path, name)
+def _of_toml(file: ConfigFile, name: str) -> _Layer:
+    table, lines = read_toml(file, name)
     layer: _Layer = {}
     for kind, named in table.items():
         place = f"{name}:{_line(lines, kind)}"

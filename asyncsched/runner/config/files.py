@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from asyncsched.errors import ConfigError
+from asyncsched.runner.config.trust import (
+    TRUST_VARIABLE,
+    ConfigFile,
+    open_config,
+    trusted_owners,
+    trusted_paths,
+)
 
-__all__ = ["Table", "find_project_file", "find_upwards", "is_file", "read_toml", "shown", "user_file"]
+__all__ = ["Search", "Table", "home", "read_toml", "shown", "text_of", "user_file"]
 
 Table: TypeAlias = dict[str, object]
 KeyPath: TypeAlias = tuple[str, ...]
 
 NAME = "asyncsched.toml"
+PROJECT = "pyproject.toml"
 
 MOST_LEVELS = 100
 """Levels on which values may be nested; what is configured needs four."""
@@ -23,41 +34,83 @@ _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
 
-def find_project_file(start: Path) -> Path | None:
-    """Return the nearest ``asyncsched.toml`` or ``pyproject.toml`` with ``[tool.asyncsched]``, in `start` or above."""
-    for folder in (start, *start.parents):
-        if is_file(folder / NAME):
-            return folder / NAME
-        project = folder / "pyproject.toml"
-        if is_file(project) and _is_about_us(project):
-            return project
-    return None
+class Search:
+    """Looks for files from a folder upwards, to the root of its repository or the user's home.
+
+    Args:
+        start: The working directory.
+        environment: Tells where the home is, and what may be trusted.
+
+    Attributes:
+        warnings: A line for each file that may be somebody else's.
+    """
+
+    def __init__(self, start: Path, environment: Mapping[str, str]) -> None:
+        self._start = start
+        self._environment = environment
+        self._owners = trusted_owners(start)
+        self._trusted = trusted_paths(start, environment)
+        self.warnings: list[str] = []
+
+    def project_file(self) -> ConfigFile | None:
+        """Return the nearest ``asyncsched.toml`` or ``pyproject.toml`` with ``[tool.asyncsched]``."""
+        return self._nearest(NAME, PROJECT)
+
+    def torchx_file(self, name: str) -> ConfigFile | None:
+        """Return the nearest file of TorchX."""
+        return self._nearest(name)
+
+    def _nearest(self, *names: str) -> ConfigFile | None:
+        for folder in self._folders():
+            for name in names:
+                file = open_config(folder / name, self._owners)
+                if file is not None and self._may_trust(file.path):
+                    file = replace(file, doubt="")
+                is_used = file is not None and (not file.doubt or folder == self._start)
+                if file is None or (name == PROJECT and not _is_about_us(file, parse=is_used)):
+                    continue
+                if is_used:
+                    return file
+                self.warnings.append(f"{self._shown(file)} is not used: {file.doubt}; {_allow(file)}")
+        return None
+
+    def _folders(self) -> Iterator[Path]:
+        last = {home(self._environment), home(self._environment).resolve()}
+        for folder in (self._start, *self._start.parents):
+            yield folder
+            if folder in last or os.path.lexists(folder / ".git"):
+                return
+
+    def _may_trust(self, path: Path) -> bool:
+        places = {path, *path.parents, path.resolve(), *path.parent.resolve().parents, path.parent.resolve()}
+        return any(trusted in places for trusted in self._trusted)
+
+    def left_out(self, file: ConfigFile, names: Iterable[str]) -> None:
+        """Note what of a file in the working directory itself is not used."""
+        without = ", ".join(dict.fromkeys(names))
+        told = f"is used without {without}" if without else "is used, but for what runs programs or names servers"
+        self.warnings.append(f"{self._shown(file)} {told}: {file.doubt}; {_allow(file)}")
+
+    def _shown(self, file: ConfigFile) -> str:
+        return shown(file.path, self._start, self._environment)
 
 
-def _is_about_us(project: Path) -> bool:
+def _allow(file: ConfigFile) -> str:
+    return f"{TRUST_VARIABLE}={file.path} allows it"
+
+
+def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
     """Tell whether a ``pyproject.toml`` has our table; one that says so and cannot be read is told by who reads it."""
+    if b"asyncsched" not in project.data:
+        return False
+    if not parse:
+        return b"tool.asyncsched" in project.data  # to parse a stranger's file would be to trust it already
     import tomllib
 
     try:
-        text = project.read_text(encoding="utf-8")
-        return "asyncsched" in text and "asyncsched" in tomllib.loads(text).get("tool", {})
+        return "asyncsched" in tomllib.loads(project.data.decode()).get("tool", {})
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        return "tool.asyncsched" in project.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-
-
-def is_file(path: Path) -> bool:
-    """Tell whether it is a file that may be looked at: somebody else's folder on the way is no mistake."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
-def find_upwards(start: Path, name: str) -> Path | None:
-    """Return the nearest file of this name from `start` upwards."""
-    return next((folder / name for folder in (start, *start.parents) if is_file(folder / name)), None)
+        return b"tool.asyncsched" in project.data
 
 
 def user_file(environment: Mapping[str, str]) -> Path:
@@ -82,11 +135,11 @@ def shown(path: Path, start: Path, environment: Mapping[str, str]) -> str:
     return f"~/{path.relative_to(mine)}" if path.is_relative_to(mine) else str(path)
 
 
-def read_toml(path: Path, name: str) -> tuple[Table, dict[KeyPath, int]]:
+def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
     """Return what a file configures, and the line of each key.
 
     Args:
-        path: The file; of a ``pyproject.toml``, only ``[tool.asyncsched]`` counts.
+        file: The file; of a ``pyproject.toml``, only ``[tool.asyncsched]`` counts.
         name: How to call it in an error.
 
     Raises:
@@ -95,7 +148,7 @@ def read_toml(path: Path, name: str) -> tuple[Table, dict[KeyPath, int]]:
     import tomllib
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = text_of(file)
         table: Table = tomllib.loads(text)
         _check_depth(table)
     except RecursionError as error:
@@ -104,7 +157,7 @@ def read_toml(path: Path, name: str) -> tuple[Table, dict[KeyPath, int]]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{name} cannot be read", why=str(error), fix="it has to be TOML") from error
     lines = dict(reversed([*_lines(text)]))  # of a key that seems to come twice, the first is the real one
-    if path.name != "pyproject.toml":
+    if file.path.name != PROJECT:
         return table, lines
     tool = cast("dict[str, Table]", table.get("tool", {}))
     inside = {keys[2:]: line for keys, line in lines.items() if keys[:2] == ("tool", "asyncsched")}
@@ -119,6 +172,13 @@ def _check_depth(table: Table) -> None:
         level = [item for each in inner if isinstance(each, list) for item in cast("list[object]", each)]
     if level:
         raise RecursionError
+
+
+def text_of(file: ConfigFile) -> str:
+    """Return what stands in a file; raises OSError or UnicodeDecodeError if it cannot be read."""
+    if file.error is not None:
+        raise file.error
+    return io.TextIOWrapper(io.BytesIO(file.data), encoding="utf-8").read()  # with ends of lines as files have them
 
 
 def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:

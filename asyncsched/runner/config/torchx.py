@@ -8,10 +8,11 @@ from __future__ import annotations
 import configparser
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from asyncsched.errors import ConfigError
+from asyncsched.runner.config.files import text_of
 from asyncsched.runner.config.setting import Section, Setting
+from asyncsched.runner.config.trust import ConfigFile
 
 __all__ = ["read_torchxconfig"]
 
@@ -20,7 +21,7 @@ _HEADER = re.compile(r"\s*\[(.+)\]\s*")
 _KEY = re.compile(r"\s*([^\s=:#;]+)\s*[=:]")
 
 
-def read_torchxconfig(path: Path, name: str) -> Iterator[tuple[Section, str, Setting]]:
+def read_torchxconfig(file: ConfigFile, name: str) -> Iterator[tuple[Section, str, Setting]]:
     """Yield section, key and value; ``None`` stands for no value, so it is left out.
 
     Raises:
@@ -29,7 +30,7 @@ def read_torchxconfig(path: Path, name: str) -> Iterator[tuple[Section, str, Set
     parser = configparser.ConfigParser(interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # keeps capitals, as the documentation says
     try:
-        text = path.read_text(encoding="utf-8")
+        text = text_of(file)
         parser.read_string(text)
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
         why = " ".join(str(error).split())

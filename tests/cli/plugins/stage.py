@@ -1,12 +1,15 @@
 """A scheduler for tests of the command line, as an installed package brings it.
 
 ``stage`` has ``STAGE_APPS`` apps on it from the start: of ten, one has failed, one has succeeded, the others run. What
-is cancelled is written to the file ``STAGE_CANCELLED``.
+is cancelled is written to the file ``STAGE_CANCELLED``. ``STAGE_NAME``, ``STAGE_ROLE`` and ``STAGE_REASON`` are how its
+apps and their roles are named and why they failed: an app of somebody else may have any text there. ``STAGE_SAYS`` is
+what they write.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -51,12 +54,13 @@ class Stage(FakeScheduler):
         self._is_set = True
         for number in range(int(os.environ.get("STAGE_APPS", "0"))):
             app_id = f"train-{number:03}"
-            script = "echo hello from the stage\nsleep 3600"
-            role = Role("main", "", entrypoint="sh", args=["-c", script])
-            self.service.launch(app_id, AppDef("train", [role]), "old", "")
+            says = os.environ.get("STAGE_SAYS", "hello from the stage").split("\n")
+            script = "".join(f"echo {shlex.quote(line)}\n" for line in says) + "sleep 3600"
+            role = Role(os.environ.get("STAGE_ROLE", "main"), "", entrypoint="sh", args=["-c", script])
+            self.service.launch(app_id, AppDef(os.environ.get("STAGE_NAME", "train"), [role]), "old", "")
             self.service.start(app_id)
             if number % 10 == 3:
-                self.service.set_reason(app_id, "out of memory")
+                self.service.set_reason(app_id, os.environ.get("STAGE_REASON", "out of memory"))
                 self.service.exit(app_id, 1)
             elif number % 10 == 5:
                 self.service.exit(app_id, 0)

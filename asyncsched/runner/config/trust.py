@@ -1,0 +1,136 @@
+"""Tell whether others may have written a configuration file: it can name programs to run and servers to talk to.
+
+A file is looked at through the descriptor that it is then read from. What its name means may change in between.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["TRUST_VARIABLE", "ConfigFile", "is_risky", "open_config", "trusted_owners", "trusted_paths"]
+
+TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
+"""Names files, and folders with all that is below them, whose configuration counts whoever may write to it."""
+
+_RISKY = {
+    "scheduler": frozenset({"copy_env", "endpoint_url", "env", "image_repo", "log_dir", "privileged"}),
+    "command": frozenset({"component", "env", "image", "workspace"}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFile:
+    """A file as it was read.
+
+    Attributes:
+        path: Where it lies.
+        data: What stands in it.
+        doubt: Why it may be somebody else's; empty if it is not.
+        error: Why it cannot be read, if that is so.
+    """
+
+    path: Path
+    data: bytes = b""
+    doubt: str = ""
+    error: OSError | None = None
+
+
+def is_risky(kind: str, name: str) -> bool:
+    """Tell whether a setting runs something, or sends it somewhere: the arguments of components always may."""
+    return kind == "component" or name in _RISKY.get(kind, ())
+
+
+def trusted_owners(start: Path) -> frozenset[int]:
+    """Return whose files count in a working directory: ours, root's, and those of the directory's owner."""
+    return frozenset({os.geteuid(), 0, start.stat().st_uid})
+
+
+def trusted_paths(start: Path, environment: Mapping[str, str]) -> list[Path]:
+    """Return what the user says may be trusted."""
+    named = environment.get(TRUST_VARIABLE, "").split(os.pathsep)
+    return [(start / Path(path).expanduser()).resolve() for path in named if path]
+
+
+def open_config(path: Path, owners: Collection[int] | None = None) -> ConfigFile | None:
+    """Read a file; None if there is none, or none that may be looked at.
+
+    Args:
+        path: The file; of a FIFO or the like, nothing is read.
+        owners: Whose files count; None if its name alone is reason enough to trust it.
+    """
+    try:
+        folder = os.open(path.parent, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _read(path, folder, owners)
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+
+
+def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile | None:
+    name = os.stat(path.name, dir_fd=folder, follow_symlinks=False)  # of a link, its own owner counts as well
+    about_name = _doubt(name, os.fstat(folder), owners)
+    try:
+        fd = os.open(path.name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM):
+            return None
+        return ConfigFile(path=path, doubt=about_name, error=error)
+    with open(fd, "rb") as file:  # noqa: PTH123 - it is open already
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return ConfigFile(path=path, data=file.read(), doubt=_doubt(found, None, owners) or about_name)
+
+
+def _doubt(file: os.stat_result, folder: os.stat_result | None, owners: Collection[int] | None) -> str:
+    """Return why others may have written a file, or put it into its folder."""
+    if owners is None:
+        return ""
+    if file.st_uid not in owners:
+        return f"it belongs to {_user(file.st_uid)}"
+    if not stat.S_ISLNK(file.st_mode) and _others_write(file):  # a link's own mode means nothing
+        return f"others may write to it (mode {stat.S_IMODE(file.st_mode):04o})"
+    if folder is None:
+        return ""
+    if folder.st_uid not in owners:
+        return f"its folder belongs to {_user(folder.st_uid)}"
+    # In a sticky folder, such as /tmp, nobody can put a file in the place of another's.
+    if not folder.st_mode & stat.S_ISVTX and _others_write(folder):
+        return f"others may write to its folder (mode {stat.S_IMODE(folder.st_mode):04o})"
+    return ""
+
+
+def _others_write(found: os.stat_result) -> bool:
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_private_group(found.st_gid, found.st_uid)
+
+
+def _is_private_group(group: int, owner: int) -> bool:
+    """Tell whether nobody but the owner is in the group, as where each user has a group and files are made g+w."""
+    import grp
+    import pwd
+
+    try:
+        name, members = pwd.getpwuid(owner).pw_name, grp.getgrgid(group).gr_mem
+    except KeyError:  # as in a container that runs as any user: by custom, user and group have one number
+        return group == owner
+    return {*members} <= {name} and not any(each.pw_gid == group and each.pw_uid != owner for each in pwd.getpwall())
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return f"{pwd.getpwuid(number).pw_name} (uid {number})"
+    except KeyError:
+        return f"uid {number}"

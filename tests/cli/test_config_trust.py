@@ -1,0 +1,267 @@
+"""Configuration files that others may have written: those above the working directory do not count."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from asyncsched.errors import ConfigError
+from asyncsched.runner.config import Config, load_config
+from tests.cli._cli import Cli
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+NOBODY = 65534
+UNNAMED = 54321
+"""A user and a group that no database knows."""
+
+DOUBT = "others may write to it (mode 0666)"
+TOML = '[scheduler.local_cwd]\nenv = {LD_PRELOAD = "/tmp/evil.so"}\ngrace_period = 3.0\n'
+TEXTS = {
+    "asyncsched.toml": TOML,
+    "pyproject.toml": '[project]\nname = "x"\n[tool.asyncsched.scheduler.local_cwd]\nenv.A = "b"\ngrace_period = 3.0\n',
+    ".torchxconfig": "[local_cwd]\nenv = A:b\ngrace_period = 3.0\n",
+}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A working directory, two levels below one of a user's."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "user/project/deep").mkdir(parents=True)
+    for folder in ("user", "user/project", "user/project/deep"):
+        (tmp_path / folder).chmod(0o755)
+    return tmp_path / "user/project/deep"
+
+
+@pytest.fixture
+def load(work: Path, tmp_path: Path) -> Callable[..., Config]:
+    return lambda start=work, **variables: load_config(start, {"HOME": str(tmp_path / "home"), **variables})
+
+
+def write(path: Path, text: str = TOML, *, mode: int = 0o644, owner: int = -1, group: int = -1) -> Path:
+    path.write_text(text)
+    os.chown(path, owner, group)
+    path.chmod(mode)
+    return path
+
+
+def used(config: Config) -> set[str]:
+    return {*config.scheduler("local_cwd")}
+
+
+def test_what_is_ours_counts(work: Path, load: Callable[..., Config]) -> None:
+    write(work / "../asyncsched.toml")
+
+    assert ({"env", "grace_period"}, []) == (used(load()), load().warnings)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_file_above_that_others_may_write_does_not_count(work: Path, load: Callable[..., Config], name: str) -> None:
+    file = write(work.parent / name, TEXTS[name], mode=0o666)
+
+    assert set() == used(load())
+    assert [
+        f"../{name} is not used: others may write to it (mode 0666); ASYNCSCHED_TRUST_CONFIG={file} allows it"
+    ] == load().warnings
+    for trusted in (str(file), f"/nowhere:{work.parent.parent}", "..", f"../{name}"):
+        config = load(ASYNCSCHED_TRUST_CONFIG=trusted)
+        assert ({"env", "grace_period"}, []) == (used(config), config.warnings)
+    assert set() == used(load(ASYNCSCHED_TRUST_CONFIG=f"{work}:{file}x:"))
+
+
+def test_the_next_file_above_counts_in_its_place(work: Path, load: Callable[..., Config]) -> None:
+    write(work / "../asyncsched.toml", mode=0o666)
+    write(work / "../../asyncsched.toml")
+
+    assert {"env", "grace_period"} == used(load())
+    assert 1 == len(load().warnings)
+
+
+def test_a_folder_above_that_others_may_write_to(work: Path, load: Callable[..., Config]) -> None:
+    write(work / "../asyncsched.toml")
+    work.parent.chmod(0o777)
+
+    assert set() == used(load())
+    assert "others may write to its folder (mode 0777)" in load().warnings[0]
+    work.parent.chmod(0o1777)
+
+    assert ({"env", "grace_period"}, []) == (used(load()), load().warnings)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_working_directorys_own_file_is_told(work: Path, load: Callable[..., Config], name: str) -> None:
+    file = write(work / name, TEXTS[name], mode=0o777)
+
+    assert {"grace_period"} == used(load())
+    assert [
+        f"./{name} is used without scheduler.local_cwd.env: others may write to it (mode 0777); "
+        f"ASYNCSCHED_TRUST_CONFIG={file} allows it"
+    ] == load().warnings
+    config = load(ASYNCSCHED_TRUST_CONFIG=".")
+
+    assert ({"env", "grace_period"}, []) == (used(config), config.warnings)
+
+
+def test_what_runs_or_redirects_is_left_out(work: Path, load: Callable[..., Config]) -> None:
+    text = (
+        '[command.run]\ncomponent = "x.py:f"\nscheduler = "local_cwd"\n[component."utils.sh"]\nargs = "x"\n'
+        '[scheduler.aws_batch]\nendpoint_url = "http://x"\nqueue = "q"\n'
+    )
+    write(work / "asyncsched.toml", text)
+    work.chmod(0o777)
+    config = load()
+
+    assert {"scheduler"} == {*config.command("run")}
+    assert {"queue"} == {*config.scheduler("aws_batch")}
+    assert {} == config.component("utils.sh")
+    assert (
+        "without command.run.component, component.utils.sh.args, scheduler.aws_batch.endpoint_url: others may"
+        in (config.warnings[0])
+    )
+
+
+def test_a_project_file_that_is_not_about_us_is_passed_over(work: Path, load: Callable[..., Config]) -> None:
+    for folder in (work, work.parent):
+        write(folder / "pyproject.toml", '[project]\nname = "asyncsched"\n', mode=0o666)
+
+    assert [] == load().warnings
+
+
+def test_the_search_ends_at_the_repository_and_at_home(work: Path, load: Callable[..., Config]) -> None:
+    write(work / "../../asyncsched.toml")
+
+    assert {"env", "grace_period"} == used(load())
+    assert set() == used(load(HOME=str(work.parent)))
+    (work.parent / ".git").write_text("gitdir: elsewhere")
+
+    assert set() == used(load())
+    write(work / "../asyncsched.toml")
+
+    assert {"env", "grace_period"} == used(load())
+
+
+def test_what_is_no_file_is_not_waited_for(work: Path, load: Callable[..., Config]) -> None:
+    os.mkfifo(work / "asyncsched.toml")
+    (work / "../asyncsched.toml").mkdir()
+    (work / "../.torchxconfig").symlink_to("nowhere")
+
+    assert ([], []) == (load().files, load().warnings)
+
+
+def test_files_that_are_named_are_trusted(work: Path, load: Callable[..., Config]) -> None:
+    file = write(work / "../mine.toml", mode=0o666)
+
+    assert {"env", "grace_period"} == used(load(ASYNCSCHED_CONFIG=str(file)))
+    file = write(work / "../mine.ini", TEXTS[".torchxconfig"], mode=0o666)
+
+    assert {"env", "grace_period"} == used(load(TORCHXCONFIG=str(file)))
+
+
+@needs_root
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_file_of_somebody_else(work: Path, load: Callable[..., Config], name: str) -> None:
+    file = write(work / "../.." / name, TEXTS[name], owner=NOBODY).resolve()
+    who = f"{pwd.getpwuid(NOBODY).pw_name} (uid {NOBODY})"
+
+    assert set() == used(load())
+    assert [
+        f"../../{name} is not used: it belongs to {who}; ASYNCSCHED_TRUST_CONFIG={file} allows it"
+    ] == load().warnings
+    write(work / name, TEXTS[name], owner=NOBODY)
+
+    assert {"grace_period"} == used(load())
+    assert f"./{name} is used without scheduler.local_cwd.env: it belongs to {who}" in load().warnings[0]
+
+
+@needs_root
+def test_the_owner_of_the_working_directory_is_believed(work: Path, load: Callable[..., Config]) -> None:
+    write(work / "../asyncsched.toml", owner=NOBODY)
+    for folder in (work, work.parent):
+        os.chown(folder, NOBODY, -1)
+
+    assert ({"env", "grace_period"}, []) == (used(load()), load().warnings)
+
+
+@needs_root
+def test_a_folder_of_somebody_else(work: Path, load: Callable[..., Config]) -> None:
+    write(work / "../asyncsched.toml")
+    os.chown(work.parent, UNNAMED, -1)
+
+    assert set() == used(load())
+    assert f"its folder belongs to uid {UNNAMED}" in load().warnings[0]
+
+
+@needs_root
+def test_a_link_of_somebody_else_to_our_own_file(work: Path, load: Callable[..., Config]) -> None:
+    write(work / "mine.toml")
+    link = work / "../asyncsched.toml"
+    link.symlink_to(work / "mine.toml")
+
+    assert {"env", "grace_period"} == used(load())
+    os.chown(link, NOBODY, -1, follow_symlinks=False)
+
+    assert set() == used(load())
+    link.unlink()
+    write(work / "theirs.toml", owner=NOBODY)
+    link.symlink_to(work / "theirs.toml")
+
+    assert set() == used(load())
+
+
+def alone_in_its_group() -> pwd.struct_passwd:
+    users = pwd.getpwall()
+    groups = {group.gr_gid: group.gr_mem for group in grp.getgrall()}
+    return next(
+        user
+        for user in users
+        if user.pw_uid and groups.get(user.pw_gid) == [] and 1 == sum(each.pw_gid == user.pw_gid for each in users)
+    )
+
+
+@needs_root
+@pytest.mark.parametrize("above", [True, False])
+def test_a_group_that_is_its_owners_alone_is_not_others(work: Path, load: Callable[..., Config], above: bool) -> None:
+    """Debian gives each user a group, and some make their files writable for it."""
+    user = alone_in_its_group()
+    for uid, gid, expected in (
+        (user.pw_uid, user.pw_gid, {"env", "grace_period"}),
+        (UNNAMED, UNNAMED, {"env", "grace_period"}),
+        (user.pw_uid, grp.getgrnam("nogroup").gr_gid, set[str]()),
+        (UNNAMED, user.pw_gid, set[str]()),
+    ):
+        for folder in (work, work.parent):
+            os.chown(folder, uid, user.pw_gid if gid == user.pw_gid != uid else gid)
+            folder.chmod(0o775 if expected else 0o755)
+        write((work.parent if above else work) / "asyncsched.toml", owner=uid, group=gid, mode=0o664)
+
+        assert (expected or (set() if above else {"grace_period"})) == used(load())
+        assert bool(expected) == (not load().warnings)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_our_own_file_that_cannot_be_read_is_an_error(work: Path, load: Callable[..., Config]) -> None:
+    write(work / "../asyncsched.toml", mode=0)
+    with pytest.raises(ConfigError, match=r"\.\./asyncsched\.toml cannot be read"):
+        load()
+
+
+@pytest.mark.slow
+def test_each_command_says_it_in_one_line(cli: Cli) -> None:
+    (cli.folder / "a/b").mkdir(parents=True)
+    cli.environment["HOME"] = "/nonexistent"
+    file = write(cli.folder / "asyncsched.toml", "[command.run]\nscheduler = 'x'\n", mode=0o666)
+    cli.folder = cli.folder / "a/b"
+    warning = f"warning: ../../asyncsched.toml is not used: {DOUBT}; ASYNCSCHED_TRUST_CONFIG={file} allows it"
+    done = cli("run", "-s", "stage", "--log", "-o", "json", "utils.sh", "echo a")
+
+    assert (0, 1) == (done.code, done.err.count("warning: "))
+    assert done.err.startswith(warning)
+    assert "SUCCEEDED" == done.json["state"]
+    assert "is not used: others may write to it" in cli("doctor").out
+    assert 2 == cli("run", "utils.sh", "echo a", ASYNCSCHED_TRUST_CONFIG=str(file)).code
