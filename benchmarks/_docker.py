@@ -11,6 +11,7 @@ from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.specs import AppDef, Role
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd, new_directory
 
+
 @contextmanager
 def daemon() -> Iterator[Dockerd]:
     """Bring up a daemon of our own; `DOCKER_HOST` names it to everybody."""

@@ -26,6 +26,8 @@ ROUNDS = 7
 
 T = TypeVar("T")
 
+_itself = cast("Callable[[Any], float]", float)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
@@ -144,18 +146,19 @@ class Rounds(Generic[T]):
     def __init__(self, names: Mapping[str, object]) -> None:
         self.of: dict[str, list[T]] = {name: [] for name in names}
 
-    def ratio(self, ours: str, reference: str, by: Callable[[T], float] = cast("Callable[[T], float]", float)) -> Ratio:
+    def ratio(self, ours: str, reference: str, by: Callable[[T], float] = _itself) -> Ratio:
         """Divide ours by the reference, round by round; `by` says what of a value is meant."""
         pairs = zip(self.of[ours], self.of[reference], strict=True)
         return Ratio(rounds=tuple(by(each) / by(other) for each, other in pairs), reference=reference)
 
-    def median(self, name: str, by: Callable[[T], float] = cast("Callable[[T], float]", float)) -> float:
+    def median(self, name: str, by: Callable[[T], float] = _itself) -> float:
         """Return the median of one measure, to be told beside a ratio."""
         return statistics.median(map(by, self.of[name]))
 
-    def told(self, scale: float, unit: str, by: Callable[[T], float] = cast("Callable[[T], float]", float)) -> str:
-        """Name the median of each measure in a unit, which is that many times theirs."""
-        return ", ".join(f"{name} {self.median(name, by) * scale:.3g} {unit}" for name in self.of)
+    def told(self, scale: float, unit: str, by: Callable[[T], float] = _itself) -> str:
+        """Name the median of each measure that has one, in a unit which is that many times theirs."""
+        medians = {name: self.median(name, by) * scale for name in self.of}
+        return ", ".join(f"{name} {median:.3g} {unit}" for name, median in medians.items() if median)
 
 
 def in_turns(measures: Mapping[str, Callable[[], T]], rounds: int = ROUNDS) -> Rounds[T]:

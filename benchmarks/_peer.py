@@ -47,6 +47,11 @@ class Peer:
         """Let it measure once and return what that has given; the loop is free meanwhile."""
         return await asyncio.to_thread(self._ask)
 
+    async def measure_one(self) -> float:
+        """Let it measure once and return the only number of that."""
+        (value,) = await self.measure()
+        return value
+
     def _ask(self) -> list[float]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -13,7 +13,7 @@ from benchmarks._floods import Flood, longest_step, percentile, stream_of
 from benchmarks._harness import Claim, at_most, in_turns
 from benchmarks._reference import STEP, reference_work
 
-ITERATIONS = 400
+ITERATIONS = 200
 WARM = 2000
 """Lines of each stream before iterations are looked at."""
 
