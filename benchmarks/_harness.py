@@ -170,14 +170,22 @@ def in_turns(measures: Mapping[str, Callable[[], T]], rounds: int = ROUNDS) -> R
     return taken
 
 
-async def in_turns_on_loop(measures: Mapping[str, Callable[[], T | Awaitable[T]]], rounds: int = ROUNDS) -> Rounds[T]:
-    """Measure each in turn, and so for several rounds; what a measure returns is awaited where it can be."""
+async def in_turns_on_loop(measures: Mapping[str, Callable[[], Awaitable[T]]], rounds: int = ROUNDS) -> Rounds[T]:
+    """Do what `in_turns` does, where a measure is to be awaited."""
     taken = Rounds[T](measures)
     for _ in range(rounds):
         for name, measure in measures.items():
-            value: Any = measure()
-            taken.of[name].append(await value if inspect.isawaitable(value) else value)
+            taken.of[name].append(await measure())
     return taken
+
+
+def on_loop(measure: Callable[[], T]) -> Callable[[], Awaitable[T]]:
+    """Make a plain measure one that can be awaited."""
+
+    async def awaited() -> T:
+        return measure()
+
+    return awaited
 
 
 def names() -> list[str]:

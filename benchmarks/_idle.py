@@ -1,4 +1,4 @@
-"""Wait until what is to be measured has nothing left to do: a window that begins with a backlog measures the backlog."""
+"""Wait until what is to be measured has nothing left to do: a window must not begin with a backlog."""
 
 from __future__ import annotations
 

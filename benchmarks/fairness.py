@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from asyncsched.logs import LogOrigin, QueueSource, label
 from benchmarks._floods import Flood, percentile, stream_of
-from benchmarks._harness import Claim, at_most, in_turns_on_loop
+from benchmarks._harness import Claim, at_most, in_turns_on_loop, on_loop
 from benchmarks._reference import STEP, reference_work
 
 LINES = 300
@@ -36,7 +36,7 @@ async def claims() -> AsyncIterator[Claim]:
         async def beside(floods: int = floods) -> Delay:
             return await _delay(floods)
 
-        taken = await in_turns_on_loop({"a line": beside, STEP: lambda: Delay(reference_work())})
+        taken = await in_turns_on_loop({"a line": beside, STEP: on_loop(lambda: Delay(reference_work()))})
         yield at_most(
             f"beside {floods} flooding: CPU of the loop before a quiet replica's line is handed on (p99)",
             taken.ratio("a line", STEP, lambda delay: delay.of_the_loop),

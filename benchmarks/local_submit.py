@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from asyncsched.schedulers.local import LocalScheduler
 from benchmarks._floods import longest_step
-from benchmarks._harness import Claim, at_most, in_turns_on_loop
+from benchmarks._harness import Claim, at_most, in_turns_on_loop, on_loop
 from benchmarks._local import PEER_APP, app_of, state_directory
 from benchmarks._peer import Peer, peer
 from benchmarks._reference import STEP, reference_work
@@ -52,9 +52,9 @@ async def claims() -> AsyncIterator[Claim]:
             taken = await in_turns_on_loop(
                 {
                     "a submit": partial(_submit, command),
-                    SERIAL: lambda command=command: Submit(_serial(command)),
-                    THE_PEER: lambda theirs=theirs: _theirs(theirs),
-                    STEP: lambda: Submit(0.0, reference_work()),
+                    SERIAL: on_loop(partial(_serial, command)),
+                    THE_PEER: partial(_theirs, theirs),
+                    STEP: on_loop(lambda: Submit(0.0, reference_work())),
                 },
                 ROUNDS,
             )
@@ -90,7 +90,7 @@ async def _submit(command: list[str]) -> Submit:
     return Submit(taken, max(steps))
 
 
-def _serial(command: list[str]) -> float:
+def _serial(command: list[str]) -> Submit:
     began = time.perf_counter()
     started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(REPLICAS)]
     taken = time.perf_counter() - began
@@ -98,4 +98,4 @@ def _serial(command: list[str]) -> float:
         process.kill()
     for process in started:
         process.wait()
-    return taken
+    return Submit(taken)

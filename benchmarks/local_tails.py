@@ -82,7 +82,7 @@ async def claims() -> AsyncIterator[Claim]:
             grown = await _memory(scheduler.log_iter(quiet, should_tail=True))
             await scheduler.kill(quiet)
     name, detail = f"{TAILS} tails at 1 line/s", f"a line: {taken.told(1e6, 'us')}"
-    yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, BARE), 8.0, detail=detail)
+    yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, BARE), 2.6, detail=detail)
     yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, THE_PEER), 0.1, detail=detail)
     yield at_most(name, Count(number=threads, of="threads"), 0)
     yield at_most(

@@ -16,7 +16,7 @@ from asyncsched import AppDef, AppHandle, Role, Runner
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
 from asyncsched.testing import FakeScheduler, FakeService
-from benchmarks._harness import LEAST_ROUNDS, Claim, Rounds, at_most, in_turns_on_loop
+from benchmarks._harness import LEAST_ROUNDS, Claim, Rounds, at_most, in_turns_on_loop, on_loop
 from benchmarks._reference import STEP, reference_work
 
 REPLICAS = 100
@@ -99,11 +99,11 @@ async def claims() -> AsyncIterator[Claim]:
         async with _started(apps, ended=name in ("wait", "wait_all", "as_completed")) as (runner, handles):
             await call(runner, handles[:2])  # what is imported or compiled once
             taken = await in_turns_on_loop(
-                {"ours": partial(_longest, call, runner, handles), STEP: reference_work}, LEAST_ROUNDS
+                {"ours": partial(_longest, call, runner, handles), STEP: on_loop(reference_work)}, LEAST_ROUNDS
             )
         yield _at_most(f"{name} ({apps} apps)", taken)
     for name in ("local_docker", "aws_batch"):
-        taken = await in_turns_on_loop({"ours": partial(_cold, name), STEP: reference_work}, LEAST_ROUNDS)
+        taken = await in_turns_on_loop({"ours": partial(_cold, name), STEP: on_loop(reference_work)}, LEAST_ROUNDS)
         yield _at_most(f"the first watch on {name}", taken)
 
 
