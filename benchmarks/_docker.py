@@ -44,6 +44,13 @@ async def ended(scheduler: DockerScheduler, app_id: str) -> None:
     await anext(event async for event in scheduler.watch([app_id]) if event.over)
 
 
+async def hostnames(scheduler: DockerScheduler, app_id: str) -> list[str]:
+    """Return the names of an app's containers."""
+    status = await scheduler.describe(app_id)
+    assert status is not None
+    return [replica.hostname for replica in status.replicas]
+
+
 async def run(*command: str) -> float:
     """Run a command without its output; returns the CPU seconds that it took."""
     before = os.times()
