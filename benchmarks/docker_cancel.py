@@ -14,7 +14,7 @@ from benchmarks._harness import LEAST_ROUNDS, Claim, at_most, in_turns_on_loop
 IGNORES = "trap '' TERM; while :; do sleep 0.1; done"
 GRACE = 10
 OURS = "cancel"
-DOCKER = "`docker kill` and `docker stop` of the same containers"
+DOCKER = "the same by `docker kill`, then by `docker stop`"
 
 
 class Cancel(NamedTuple):

@@ -71,7 +71,10 @@ async def _in_turns(replicas: int, more: dict[str, Callable[[], Awaitable[Readin
         await ended(made, app_id)
         hosts = await hostnames(made, app_id)
         total = LINES // replicas * replicas
-        measures = {OURS: partial(_ours, made, app_id, total), COMMAND: partial(_command, hosts, total)}
+        measures: dict[str, Callable[[], Awaitable[Reading]]] = {
+            OURS: partial(_ours, made, app_id, total),
+            COMMAND: partial(_command, hosts, total),
+        }
         taken = await in_turns_on_loop({**measures, **more}, LEAST_ROUNDS)
         await made.delete(app_id)
     return taken

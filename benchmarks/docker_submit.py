@@ -32,14 +32,13 @@ async def claims() -> AsyncIterator[Claim]:
         async with scheduler() as made:
             await made.submit(shell("true"))  # makes the network, for everybody
         with peer(PEER_APP + PEER) as theirs:
-
-            async def measure() -> float:
-                return await theirs.measure_one()
-
             for replicas in (20, 50):
-                measures = {OURS: partial(_submit, replicas), COMMAND: partial(_docker_run, replicas)}
+                measures: dict[str, Callable[[], Awaitable[float]]] = {
+                    OURS: partial(_submit, replicas),
+                    COMMAND: partial(_docker_run, replicas),
+                }
                 if replicas == 20:
-                    measures[THE_PEER] = measure
+                    measures[THE_PEER] = theirs.measure_one
                 cleaned = {name: partial(_and_removed, service, each) for name, each in measures.items()}
                 taken = await in_turns_on_loop(cleaned, LEAST_ROUNDS)
                 name, detail = f"{replicas} replicas: time until all are started", taken.told(1, "s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -49,15 +49,13 @@ async def claims() -> AsyncIterator[Claim]:
     """Submit and end in turns."""
     for name, command in PROGRAMS.items():
         with peer(PEER_APP + PEER.format(command=command, replicas=REPLICAS)) as theirs:
-            taken = await in_turns_on_loop(
-                {
-                    "a submit": partial(_submit, command),
-                    SERIAL: on_loop(partial(_serial, command)),
-                    THE_PEER: partial(_theirs, theirs),
-                    STEP: on_loop(lambda: Submit(0.0, reference_work())),
-                },
-                ROUNDS,
-            )
+            measures: dict[str, Callable[[], Awaitable[Submit]]] = {
+                "a submit": partial(_submit, command),
+                SERIAL: on_loop(partial(_serial, command)),
+                THE_PEER: partial(_theirs, theirs),
+                STEP: on_loop(lambda: Submit(0.0, reference_work())),
+            }
+            taken = await in_turns_on_loop(measures, ROUNDS)
         detail = taken.told(1, "s", _TIME)
         what = f"{REPLICAS} replicas of {name}: time until all are started"
         yield at_most(what, taken.ratio("a submit", SERIAL, _TIME), 3.0, detail=detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -31,7 +31,8 @@ def claims() -> Iterator[Claim]:
     """Read floods as one stream and as many, and look at each callback and at each iteration."""
     shapes = {"64 floods in one stream": (1, 64), "64 streams of a flood each": (64, 1), "1,000 floods": (1, 1000)}
     for name, (streams, sources) in shapes.items():
-        taken = in_turns({"ours": partial(_flooded, streams, sources), STEP: _reference})
+        measures: dict[str, Callable[[], Flooded]] = {"ours": partial(_flooded, streams, sources), STEP: _reference}
+        taken = in_turns(measures)
         yield at_most(
             f"{name}: CPU of the longest step",
             taken.ratio("ours", STEP, lambda flooded: flooded.step),

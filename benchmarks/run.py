@@ -14,12 +14,11 @@ The exit code is 1 if a claim does not hold, or if a benchmark leaves a process 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 
 from benchmarks import _alone
 from benchmarks._harness import names
-from benchmarks._noise import noise
+from benchmarks._noise import LOOPS, noise
 
 
 def main() -> int:
@@ -43,7 +42,7 @@ def main() -> int:
 
 def run(chosen: list[str], *, beside_noise: bool) -> int:
     """Run these one after the other, and return 1 if one of them fails."""
-    with noise() if beside_noise else contextlib.nullcontext([]) as others:
+    with noise(LOOPS if beside_noise else 0) as others:
         codes = [_alone.run([sys.executable, "-m", "benchmarks._alone", name], others=others) for name in chosen]
     return 1 if any(codes) else 0
 

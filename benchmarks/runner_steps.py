@@ -98,13 +98,15 @@ async def claims() -> AsyncIterator[Claim]:
     for name, (apps, call) in CALLS.items():
         async with _started(apps, ended=name in ("wait", "wait_all", "as_completed")) as (runner, handles):
             await call(runner, handles[:2])  # what is imported or compiled once
-            taken = await in_turns_on_loop(
-                {"ours": partial(_longest, call, runner, handles), STEP: on_loop(reference_work)}, LEAST_ROUNDS
-            )
+            taken = await _in_turns(partial(_longest, call, runner, handles))
         yield _at_most(f"{name} ({apps} apps)", taken)
     for name in ("local_docker", "aws_batch"):
-        taken = await in_turns_on_loop({"ours": partial(_cold, name), STEP: on_loop(reference_work)}, LEAST_ROUNDS)
+        taken = await _in_turns(partial(_cold, name))
         yield _at_most(f"the first watch on {name}", taken)
+
+
+async def _in_turns(ours: Callable[[], Awaitable[float]]) -> Rounds[float]:
+    return await in_turns_on_loop({"ours": ours, STEP: on_loop(reference_work)}, LEAST_ROUNDS)
 
 
 def _at_most(name: str, taken: Rounds[float]) -> Claim:

@@ -44,9 +44,8 @@ def test_a_claim_says_bound_reference_and_the_spread() -> None:
     claim = at_most("a line", TWO, 1.5, detail="ours 3 us")
 
     assert "a line: at most 1.5 x a bare loop" == claim.text
-    assert (
-        "DOES NOT HOLD: a line: at most 1.5 x a bare loop\n  min 1, median 2, max 30 of 5 rounds; ours 3 us"
-        == str(claim)
+    assert "DOES NOT HOLD: a line: at most 1.5 x a bare loop\n  min 1, median 2, max 30 of 5 rounds; ours 3 us" == str(
+        claim
     )
 
 
@@ -135,7 +134,9 @@ def test_claims_may_be_plain_or_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> No
         assert [at_most("x", TWO, 2)] == list(load("imports")())
 
 
-def test_a_claim_that_fails_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_claim_that_fails_is_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from benchmarks import imports
 
     for bound, code, verdict in ((2.0, 0, "holds"), (1.0, 1, "DOES NOT HOLD")):
