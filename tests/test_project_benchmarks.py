@@ -56,9 +56,9 @@ def test_a_claim_of_a_count_says_what_was_counted() -> None:
 
 
 def test_nothing_but_ratios_and_counts_is_claimed() -> None:
-    with pytest.raises(TypeError, match="a ratio or a count, not 12.5"):
+    with pytest.raises(TypeError, match=r"a ratio or a count, not 12\.5"):
         at_most("a step in milliseconds", 12.5, 20)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="a count is a whole number, not 12.5"):
+    with pytest.raises(TypeError, match=r"a count is a whole number, not 12\.5"):
         Count(number=12.5, of="ms")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="names its reference"):
         Ratio(rounds=TWO.rounds, reference="")
