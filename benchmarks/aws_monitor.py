@@ -97,8 +97,8 @@ async def _bare() -> tuple[dict[str, float], list[float]]:
                 request: dict[str, object] = {"jobQueue": QUEUE, "jobStatus": "RUNNING", "maxResults": 1000}
                 calls.append(time.time())
                 more = {"nextToken": token} if token else {}
-                page = await connection.try_once("batch", "ListJobs", "jobSummaryList", **request, **more)
-                now |= {row["jobName"] for row in page["jobSummaryList"]}
+                page = await connection.call("batch", "ListJobs", "jobSummaryList", **request, **more)
+                now |= {row["jobId"] for row in page["jobSummaryList"]}
                 token = page.get("nextToken")
                 await asyncio.sleep(max(calls[-1] + 1 / RATE - time.time(), 0))
             seen |= dict.fromkeys(before - now, time.time())
