@@ -1,22 +1,15 @@
-"""A Docker daemon for benchmarks, the apps that they run, and the peer to compare with."""
+"""A Docker daemon for benchmarks, the apps that they run, and how the peer runs them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
-import venv
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.specs import AppDef, Role
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd, new_directory
-
-PEER = Path(os.environ.get("ASYNCSCHED_PEER_VENV", "/tmp/asyncsched-peer"))
-"""A virtual environment with the peer: made on first use, kept for the next."""
 
 
 @contextmanager
@@ -51,6 +44,13 @@ async def ended(scheduler: DockerScheduler, app_id: str) -> None:
     await anext(event async for event in scheduler.watch([app_id]) if event.over)
 
 
+async def hostnames(scheduler: DockerScheduler, app_id: str) -> list[str]:
+    """Return the names of an app's containers."""
+    status = await scheduler.describe(app_id)
+    assert status is not None
+    return [replica.hostname for replica in status.replicas]
+
+
 async def run(*command: str) -> float:
     """Run a command without its output; returns the CPU seconds that it took."""
     before = os.times()
@@ -63,19 +63,6 @@ async def run(*command: str) -> float:
     return after.children_user - before.children_user + after.children_system - before.children_system
 
 
-def peer(script: str) -> list[str]:
-    """Run a script in the peer's environment and return what it prints, as words."""
-    python = PEER / "bin/python"
-    if not python.exists():
-        venv.create(PEER, with_pip=True)
-        wanted = ["torchx==0.7.0", "docker", "setuptools<81"]
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *wanted], check=True, stdout=sys.stderr)
-    done = subprocess.run([str(python), "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    return done.stdout.split()
-
-
 PEER_APP = f"""
 import time
 from torchx.schedulers.docker_scheduler import create_scheduler
@@ -84,4 +71,11 @@ def app(script, replicas=1):
     return AppDef("bench", [Role("main", {BUSYBOX_IMAGE!r}, entrypoint="sh", args=["-c", script],
                                  num_replicas=replicas, resource=Resource(cpu=-1, gpu=-1, memMB=-1))])
 scheduler = create_scheduler("bench")
+def ended(app_id):
+    while scheduler.describe(app_id).state.name not in ("SUCCEEDED", "FAILED"):
+        time.sleep(0.1)
+    return app_id
+def finish():
+    pass
 """
+"""What each script of the peer begins with."""

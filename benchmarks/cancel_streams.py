@@ -9,28 +9,40 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from asyncsched.logs import LogStream, QueueSource
 from benchmarks._floods import longest_step, stream_of
-from benchmarks._harness import Claim, at_most, in_turns
+from benchmarks._harness import Claim, Count, at_most, in_turns
+from benchmarks._reference import STEP, reference_work
 
 FEW, MANY = 100, 2000
-ROUNDS = 5
 
 Leave = Callable[[list[LogStream]], Awaitable[None]]
 
 
 def claims() -> Iterator[Claim]:
     """Leave few and many streams by cancelling, closing and dropping them, in turns."""
+    few, many = f"one among {FEW}", f"one among {MANY}"
     for name, leave in {"cancelled": _cancel, "closed": _close, "dropped": _drop}.items():
-        took = in_turns({"few": _each(FEW, leave), "many": _each(MANY, leave)}, ROUNDS)
+        taken = in_turns({many: _each(MANY, leave), few: _each(FEW, leave)})
         yield at_most(
-            f"a stream that is {name} costs as much among {MANY} as among {FEW} (1.5 x at most)",
-            took["many"] / took["few"],
+            f"a stream that is {name} among {MANY}: its CPU",
+            taken.ratio(many, few),
             1.5,
-            detail=", ".join(f"{each}: {seconds * 1e6:.0f} us" for each, seconds in took.items()),
+            detail=taken.told(1e6, "us"),
         )
+    left = _each(MANY, _cancel, count_tasks=True)()
+    yield at_most(f"{MANY} streams are cancelled", Count(number=round(left), of="tasks that are left"), 0)
+    taken = in_turns({"the longest step": _longest, STEP: reference_work})
+    yield at_most(
+        f"{MANY} streams are cancelled: CPU of the longest step",
+        taken.ratio("the longest step", STEP),
+        1.0,
+        detail=taken.told(1e3, "ms"),
+    )
+
+
+def _longest() -> float:
     with longest_step() as steps:
-        left = _each(MANY, _cancel, count_tasks=True)()
-    yield at_most(f"{MANY} streams are cancelled: no task is left", left, 0, detail=f"{len(steps)} steps")
-    yield at_most("meanwhile no step takes more than 20 ms of CPU", max(steps) * 1e3, 20, unit=" ms")
+        _each(MANY, _cancel)()
+    return max(steps)
 
 
 def _each(count: int, leave: Leave, *, count_tasks: bool = False) -> Callable[[], float]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
 from benchmarks._harness import Claim, at_most, in_turns
+from benchmarks.cli_start import costs
 
 ROUNDS = 21
 
@@ -22,45 +21,19 @@ for room in ["", ".specs", ".schedulers", ".workspace", ".testing", ".sync"]:
 
 
 def claims() -> Iterator[Claim]:
-    """Time whole interpreters, in turns, so that what else the machine does falls on all of them."""
-    measures = {
-        "nothing": _start("pass"),
-        "door": _start("import asyncsched"),
-        "asyncio": _start("import asyncio, importlib.util"),
-        "surface": _start(WHOLE_SURFACE),
-    }
-    # The least disturbed run of each: whatever else the machine does only adds to it.
-    took = in_turns(measures, ROUNDS, figure=min)
-    detail = ", ".join(f"{name}: {seconds * 1000:.1f} ms" for name, seconds in took.items())
-    yield at_most(
-        "`import asyncsched` starts in at most 1.25 x an interpreter that imports nothing",
-        took["door"] / took["nothing"],
-        1.25,
-        detail=detail,
-    )
-    yield at_most(
-        "the whole public surface costs at most 30 ms more than `import asyncio`",
-        (took["surface"] - took["asyncio"]) * 1000,
-        30,
-        unit=" ms",
-        detail=detail,
-    )
-
-
-def _used() -> float:
-    """Return the CPU time of all children that have ended, which a busy machine changes least."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    """Take the CPU time of whole interpreters, in turns, so that what else the machine does falls on all of them."""
+    door, surface = "`import asyncsched`", "the whole public surface"
+    nothing, bare = "an interpreter that imports nothing", "`import asyncio`"
+    codes = {door: "import asyncsched", nothing: "pass", surface: WHOLE_SURFACE, bare: "import asyncio, importlib.util"}
+    taken = in_turns({name: _start(code) for name, code in codes.items()}, ROUNDS)
+    detail = taken.told(1e3, "ms")
+    yield at_most(f"CPU of {door}", taken.ratio(door, nothing), 1.25, detail=detail)
+    yield at_most(f"CPU of {surface}", taken.ratio(surface, bare), 1.61, detail=detail)
 
 
 def _start(code: str) -> Callable[[], float]:
     # What is measured is an installed package, which is compiled.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-    def seconds() -> float:
-        begin = _used()
-        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-        return _used() - begin
-
-    seconds()
-    return seconds
+    measure = costs(sys.executable, "-c", code, env=environment)
+    measure()
+    return measure

@@ -2,66 +2,82 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import IO
 
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs.app import AppDef
-from benchmarks._docker import peer
-from benchmarks._harness import Claim, at_least, at_most
-from benchmarks._local import PEER_APP, app_of
-from benchmarks.local_submit import state_directory
+from benchmarks._harness import LEAST_ROUNDS, Claim, Count, Rounds, at_least, at_most, in_turns_on_loop, on_loop
+from benchmarks._local import PEER_APP, app_of, state_directory
+from benchmarks._peer import Peer, peer
 
-ROUNDS = 3
-SECONDS = 2.0
+SECONDS = 1.0
 """Of a flood that does not end: it fills the disk at a gigabyte in a second."""
 
-BLOCKS = 4_000_000
-PRINTS = 1_000_000
+BLOCKS = 1_280_000
+PRINTS = 200_000
 MANY = 64
 TEXT = "x" * 80
+
+OURS = "asyncsched"
+BARE = "a bare loop over the pipes of the same children"
+FILE = "a bare loop that follows the file into which `cat` writes it"
+BRIDGED = "the peer in a coroutine"
+BLOCKING = "the peer in a loop that blocks"
+CAT = "the same child into `cat`"
 
 PRINT = "for number in range({lines}): print(number)"
 
 PEER = """
-import asyncio, shutil
+import asyncio
 TEXT, SECONDS, IN_A_COROUTINE = {text!r}, {seconds}, {in_a_coroutine}
-app_id = submit(["yes", TEXT])
-lines, broken, began = 0, 0, 0.0
-def read():
-    return scheduler.log_iter(app_id, "main", 0, should_tail=True)
-def goes_on(line):
-    global lines, broken, began
-    began = began or time.perf_counter()
-    lines += 1
-    broken += line.rstrip("\\n") != TEXT
-    return time.perf_counter() - began < SECONDS
-async def count():
-    loop, queue = asyncio.get_running_loop(), asyncio.Queue()
-    def hand_over():
+def measure():
+    app_id = submit(["yes", TEXT])
+    lines, began, done = 0, 0.0, threading.Event()
+    def read():
+        for line in scheduler.log_iter(app_id, "main", 0, should_tail=True):
+            if done.is_set():
+                return
+            yield line
+    def goes_on(line):
+        nonlocal lines, began
+        began = began or time.perf_counter()
+        lines += 1
+        return time.perf_counter() - began < SECONDS
+    async def count():
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue()
+        def hand_over():
+            for line in read():
+                loop.call_soon_threadsafe(queue.put_nowait, line)
+        reading = loop.run_in_executor(None, hand_over)
+        while goes_on(await queue.get()):
+            pass
+        rate = lines / (time.perf_counter() - began)
+        done.set()
+        scheduler.cancel(app_id)
+        await reading
+        return rate
+    if IN_A_COROUTINE:
+        rate = asyncio.run(count())
+    else:
         for line in read():
-            loop.call_soon_threadsafe(queue.put_nowait, line)
-    threading.Thread(target=hand_over, daemon=True).start()
-    while goes_on(await queue.get()):
-        pass
-    print(lines / (time.perf_counter() - began), broken)
-    sys.stdout.flush()
-    remove()
-    os._exit(0)
-def remove():
-    directory = scheduler._apps[app_id].log_dir
-    scheduler.cancel(app_id)
-    shutil.rmtree(directory, ignore_errors=True)
-if IN_A_COROUTINE:
-    asyncio.run(count())
-for line in read():
-    if not goes_on(line):
-        break
-print(lines / (time.perf_counter() - began), broken)
-remove()
+            if not goes_on(line):
+                break
+        rate = lines / (time.perf_counter() - began)
+        scheduler.cancel(app_id)
+    shutil.rmtree(scheduler._apps[app_id].log_dir, ignore_errors=True)
+    return [rate]
 """
 """The peer's iterator blocks: a coroutine gets its lines through a thread."""
 
@@ -73,88 +89,129 @@ class Flood:
     Attributes:
         rate: Lines in a second, from the submit to the end.
         broken: Lines that are not what was written at their place.
-        cpu: CPU seconds of this process for each million lines.
     """
 
     rate: float
-    broken: int
-    cpu: float = 0.0
-
-    def __str__(self) -> str:
-        cpu = f"CPU of a million lines: {self.cpu:.2f} s" if self.cpu else f"{self.broken} torn"
-        return f"{self.rate / 1e6:.2f} M lines/s, {cpu}"
+    broken: int = 0
 
 
 async def claims() -> AsyncIterator[Claim]:
-    """Run each flood a few times, in turns with what it is held against, and take the best of each."""
-    ours: list[Flood] = []
-    peers: dict[bool, list[Flood]] = {True: [], False: []}
-    for _ in range(ROUNDS):
-        ours.append(await _yes())
-        for in_a_coroutine, floods in peers.items():
-            floods.append(_peer(in_a_coroutine=in_a_coroutine))
-    best = _fastest(ours)
-    yield at_least(
-        "`yes` of 80 characters: at least a million lines in a second",
-        best.rate / 1e6,
-        1.0,
-        unit=" M/s",
-        detail=str(best),
-    )
-    bridged, blocking = (_fastest(floods) for floods in peers.values())
-    yield at_least(
-        "`yes` of 80 characters: at least ten times the peer's rate in a coroutine",
-        best.rate / bridged.rate,
-        10.0,
-        detail=f"peer: {bridged}",
-    )
-    yield at_least(
-        "`yes` of 80 characters: at least three times the peer's rate in a loop that blocks",
-        best.rate / blocking.rate,
-        3.0,
-        detail=f"peer: {blocking}",
-    )
-    yield at_most("`yes` of 80 characters: no line is torn", sum(flood.broken for flood in ours), 0)
-
+    """Run each flood a few times, in turns with what it is held against."""
+    async for claim in _of_yes():
+        yield claim
     child = [sys.executable, "-u", "-c", PRINT.format(lines=PRINTS)]
-    bare = 0.0
-    ours.clear()
-    for _ in range(ROUNDS):
-        bare = max(bare, PRINTS / _into_cat(child))
-        ours.append(await _flood(app_of(child), str, PRINTS))
-    best = _fastest(ours)
-    yield at_least(
-        "unbuffered prints: at least 0.8 of the same child's rate into `cat`",
-        best.rate / bare,
-        0.8,
-        detail=f"{best}; into cat: {bare / 1e6:.2f} M lines/s",
+    taken = await _in_turns(
+        {OURS: lambda: _flood(app_of(child), str, PRINTS), CAT: on_loop(lambda: Flood(PRINTS / _into_cat(child)))}
     )
-    yield at_most("unbuffered prints: none is torn or out of order", sum(flood.broken for flood in ours), 0)
+    yield at_least("unbuffered prints: lines in a second", taken.ratio(OURS, CAT, _RATE), 0.8, detail=_told(taken))
+    yield at_most("unbuffered prints", _broken(taken), 0)
 
     each = BLOCKS // MANY
-    app = app_of(["sh", "-c", f"yes {TEXT} | head -n {each}"], replicas=MANY)
-    many = [await _flood(app, lambda _: TEXT, each * MANY) for _ in range(ROUNDS)]
-    best = _fastest(many)
-    yield at_least(
-        f"{MANY} replicas of it: half a million lines in a second", best.rate / 1e6, 0.5, unit=" M/s", detail=str(best)
+    command = ["sh", "-c", f"yes {TEXT} | head -n {each}"]
+    app = app_of(command, replicas=MANY)
+    taken = await _in_turns(
+        {OURS: lambda: _flood(app, lambda _: TEXT, each * MANY), BARE: lambda: _bare(command, MANY, each * MANY)}
     )
-    yield at_most(f"{MANY} replicas of it: no line is torn", sum(flood.broken for flood in many), 0)
+    name = f"{MANY} replicas of `yes` of 80 characters"
+    yield at_least(f"{name}: lines in a second", taken.ratio(OURS, BARE, _RATE), 0.25, detail=_told(taken))
+    yield at_most(name, _broken(taken), 0)
     each = PRINTS // MANY
     app = app_of([sys.executable, "-u", "-c", PRINT.format(lines=each)], replicas=MANY)
-    many = [await _flood(app, str, each * MANY) for _ in range(ROUNDS)]
-    best = _fastest(many)
-    broken = sum(flood.broken for flood in many)
-    yield at_most(f"{MANY} replicas of prints: none is torn or out of order", broken, 0, detail=str(best))
+    flood = await _flood(app, str, each * MANY)
+    yield at_most(f"{MANY} replicas of prints", Count(number=flood.broken, of=BROKEN), 0)
 
 
-def _fastest(floods: list[Flood]) -> Flood:
-    return max(floods, key=lambda flood: flood.rate)
+async def _of_yes() -> AsyncIterator[Claim]:
+    scripts = (PEER_APP + PEER.format(text=TEXT, seconds=SECONDS, in_a_coroutine=way) for way in (True, False))
+    with peer(next(scripts)) as bridged, peer(next(scripts)) as blocking:
+        taken = await _in_turns(
+            {
+                OURS: _yes,
+                FILE: _file,
+                BRIDGED: partial(_theirs, bridged),
+                BLOCKING: partial(_theirs, blocking),
+            }
+        )
+    name = "`yes` of 80 characters"
+    for reference, bound in ((FILE, 0.36), (BRIDGED, 10.0), (BLOCKING, 3.0)):
+        yield at_least(f"{name}: lines in a second", taken.ratio(OURS, reference, _RATE), bound, detail=_told(taken))
+    yield at_most(name, _broken(taken), 0)
 
 
-def _peer(*, in_a_coroutine: bool) -> Flood:
-    script = PEER.format(text=TEXT, seconds=SECONDS, in_a_coroutine=in_a_coroutine)
-    rate, broken = map(float, peer(PEER_APP + script))
-    return Flood(rate, int(broken))
+BROKEN = "lines that are torn, lost or out of order"
+
+_RATE: Callable[[Flood], float] = attrgetter("rate")
+
+
+async def _in_turns(measures: dict[str, Callable[[], Awaitable[Flood]]]) -> Rounds[Flood]:
+    return await in_turns_on_loop(measures, LEAST_ROUNDS)
+
+
+def _told(taken: Rounds[Flood]) -> str:
+    return taken.told(1e-6, "M/s", _RATE)
+
+
+def _broken(taken: Rounds[Flood]) -> Count:
+    return Count(number=sum(flood.broken for flood in taken.of[OURS]), of=BROKEN)
+
+
+async def _theirs(theirs: Peer) -> Flood:
+    return Flood(await theirs.measure_one())
+
+
+async def _file() -> Flood:
+    """Split what `cat` has written of it into texts, for as long as `_yes` does."""
+    seen = 0
+    with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("w+b") as log:
+        yes = subprocess.Popen(["yes", TEXT], stdout=subprocess.PIPE)
+        cat = subprocess.Popen(["cat"], stdin=yes.stdout, stdout=log)
+        with Path(log.name).open("rb") as file:
+            began = time.perf_counter()
+            while (took := time.perf_counter() - began) < SECONDS:
+                data = file.read(65536)
+                seen += _split(data)
+                await asyncio.sleep(0 if data else 0.001)
+        for child in (yes, cat):
+            with child:  # which closes its pipe and waits
+                child.kill()
+    return Flood(seen / took)
+
+
+def _split(data: bytes) -> int:
+    """Look at each line, as the reader of a stream does, and return how many there are."""
+    lines = broken = 0
+    for line in io.StringIO(data.decode(), newline="\n"):
+        broken += line != TEXT + "\n"
+        lines += 1
+    return lines
+
+
+async def _bare(command: list[str], replicas: int, lines: int) -> Flood:
+    """Split what so many children write into texts, until they have ended."""
+    loop = asyncio.get_running_loop()
+    open_pipes, ended = replicas, asyncio.Event()
+
+    def read(pipe: IO[bytes]) -> None:
+        nonlocal open_pipes
+        data = os.read(pipe.fileno(), 65536)
+        _split(data)
+        if not data:
+            open_pipes -= 1
+            loop.remove_reader(pipe)
+        if not open_pipes:
+            ended.set()
+
+    began = time.perf_counter()
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(replicas)]
+    pipes = [child.stdout for child in children if child.stdout is not None]
+    for pipe in pipes:
+        loop.add_reader(pipe, read, pipe)
+    await ended.wait()
+    took = time.perf_counter() - began
+    for child in children:
+        with child:  # which closes its pipe and waits
+            pass
+    return Flood(lines / took)
 
 
 async def _yes() -> Flood:
@@ -165,14 +222,14 @@ async def _yes() -> Flood:
             lines = broken = 0
             async with stream:
                 await anext(stream)
-                began, used = time.perf_counter(), time.process_time()
+                began = time.perf_counter()
                 while time.perf_counter() - began < SECONDS:
                     for _ in range(1000):
                         broken += await anext(stream) != TEXT + "\n"
                     lines += 1000
-                took, used = time.perf_counter() - began, time.process_time() - used
+                took = time.perf_counter() - began
             await scheduler.kill(app_id)
-    return Flood(lines / took, broken, used / lines * 1e6)
+    return Flood(lines / took, broken)
 
 
 async def _flood(app: AppDef, text: Callable[[int], str], lines: int) -> Flood:
@@ -180,14 +237,14 @@ async def _flood(app: AppDef, text: Callable[[int], str], lines: int) -> Flood:
     broken = 0
     with state_directory():
         async with LocalScheduler("benchmark") as scheduler:
-            began, used = time.perf_counter(), time.process_time()
+            began = time.perf_counter()
             app_id = await scheduler.submit(app)
             async for line in scheduler.log_iter(app_id, should_tail=True):
                 replica = line.source.replica
                 broken += line != text(seen[replica]) + "\n"
                 seen[replica] += 1
-            took, used = time.perf_counter() - began, time.process_time() - used
-    return Flood(lines / took, broken + abs(lines - sum(seen)), used / lines * 1e6)
+            took = time.perf_counter() - began
+    return Flood(lines / took, broken + abs(lines - sum(seen)))
 
 
 def _into_cat(child: list[str]) -> float:

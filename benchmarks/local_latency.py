@@ -4,73 +4,81 @@ from __future__ import annotations
 
 import asyncio
 import os
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from operator import attrgetter
+from typing import NamedTuple
 
 from asyncsched.schedulers.local import LocalScheduler
-from benchmarks._docker import peer
 from benchmarks._floods import percentile
-from benchmarks._harness import Claim, at_most
-from benchmarks._local import PEER_APP, app_of
-from benchmarks.local_submit import state_directory
+from benchmarks._harness import Claim, at_most, in_turns_on_loop
+from benchmarks._local import PEER_APP, app_of, state_directory
+from benchmarks._peer import peer
 
 REPLICAS = 8
-LINES = 4000
+LINES = 1000
+"""In each round."""
+
 PAUSE = 0.02
-ROUNDS = 3
 WRITER = f"import time\nwhile True:\n print(time.time_ns(), flush=True)\n time.sleep({PAUSE})"
 COMMAND = [sys.executable, "-c", WRITER]
+OURS = "asyncsched"
+BARE = "a bare loop over the pipes of as many writers"
+THE_PEER = "the peer"
 
 PEER = """
-late = []
-def read(k):
-    for text in scheduler.log_iter(app_id, "main", k, should_tail=True):
-        now = time.time_ns()
-        late.extend(now - int(line) for line in text.split())
-app_id = submit({command!r}, {replicas})
-for k in range({replicas}):
-    threading.Thread(target=read, args=(k,), daemon=True).start()
-while len(late) < {lines}:
-    time.sleep(0.1)
-print(sorted(late)[len(late) // 2] / 1e6)
-scheduler.cancel(app_id)
-os._exit(sys.stdout.flush() or 0)
+def measure():
+    late = []
+    app_id = submit({command!r}, {replicas})
+    def read(k):
+        for text in scheduler.log_iter(app_id, "main", k, should_tail=True):
+            now = time.time_ns()
+            late.extend(now - int(line) for line in text.split())
+    readers = [threading.Thread(target=read, args=(k,)) for k in range({replicas})]
+    [reader.start() for reader in readers]
+    while len(late) < {lines}:
+        time.sleep(0.1)
+    found = sorted(late)
+    scheduler.cancel(app_id)
+    [reader.join() for reader in readers]
+    return [found[len(found) // 2] / 1e6, found[len(found) * 99 // 100] / 1e6]
 """
+
+
+class Late(NamedTuple):
+    """Milliseconds from a write to its line's arrival."""
+
+    p50: float
+    p99: float
 
 
 async def claims() -> AsyncIterator[Claim]:
     """Take turns with a bare loop that reads the writers' pipes itself: what a busy machine adds, it adds to both."""
-    runs: list[list[float]] = []
-    bare: list[list[float]] = []
-    for _ in range(ROUNDS):
-        runs.append(await _latencies())
-        bare.append(await _bare_latencies())
-    p50, p99 = _typical(runs, 0.5), _typical(runs, 0.99)
-    detail = f"a bare loop over the pipes: p50 {_typical(bare, 0.5):.2f}, p99 {_typical(bare, 0.99):.2f} ms"
-    yield at_most(f"{REPLICAS} replicas: p50 from write to yield at most 1 ms", p50, 1.0, unit=" ms", detail=detail)
-    yield at_most(
-        f"{REPLICAS} replicas: p99 at most 5 ms above that of a bare loop",
-        p99 - _typical(bare, 0.99),
-        5.0,
-        unit=" ms",
-        detail=f"p99 {p99:.2f} ms",
-    )
-    (theirs,) = peer(PEER_APP + PEER.format(command=COMMAND, replicas=REPLICAS, lines=LINES // 4))
-    yield at_most(
-        "a twentieth of the peer's", p50 / float(theirs), 0.05, detail=f"p50 {p50:.2f} against {float(theirs):.1f} ms"
-    )
+    with peer(PEER_APP + PEER.format(command=COMMAND, replicas=REPLICAS, lines=LINES)) as theirs:
+
+        async def measure() -> Late:
+            return Late(*await theirs.measure())
+
+        taken = await in_turns_on_loop({OURS: _ours, BARE: _bare, THE_PEER: measure})
+    name = f"{REPLICAS} replicas: time from write to yield"
+    p50, p99 = taken.told(1, "ms", _P50), taken.told(1, "ms", _P99)
+    yield at_most(f"{name} (p50)", taken.ratio(OURS, BARE, _P50), 14.0, detail=p50)
+    yield at_most(f"{name} (p99)", taken.ratio(OURS, BARE, _P99), 6.3, detail=p99)
+    yield at_most(f"{name} (p50)", taken.ratio(OURS, THE_PEER, _P50), 0.05, detail=p50)
 
 
-def _typical(runs: list[list[float]], share: float) -> float:
-    return statistics.median(percentile(late, share) for late in runs)
+_P50: Callable[[Late], float] = attrgetter("p50")
+_P99: Callable[[Late], float] = attrgetter("p99")
 
 
-async def _latencies() -> list[float]:
-    """Return milliseconds from each write to its line's arrival."""
-    late: list[float] = []
+def _late(nanoseconds: list[int]) -> Late:
+    return Late(percentile(nanoseconds, 0.5) / 1e6, percentile(nanoseconds, 0.99) / 1e6)
+
+
+async def _ours() -> Late:
+    late: list[int] = []
     with state_directory():
         async with LocalScheduler("benchmark") as scheduler:
             app_id = await scheduler.submit(app_of(COMMAND, replicas=REPLICAS))
@@ -79,19 +87,19 @@ async def _latencies() -> list[float]:
                     await anext(stream)
                 for _ in range(LINES):
                     line = await anext(stream)
-                    late.append((time.time_ns() - int(line)) / 1e6)
+                    late.append(time.time_ns() - int(line))
             await scheduler.kill(app_id)
-    return late
+    return _late(late)
 
 
-async def _bare_latencies() -> list[float]:
-    late: list[float] = []
+async def _bare() -> Late:
+    late: list[int] = []
     enough = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def read(fd: int) -> None:
         now = time.time_ns()
-        late.extend((now - int(line)) / 1e6 for line in os.read(fd, 65536).split())
+        late.extend(now - int(line) for line in os.read(fd, 65536).split())
         if len(late) >= LINES + 20 * REPLICAS:
             enough.set()
 
@@ -105,4 +113,4 @@ async def _bare_latencies() -> list[float]:
     for writer in writers:
         with writer:  # which closes its pipe and waits
             writer.kill()
-    return late[20 * REPLICAS :]
+    return _late(late[20 * REPLICAS :])

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from operator import attrgetter
+from typing import NamedTuple
 
-from asyncsched import AppDef, Role
 from asyncsched.schedulers.local import LocalScheduler
-from benchmarks._docker import peer
 from benchmarks._floods import longest_step
-from benchmarks._harness import Claim, at_most
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from benchmarks._harness import Claim, at_most, in_turns_on_loop, on_loop
+from benchmarks._local import PEER_APP, app_of, state_directory
+from benchmarks._peer import Peer, peer
+from benchmarks._reference import STEP, reference_work
 
 REPLICAS = 200
 ROUNDS = 5
@@ -27,59 +24,71 @@ PROGRAMS = {
     "a Python program": [sys.executable, "-c", "import time; time.sleep(600)"],
 }
 
+SERIAL = "as many serial `Popen`"
+THE_PEER = "the peer"
+
 PEER = """
-import time, tempfile
-from torchx.schedulers.local_scheduler import LocalScheduler, CWDImageProvider
-from torchx.specs import AppDef, Role, Resource
-scheduler = LocalScheduler("bench", CWDImageProvider)
-role = Role("main", "", entrypoint={program!r}, args={args!r}, num_replicas={replicas},
-            resource=Resource(cpu=-1, gpu=-1, memMB=-1))
-began = time.perf_counter()
-app_id = scheduler.submit(AppDef("bench", [role]), {{"log_dir": tempfile.mkdtemp()}})
-print(time.perf_counter() - began)
-scheduler.cancel(app_id)
-scheduler.close()
+def measure():
+    began = time.perf_counter()
+    app_id = submit({command!r}, {replicas})
+    took = time.perf_counter() - began
+    scheduler.cancel(app_id)
+    return [took]
 """
 
 
+class Submit(NamedTuple):
+    """What a submit took, in seconds."""
+
+    time: float
+    step: float = 0.0
+    """CPU of the loop's longest step."""
+
+
 async def claims() -> AsyncIterator[Claim]:
-    """Submit and end in turns, the best of a few rounds of each."""
+    """Submit and end in turns."""
     for name, command in PROGRAMS.items():
-        ours, serial, steps = float("inf"), float("inf"), 0.0
-        for _ in range(ROUNDS):
-            serial = min(serial, _serial(command))
-            taken, step = await _submit(command)
-            ours, steps = min(ours, taken), max(steps, step)
+        with peer(PEER_APP + PEER.format(command=command, replicas=REPLICAS)) as theirs:
+            measures: dict[str, Callable[[], Awaitable[Submit]]] = {
+                "a submit": partial(_submit, command),
+                SERIAL: on_loop(partial(_serial, command)),
+                THE_PEER: partial(_theirs, theirs),
+                STEP: on_loop(lambda: Submit(0.0, reference_work())),
+            }
+            taken = await in_turns_on_loop(measures, ROUNDS)
+        detail = taken.told(1, "s", _TIME)
+        what = f"{REPLICAS} replicas of {name}: time until all are started"
+        yield at_most(what, taken.ratio("a submit", SERIAL, _TIME), 3.0, detail=detail)
+        yield at_most(what, taken.ratio("a submit", THE_PEER, _TIME), 1.0, detail=detail)
         yield at_most(
-            f"{REPLICAS} replicas of {name}: all started in at most 3 x the time of as many serial Popen",
-            ours / serial,
-            3.0,
-            detail=f"{ours:.3f} against {serial:.3f} s",
-        )
-        yield at_most(f"{name}: no step of the submit holds the loop for more than 20 ms", steps * 1e3, 20, unit=" ms")
-        (took,) = peer(PEER.format(program=command[0], args=command[1:], replicas=REPLICAS))
-        yield at_most(
-            f"{REPLICAS} replicas of {name}: less than the peer",
-            ours / float(took),
+            f"{REPLICAS} replicas of {name}: CPU of the longest step",
+            taken.ratio("a submit", STEP, _STEP),
             1.0,
-            detail=f"{ours:.3f} against {float(took):.3f} s",
+            detail=taken.told(1e3, "ms", _STEP),
         )
 
 
-async def _submit(command: list[str]) -> tuple[float, float]:
-    role = Role("main", "", entrypoint=command[0], args=command[1:], num_replicas=REPLICAS)
+_TIME: Callable[[Submit], float] = attrgetter("time")
+_STEP: Callable[[Submit], float] = attrgetter("step")
+
+
+async def _theirs(theirs: Peer) -> Submit:
+    return Submit(await theirs.measure_one())
+
+
+async def _submit(command: list[str]) -> Submit:
     with state_directory():
         async with LocalScheduler("benchmark") as scheduler:
-            await scheduler.submit(AppDef("warm", [Role("main", "", entrypoint="true")]))
+            await scheduler.submit(app_of(["true"]))
             with longest_step() as steps:
                 began = time.perf_counter()
-                app_id = await scheduler.submit(AppDef("bench", [role]), {"grace_period": 1.0})
+                app_id = await scheduler.submit(app_of(command, replicas=REPLICAS), {"grace_period": 1.0})
                 taken = time.perf_counter() - began
             await scheduler.kill(app_id)
-    return taken, max(steps)
+    return Submit(taken, max(steps))
 
 
-def _serial(command: list[str]) -> float:
+def _serial(command: list[str]) -> Submit:
     began = time.perf_counter()
     started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(REPLICAS)]
     taken = time.perf_counter() - began
@@ -87,12 +96,4 @@ def _serial(command: list[str]) -> float:
         process.kill()
     for process in started:
         process.wait()
-    return taken
-
-
-@contextmanager
-def state_directory() -> Iterator[None]:
-    """Keep what a benchmark leaves out of the user's own state."""
-    with tempfile.TemporaryDirectory() as home:
-        os.environ["ASYNCSCHED_HOME"] = home
-        yield
+    return Submit(taken)

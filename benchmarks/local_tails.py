@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -14,30 +17,50 @@ from pathlib import Path
 
 from asyncsched.logs import LogStream
 from asyncsched.schedulers.local import LocalScheduler
-from benchmarks._docker import peer
-from benchmarks._harness import Claim, at_most
-from benchmarks._local import PEER_APP, app_of
-from benchmarks.local_submit import state_directory
+from benchmarks._harness import LEAST_ROUNDS, Claim, Count, at_most, in_turns_on_loop
+from benchmarks._local import PEER_APP, app_of, state_directory
+from benchmarks._peer import peer
 
 TAILS = 200
-SECONDS = 10.0
+SECONDS = 5.0
+"""Of each round."""
+
 LIMIT = 1024
 COMMAND = ["sh", "-c", "while :; do echo tick; sleep 1; done"]
+OURS = "asyncsched"
+BARE = "a bare loop over as many pipes"
+THE_PEER = "the peer"
+
+WRITER = """
+import os, sys, time
+number = 0
+while True:
+    for fd in sys.argv[1:]:
+        os.write(int(fd), b"%d tick\\n" % number)
+        number += 1
+        time.sleep(1 / len(sys.argv[1:]))
+"""
 
 PEER = """
 app_id = submit({command!r}, {tails})
+lines = 0
 def read(k):
+    global lines
     for line in scheduler.log_iter(app_id, "main", k, should_tail=True):
-        pass
-for k in range({tails}):
-    threading.Thread(target=read, args=(k,), daemon=True).start()
-time.sleep(3)
-began, used = time.perf_counter(), time.process_time()
-time.sleep(5)
-print((time.process_time() - used) / (time.perf_counter() - began), threading.active_count())
-sys.stdout.flush()
-scheduler.cancel(app_id)
-os._exit(0)
+        lines += 1
+readers = [threading.Thread(target=read, args=(k,)) for k in range({tails})]
+[reader.start() for reader in readers]
+while lines < 2 * {tails}:
+    time.sleep(0.1)
+def measure():
+    before, used = lines, time.process_time()
+    time.sleep({seconds})
+    return [(time.process_time() - used) / max(lines - before, 1)]
+def finish():
+    scheduler.cancel(app_id)
+    [reader.join() for reader in readers]
+    scheduler.close()
+    shutil.rmtree(logs, ignore_errors=True)
 """
 
 
@@ -49,27 +72,69 @@ async def claims() -> AsyncIterator[Claim]:
             threads, descriptors = _threads(), _descriptors()
             async with scheduler.log_iter(app_id, should_tail=True) as stream:
                 await _read_for(stream, 3.0)
-                began, used = time.perf_counter(), time.process_time()
-                lines = await _read_for(stream, SECONDS)
-                share = (time.process_time() - used) / (time.perf_counter() - began)
                 threads, descriptors = _threads() - threads, _descriptors() - descriptors
+                with peer(PEER_APP + PEER.format(command=COMMAND, tails=TAILS, seconds=SECONDS)) as theirs:
+                    taken = await in_turns_on_loop(
+                        {OURS: lambda: _tail(stream), BARE: _bare, THE_PEER: theirs.measure_one}, LEAST_ROUNDS
+                    )
             await scheduler.kill(app_id)
             quiet = await scheduler.submit(app_of(["sleep", "600"], replicas=TAILS))
             grown = await _memory(scheduler.log_iter(quiet, should_tail=True))
             await scheduler.kill(quiet)
-    theirs, their_threads = map(float, peer(PEER_APP + PEER.format(command=COMMAND, tails=TAILS)))
+    name, detail = f"{TAILS} tails at 1 line/s", f"a line: {taken.told(1e6, 'us')}"
+    yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, BARE), 2.6, detail=detail)
+    yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, THE_PEER), 0.1, detail=detail)
+    yield at_most(name, Count(number=threads, of="threads"), 0)
     yield at_most(
-        f"{TAILS} tails at 1 line/s: at most 5 % of a core",
-        share * 100,
-        5,
-        unit=" %",
-        detail=f"{lines} lines; the peer: {theirs * 100:.0f} %",
+        f"{name} where {LIMIT} descriptors are allowed", Count(number=descriptors, of="descriptors"), LIMIT / 4
     )
-    yield at_most(f"{TAILS} tails: no thread", threads, 0, unit=" threads", detail=f"the peer: {their_threads:.0f}")
-    yield at_most(
-        f"{TAILS} tails where {LIMIT} descriptors are allowed: at most a quarter of them", descriptors, LIMIT / 4
-    )
-    yield at_most(f"{TAILS} quiet tails: at most 8 KiB each", grown / TAILS / 1024, 8, unit=" KiB")
+    yield at_most(f"{TAILS} quiet tails", Count(number=grown, of="bytes in all"), 8 * 1024 * TAILS)
+
+
+async def _tail(stream: LogStream) -> float:
+    """Return the CPU seconds of this process for a line."""
+    await _caught_up(stream)
+    used = time.process_time()
+    lines = await _read_for(stream, SECONDS)
+    return (time.process_time() - used) / lines
+
+
+async def _caught_up(stream: LogStream) -> None:
+    """Read what has been written meanwhile, until a step has to wait."""
+    waited = False
+    while not waited:
+        step = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        waited = not step.done()
+        await step
+
+
+async def _bare() -> float:
+    """Return the same of a loop that reads as many pipes, into which a process writes in turn."""
+    loop = asyncio.get_running_loop()
+    lines = 0
+
+    def read(fd: int) -> None:
+        nonlocal lines
+        lines += os.read(fd, 65536).count(b"\n")
+
+    pipes = [os.pipe() for _ in range(TAILS)]
+    ends = [write for _, write in pipes]
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, *map(str, ends)], pass_fds=ends)
+    for fd, _ in pipes:
+        loop.add_reader(fd, read, fd)
+    try:
+        await asyncio.sleep(1.0)
+        before, used = lines, time.process_time()
+        await asyncio.sleep(SECONDS)
+        return (time.process_time() - used) / (lines - before)
+    finally:
+        writer.kill()
+        writer.wait()
+        for fd, end in pipes:
+            loop.remove_reader(fd)
+            os.close(fd)
+            os.close(end)
 
 
 async def _read_for(stream: LogStream, seconds: float) -> int:

@@ -1,21 +1,24 @@
-"""Run benchmarks and print each claim, its figure, and whether it holds.
+"""Run benchmarks and print each claim, its figures, and whether it holds.
 
 ::
 
-    python -m benchmarks.run            the names
-    python -m benchmarks.run imports    one of them, or several
+    python -m benchmarks.run                    the names
+    python -m benchmarks.run imports            one of them, or several
+    python -m benchmarks.run --noise imports    beside two processes that are always busy
     python -m benchmarks.run --all
 
-The exit code is 1 if a claim does not hold.
+Each benchmark runs in a process of its own, and the next begins when all that the one before has started is gone.
+The exit code is 1 if a claim does not hold, or if a benchmark leaves a process behind.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
 
-from benchmarks._harness import Claim, load, names
+from benchmarks import _alone
+from benchmarks._harness import names
+from benchmarks._noise import LOOPS, noise
 
 
 def main() -> int:
@@ -23,6 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__.partition("\n")[0])
     parser.add_argument("name", nargs="*", help=", ".join(names()))
     parser.add_argument("--all", action="store_true", help="run every benchmark")
+    parser.add_argument("--noise", action="store_true", help="beside two processes that are always busy")
     arguments = parser.parse_args()
     chosen: list[str] = names() if arguments.all else arguments.name
     if unknown := set(chosen) - {*names()}:
@@ -30,21 +34,17 @@ def main() -> int:
     if not chosen:
         print(*names(), sep="\n")
         return 0
-    broken = sum(show(name, load(name)()) for name in chosen)
-    return 1 if broken else 0
+    try:
+        return run(chosen, beside_noise=arguments.noise)
+    except KeyboardInterrupt:
+        return 130
 
 
-def show(name: str, claims: Iterable[Claim]) -> int:
-    """Print each claim as soon as it has been measured, and return how many do not hold."""
-    print(name)
-    broken = 0
-    for claim in claims:
-        broken += not claim.holds
-        verdict = "holds" if claim.holds else "DOES NOT HOLD"
-        print(f"  {verdict}: {claim.text}", flush=True)
-        figure, bound = f"{claim.figure:.4g}{claim.unit}", f"{claim.bound:.4g}{claim.unit}"
-        print(f"    {figure} (bound: {bound}) {claim.detail}".rstrip())
-    return broken
+def run(chosen: list[str], *, beside_noise: bool) -> int:
+    """Run these one after the other, and return 1 if one of them fails."""
+    with noise(LOOPS if beside_noise else 0) as others:
+        codes = [_alone.run([sys.executable, "-m", "benchmarks._alone", name], others=others) for name in chosen]
+    return 1 if any(codes) else 0
 
 
 if __name__ == "__main__":

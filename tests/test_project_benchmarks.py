@@ -2,62 +2,248 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
-from benchmarks import run
-from benchmarks._harness import Claim, at_least, at_most, in_turns, load, names
+from benchmarks import _alone
+from benchmarks._harness import (
+    LEAST_ROUNDS,
+    Claim,
+    Count,
+    Ratio,
+    at_least,
+    at_most,
+    in_turns,
+    in_turns_on_loop,
+    load,
+    names,
+    on_loop,
+)
+from benchmarks._noise import noise
+from tests._support import eventually
+
+ROOT = Path(__file__).parents[1]
+TWO = Ratio(rounds=(1.0, 1.5, 2.0, 2.5, 30.0), reference="a bare loop")
 
 
 def test_bounds_belong_to_what_holds() -> None:
-    assert [True, True, False] == [at_most("x", figure, 2.0).holds for figure in (1.0, 2.0, 2.1)]
-    assert [False, True, True] == [at_least("x", figure, 2.0).holds for figure in (1.0, 2.0, 2.1)]
+    assert [False, True, True] == [at_most("x", TWO, bound).holds for bound in (1.9, 2.0, 2.1)]
+    assert [True, True, False] == [at_least("x", TWO, bound).holds for bound in (1.9, 2.0, 2.1)]
 
 
-def test_measures_take_turns() -> None:
+def test_a_claim_says_bound_reference_and_the_spread() -> None:
+    claim = at_most("a line", TWO, 1.5, detail="ours 3 us")
+
+    assert "a line: at most 1.5 x a bare loop" == claim.text
+    assert "DOES NOT HOLD: a line: at most 1.5 x a bare loop\n  min 1, median 2, max 30 of 5 rounds; ours 3 us" == str(
+        claim
+    )
+
+
+def test_a_claim_of_a_count_says_what_was_counted() -> None:
+    claim = at_most("describe", Count(number=1, of="requests"), 1)
+
+    assert "holds: describe: at most 1 requests\n  1" == str(claim)
+
+
+def test_nothing_but_ratios_and_counts_is_claimed() -> None:
+    with pytest.raises(TypeError, match=r"a ratio or a count, not 12\.5"):
+        at_most("a step in milliseconds", 12.5, 20)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"a count is a whole number, not 12\.5"):
+        Count(number=12.5, of="ms")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="names its reference"):
+        Ratio(rounds=TWO.rounds, reference="")
+    with pytest.raises(ValueError, match="5 rounds at least, not 4"):
+        Ratio(rounds=TWO.rounds[1:], reference="a bare loop")
+
+
+def test_ours_and_reference_take_turns_and_each_round_is_a_ratio() -> None:
     order: list[str] = []
-    figures = iter([1.0, 10.0, 3.0, 30.0, 2.0, 20.0])
+    figures = iter([2.0, 1.0, 9.0, 3.0, 4.0, 4.0, 1.0, 2.0, 5.0, 1.0])
 
     def measure(name: str) -> float:
         order.append(name)
         return next(figures)
 
-    medians = in_turns({"a": lambda: measure("a"), "b": lambda: measure("b")}, rounds=3)
+    taken = in_turns({"ours": lambda: measure("a"), "a bare loop": lambda: measure("b")}, rounds=5)
 
-    assert ["a", "b"] * 3 == order
-    assert {"a": 2.0, "b": 20.0} == medians
+    assert ["a", "b"] * 5 == order
+    assert Ratio(rounds=(2.0, 3.0, 1.0, 0.5, 5.0), reference="a bare loop") == taken.ratio("ours", "a bare loop")
+
+
+async def test_turns_on_a_loop_await_what_is_a_coroutine() -> None:
+    order: list[str] = []
+
+    async def ours() -> tuple[str, float]:
+        order.append("a")
+        await asyncio.sleep(0)
+        return "ours", 3.0
+
+    def reference() -> tuple[str, float]:
+        order.append("b")
+        return "theirs", 2.0
+
+    taken = await in_turns_on_loop({"ours": ours, "a bare loop": on_loop(reference)}, rounds=LEAST_ROUNDS)
+
+    assert ["a", "b"] * LEAST_ROUNDS == order
+    assert (1.5,) * LEAST_ROUNDS == taken.ratio("ours", "a bare loop", lambda pair: pair[1]).rounds
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_benchmark_claims_through_the_harness(name: str) -> None:
+    """What a claim may be is checked by its type, so all of them are made by `at_most` and `at_least`."""
+    tree = ast.parse((ROOT / f"benchmarks/{name}.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    called = {node.func.id for node in calls if isinstance(node.func, ast.Name)}
+    claims = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id in ("at_most", "at_least")]
+
+    assert claims
+    assert not called & {"Claim", "Ratio"}
+    for claim in claims:
+        told = "".join(str(node.value) for node in ast.walk(claim.args[0]) if isinstance(node, ast.Constant))
+        assert not re.search(r"(most|least|within|than) [\d.]+ ?(s|ms|us|%|k|M|KiB)\b", told), told
 
 
 @pytest.mark.slow
-def test_every_benchmark_makes_claims() -> None:
-    assert "imports" in names()
-    assert all(callable(load(name)) for name in names())
-
-
-def test_a_broken_claim_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    claims = [at_most("a is short", 3.0, 2.0, unit=" ms", detail="of 9"), at_most("b is short", 1.0, 2.0)]
-
-    assert 1 == run.show("things", claims)
-    assert [
-        "things",
-        "  DOES NOT HOLD: a is short",
-        "    3 ms (bound: 2 ms) of 9",
-        "  holds: b is short",
-        "    1 (bound: 2)",
-    ] == capsys.readouterr().out.splitlines()
+@pytest.mark.parametrize("name", names())
+def test_every_benchmark_makes_claims(name: str) -> None:
+    assert callable(load(name))
 
 
 def test_claims_may_be_plain_or_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     def plain() -> Iterator[Claim]:
-        yield at_most("x", 1, 2)
+        yield at_most("x", TWO, 2)
 
     async def on_a_loop() -> AsyncIterator[Claim]:
-        yield at_most("x", 1, 2)
+        yield at_most("x", TWO, 2)
 
     from benchmarks import imports
 
     for claims in (plain, on_a_loop):
         monkeypatch.setattr(imports, "claims", claims)
 
-        assert [at_most("x", 1, 2)] == list(load("imports")())
+        assert [at_most("x", TWO, 2)] == list(load("imports")())
+
+
+def test_a_claim_that_fails_is_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks import imports
+
+    for bound, code, verdict in ((2.0, 0, "holds"), (1.0, 1, "DOES NOT HOLD")):
+        monkeypatch.setattr(imports, "claims", lambda bound=bound: iter([at_most("x", TWO, bound)]))
+
+        assert code == _alone.main("imports")
+        assert [
+            "imports",
+            f"  {verdict}: x: at most {bound:g} x a bare loop",
+            "    min 1, median 2, max 30 of 5 rounds",
+        ] == capsys.readouterr().out.splitlines()
+
+
+def _python(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def _read(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_the_exit_code_of_a_benchmark_is_passed_on() -> None:
+    code = "import sys; from benchmarks import _alone; print(_alone.run([sys.executable, '-c', 'raise SystemExit(1)']))"
+    with _python(code) as process:
+        assert "1" == _read(process)
+
+
+def test_a_benchmark_is_over_when_what_it_has_left_behind_is_gone() -> None:
+    orphan = "import os; os.read(0, 1); os.write(1, b'orphan\\n')"
+    leaves = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {orphan!r}])"
+    code = f"import sys; from benchmarks import _alone; _alone.run([sys.executable, '-c', {leaves!r}]); print('over')"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        out, _ = process.communicate("x")
+
+    assert ["orphan", "over"] == out.split()
+
+
+def test_what_does_not_go_is_named_and_fails() -> None:
+    leaves = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+    code = (
+        "import sys; from benchmarks import _alone; _alone.PATIENCE = 0.1;"
+        f"print(_alone.run([sys.executable, '-c', {leaves!r}]), flush=True)"
+    )
+    with _python(code) as process:
+        pid = _read(process)
+        try:
+            assert f"LEFT BEHIND after 0.1 s: {pid} (sleep)" == _read(process)
+            assert "True" == _read(process)
+        finally:
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def test_noise_is_two_processes_that_end_with_it() -> None:
+    with noise() as pids:
+        assert 2 == len(pids)
+        assert all(_runs(pid) for pid in pids)
+
+    assert not any(_runs(pid) for pid in pids)
+
+
+NOISY = """
+import sys
+from benchmarks import _alone
+from benchmarks._noise import noise
+with noise() as pids:
+    print(*pids, flush=True)
+    _alone.run([sys.executable, "-c", "print('begun', flush=True); import time; time.sleep(600)"], others=pids)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+async def test_noise_and_benchmark_end_with_the_run_that_is_interrupted(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", NOISY], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    ) as process:
+        pids = [int(pid) for pid in _read(process).split()]
+        assert "begun" == _read(process)
+        benchmark = _children(process.pid) - {*pids}
+        process.send_signal(number)
+        assert process.wait()
+        try:
+            await eventually(lambda: not any(_runs(pid) for pid in pids))
+            if number != signal.SIGKILL:
+                assert not any(_runs(pid) for pid in benchmark)
+        finally:
+            for pid in benchmark:
+                if _runs(pid):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _children(pid: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_whole_run_gives_the_exit_code() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.run", "nosuch"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+
+    assert 2 == done.returncode
+    assert "no such benchmark: nosuch" in done.stderr

@@ -102,7 +102,8 @@ async def records(home: Path) -> list[dict[str, Any]]:
     handler = logging.Handler()
     handler.emit = told.append  # type: ignore[method-assign]  # the shortest handler there is
     logger = logging.getLogger("asyncsched.events")
-    before, logger.level = logger.level, logging.INFO
+    before = logger.level
+    logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     os.environ["ASYNCSCHED_HOME"] = str(home)
     try:

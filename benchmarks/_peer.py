@@ -1,0 +1,90 @@
+"""The peer to compare with: one environment for all benchmarks, and scripts that measure it when they are told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+PEER = Path(os.environ.get("ASYNCSCHED_PEER_VENV", "/tmp/asyncsched-peer"))
+"""A virtual environment with the peer: made on first use, kept for the next."""
+
+WANTED = ["torchx==0.7.0", "docker", "setuptools<81"]
+
+# Whatever the peer prints goes to where its errors go: the answers have the standard output for themselves.
+_SERVE = """
+import json, os, sys
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+{script}
+for _ in sys.stdin:
+    answers.write(json.dumps(measure()) + chr(10))
+    answers.flush()
+finish()
+answers.close()
+os._exit(0)
+"""
+
+
+class Peer:
+    """A script in the peer's environment: its function `measure` is called once for each `measure` here."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: IO[str]) -> None:
+        self._process = process
+        self._errors = errors
+
+    async def measure(self) -> list[float]:
+        """Let it measure once and return what that has given; the loop is free meanwhile."""
+        return await asyncio.to_thread(self._ask)
+
+    async def measure_one(self) -> float:
+        """Let it measure once and return the only number of that."""
+        (value,) = await self.measure()
+        return value
+
+    def _ask(self) -> list[float]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # the missing answer says more
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            self._errors.seek(0)
+            raise RuntimeError(f"the peer has ended: {self._errors.read()[-2000:]}")
+        return [float(value) for value in json.loads(answer)]
+
+
+@contextmanager
+def peer(script: str) -> Iterator[Peer]:
+    """Start a script that defines `measure()`, which returns a list of numbers, and `finish()`, which cleans up."""
+    command = [str(installed() / "bin/python"), "-W", "ignore", "-c", _SERVE.format(script=script)]
+    with tempfile.TemporaryFile("w+") as errors:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True) as process:
+            try:
+                yield Peer(process, errors)
+            except BaseException:
+                process.kill()
+                raise
+
+
+def installed() -> Path:
+    """Return the environment with the peer, and make it where it is not there yet."""
+    with Path(f"{PEER}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two benchmarks may come for the first time together
+        if not (PEER / "bin/torchx").exists():
+            venv.create(PEER, with_pip=True)
+            command = [str(PEER / "bin/python"), "-m", "pip", "install", "-q", *WANTED]
+            subprocess.run(command, check=True, stdout=sys.stderr)
+    return PEER
