@@ -11,7 +11,7 @@ from functools import partial
 
 from asyncsched.errors import NotFoundError
 from asyncsched.schedulers.aws_batch import create_scheduler
-from asyncsched.schedulers.aws_batch.places import LOG_GROUP
+from asyncsched.schedulers.aws_batch.logs_streams import LOG_GROUP
 from asyncsched.specs import AppDef
 from benchmarks._aws import QUEUE, Emulator, emulator, scripted
 from benchmarks._floods import percentile

@@ -7,7 +7,7 @@ import time
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable
 
-from asyncsched.schedulers.docker.labels import APP_ID
+from asyncsched.schedulers.docker.names import APP_ID
 from benchmarks._docker import PEER_APP, daemon, ended, scheduler, shell
 from benchmarks._harness import Claim, Count, at_most, in_turns_on_loop, on_loop
 from benchmarks._idle import until_idle
