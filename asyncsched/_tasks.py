@@ -108,13 +108,19 @@ async def made_in_thread(make: Callable[[], ResultT], undo: Callable[[ResultT], 
         raise
 
 
-async def finished_in_thread(call: Callable[[], ResultT]) -> ResultT:
+async def finished_in_thread(
+    call: Callable[[], ResultT], run: Callable[[Callable[[], ResultT]], Coroutine[Any, Any, ResultT]] | None = None
+) -> ResultT:
     """Return what `call` returns, called in a thread; a cancellation goes on once it has returned.
+
+    Args:
+        call: What to call.
+        run: Calls it in a thread; the loop's own pool by default.
 
     Raises:
         OSError: It hangs (ETIMEDOUT after `LONGEST_CALL` seconds); the thread cannot be stopped.
     """
-    calling = asyncio.ensure_future(_in_thread(call))
+    calling = asyncio.ensure_future((run or _in_thread)(call))
     await outlast([calling], LONGEST_CALL)
     if not calling.done():
         calling.cancel()

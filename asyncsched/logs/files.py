@@ -7,11 +7,13 @@ touches it is done in a thread, and a file that inotify is silent about is looke
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter, to_thread
 from typing_extensions import override
 
 from asyncsched._tasks import finished_in_thread, outlast
@@ -29,10 +31,24 @@ if TYPE_CHECKING:
 __all__ = ["FileSource"]
 
 PROGRESS_AFTER = 0.1
+THREADS = 8
+"""How many files are read at the same time, on one loop."""
 FIRST_LOOK, LONGEST_LOOK = 0.25, 5.0
 """Seconds between two looks at a file of which notices come, so that one which is missed does no harm."""
 SHORTEST_LOOK, LONGEST_SILENT = 0.02, 1.0
 """Seconds between two looks at a file that grows without notice, as on a network."""
+
+# One entry for each living loop, gone with it: the state of a loop, which offers no place of its own for it.
+_limiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = weakref.WeakKeyDictionary()
+
+
+async def _in_file_thread(read: Callable[[], list[Item]]) -> list[Item]:
+    """Read in a thread of few that do nothing else: a network that hangs takes no thread from anybody."""
+    loop = asyncio.get_running_loop()
+    limiter = _limiters.get(loop)
+    if limiter is None:
+        limiter = _limiters[loop] = CapacityLimiter(THREADS)
+    return await to_thread.run_sync(read, limiter=limiter)
 
 
 class FileSource(LogSource):
@@ -209,7 +225,7 @@ class FileSource(LogSource):
         """Read what there is, or wait for more; returns False when no more is wanted."""
         self._changed.clear()
         is_last = not self._follow  # what is written from here on need not be seen
-        found = await finished_in_thread(self._file.read)
+        found = await finished_in_thread(self._file.read, _in_file_thread)
         self._put(*found)
         if found:
             self._learn()

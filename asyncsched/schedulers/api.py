@@ -163,7 +163,11 @@ class Scheduler(Ending[OptsT, RequestT]):
 
     def _builder(self) -> WorkspaceBuilder:
         if self.workspace_builder is None:
-            raise ValueError(f"{self.backend} takes no workspace: its jobs do not run from images that can be built")
+            raise UsageError(
+                f"{self.backend} takes no workspace",
+                why="this release builds no images from a workspace",
+                fix="leave workspace out, and name an image that has the files",
+            )
         return self.workspace_builder
 
     async def _dryrun(

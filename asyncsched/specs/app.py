@@ -64,7 +64,7 @@ NULL_RESOURCE = _null_resource()
 
 
 class RetryPolicy(StrEnum):
-    """What is started again when a replica fails. Every scheduler supports ``APPLICATION``."""
+    """What is started again when a replica fails; `Scheduler.retry_policies` tells what a scheduler offers."""
 
     REPLICA = "REPLICA"
     """The replica that failed; the others run on."""
