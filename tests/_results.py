@@ -65,12 +65,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if path is None:
         return
     stats = terminalreporter.stats
-    bad = [report for kind in ("failed", "error") for report in stats.get(kind, [])]
+    # A test can fail, and again when it is taken down, or only then: it is one failure.
+    bad = dict.fromkeys(report.nodeid for kind in ("failed", "error") for report in stats.get(kind, []))
+    good = [report for kind in ("passed", "xfailed") for report in stats.get(kind, []) if report.nodeid not in bad]
     results = Results(
-        passed=len(stats.get("passed", [])) + len(stats.get("xfailed", [])),
+        passed=len(good),
         failed=len(bad),
         skipped=len(stats.get("skipped", [])),
-        failures=[report.nodeid for report in bad],
+        failures=[*bad],
         missing=missing_services(terminalreporter),
     )
     path.write_text(json.dumps(asdict(results)))

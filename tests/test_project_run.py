@@ -132,10 +132,15 @@ TESTS = {
         def test_missing_too(): unavailable("cluster", "not built")
 
         @pytest.fixture
-        def broken(): raise ValueError
+        def broken():
+            yield
+            raise ValueError
 
         @pytest.mark.heavy("local")
         def test_error(broken): pass
+
+        @pytest.mark.heavy("local")
+        def test_bad_twice(broken): raise AssertionError("bad")
     """,
 }
 
@@ -179,21 +184,22 @@ def test_the_sum_is_that_of_all_parts(project: Path) -> None:
     lines = done.stdout.splitlines()
 
     assert 1 == done.returncode, done.stdout + done.stderr
-    assert "3 passed, 2 failed, 2 skipped" == lines[-1]
+    assert "3 passed, 3 failed, 2 skipped" == lines[-1]
     assert [
         "failed: tests/room/test_mixed.py::test_bad",
+        "failed: tests/room/test_mixed.py::test_bad_twice",
         "failed: tests/room/test_mixed.py::test_error",
         "not there: cluster: not built (2 tests left out)",
     ] == [line for line in lines if line.startswith(("failed: ", "not there: "))]
     told = [re.sub(r"\(\d+ s\)", "", line).strip() for line in lines if re.match(r"tests \d: ", line)]
     assert {"tests 1", "tests 2"} == {line.partition(":")[0] for line in told}
-    assert any("FAILED, exit code 1: 0 passed, 2 failed, 2 skipped" in line for line in told)
+    assert any("FAILED, exit code 1: 0 passed, 3 failed, 2 skipped" in line for line in told)
     assert any("[tests 1]" in line for line in lines)
 
 
 @pytest.mark.slow
 def test_in_continuous_integration_a_missing_service_is_a_failure(project: Path) -> None:
-    assert "3 passed, 4 failed, 0 skipped" == run_tests(project, "--all=local", CI="true").stdout.splitlines()[-1]
+    assert "3 passed, 5 failed, 0 skipped" == run_tests(project, "--all=local", CI="true").stdout.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -221,7 +227,7 @@ def test_time_that_is_out_is_told(project: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--heavy=local", "--minutes=0"]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
-    assert "after 0 minutes 7 tests remained, from tests/room/test_mixed.py::test_bad on" in done.stdout.splitlines()
+    assert "after 0 minutes 8 tests remained, from tests/room/test_mixed.py::test_bad on" in done.stdout.splitlines()
 
 
 def test_an_unknown_room_is_refused_with_those_that_there_are() -> None:
