@@ -34,11 +34,14 @@ def run(command: list[str], *, others: Collection[int] = ()) -> int:
     """
     _adopt_orphans()
     process = subprocess.Popen(command, process_group=0)  # a terminal's Ctrl-C reaches us alone
-    with _passed_on_to(process):
-        code = process.wait()
-    left = _wait_for_the_rest({*others})
-    if left:
-        print(f"  LEFT BEHIND after {PATIENCE:g} s: {', '.join(left)}", flush=True)
+    left: list[str] = []
+    try:
+        with _passed_on_to(process):
+            code = process.wait()
+    finally:  # also when it has been interrupted
+        left = _wait_for_the_rest({*others})
+        if left:
+            print(f"  LEFT BEHIND after {PATIENCE:g} s: {', '.join(left)}", flush=True)
     return code or bool(left)
 
 

@@ -23,14 +23,17 @@ WANTED = ["torchx==0.7.0", "docker", "setuptools<81"]
 
 # Whatever the peer prints goes to where its errors go: the answers have the standard output for themselves.
 _SERVE = """
-import json, os, sys
+import json, os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 {script}
-for _ in sys.stdin:
-    answers.write(json.dumps(measure()) + chr(10))
-    answers.flush()
-finish()
+try:
+    for _ in sys.stdin:
+        answers.write(json.dumps(measure()) + chr(10))
+        answers.flush()
+finally:
+    finish()
 answers.close()
 os._exit(0)
 """
@@ -69,14 +72,25 @@ class Peer:
 def peer(script: str) -> Iterator[Peer]:
     """Start a script that defines `measure()`, which returns a list of numbers, and `finish()`, which cleans up."""
     command = [str(installed() / "bin/python"), "-W", "ignore", "-c", _SERVE.format(script=script)]
-    with tempfile.TemporaryFile("w+") as errors:
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True) as process:
+    pipe = subprocess.PIPE
+    # All that it writes goes with the directory, however it ends.
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
+        env = {**os.environ, "TMPDIR": folder}
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True, env=env) as process:
             try:
                 yield Peer(process, errors)
             except BaseException:
-                process.kill()
+                _end(process)
                 raise
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Let it end its own jobs, which have sessions of their own, before it is killed."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def installed() -> Path:

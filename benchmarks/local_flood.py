@@ -23,13 +23,15 @@ from benchmarks._harness import LEAST_ROUNDS, Claim, Count, Rounds, at_least, at
 from benchmarks._local import PEER_APP, app_of, state_directory
 from benchmarks._peer import Peer, peer
 
-SECONDS = 1.0
-"""Of a flood that does not end: it fills the disk at a gigabyte in a second."""
+SECONDS = 0.3
+"""Of a flood, from its first line."""
 
 BLOCKS = 1_280_000
 PRINTS = 200_000
 MANY = 64
 TEXT = "x" * 80
+YES = ["sh", "-c", f"yes {TEXT} | head -c 2G"]
+"""More than anybody reads here; without an end it would fill the disk when its reader gets no core, or is killed."""
 
 OURS = "asyncsched"
 BARE = "a bare loop over the pipes of the same children"
@@ -47,7 +49,7 @@ def undisturbed():
         return time.perf_counter() - int(statistics.read().split()[1]) / 1e9
 TEXT, SECONDS, IN_A_COROUTINE = {text!r}, {seconds}, {in_a_coroutine}
 def measure():
-    app_id = submit(["yes", TEXT])
+    app_id = submit({command!r})
     lines, broken, began, done = 0, 0, 0.0, threading.Event()
     def read():
         for line in scheduler.log_iter(app_id, "main", 0, should_tail=True):
@@ -132,8 +134,14 @@ async def claims() -> AsyncIterator[Claim]:
     yield at_most(f"{MANY} replicas of prints", Count(number=flood.broken, of=BROKEN), 0)
 
 
+def _script(*, in_a_coroutine: bool) -> str:
+    return PEER_APP + PEER.format(text=TEXT, command=YES, seconds=SECONDS, in_a_coroutine=in_a_coroutine)
+
+
 async def _of_yes() -> AsyncIterator[Claim]:
-    scripts = (PEER_APP + PEER.format(text=TEXT, seconds=SECONDS, in_a_coroutine=way) for way in (True, False))
+    scripts = (
+        PEER_APP + PEER.format(text=TEXT, command=YES, seconds=SECONDS, in_a_coroutine=way) for way in (True, False)
+    )
     with peer(next(scripts)) as bridged, peer(next(scripts)) as blocking:
         taken = await _in_turns(
             {
@@ -174,7 +182,7 @@ async def _file() -> Flood:
     """Split what `cat` has written of it into texts, for as long as `_yes` does."""
     seen = 0
     with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("w+b") as log:
-        yes = subprocess.Popen(["yes", TEXT], stdout=subprocess.PIPE)
+        yes = subprocess.Popen(YES, stdout=subprocess.PIPE)
         cat = subprocess.Popen(["cat"], stdin=yes.stdout, stdout=log)
         with Path(log.name).open("rb") as file:
             began = undisturbed()
@@ -228,7 +236,7 @@ async def _bare(command: list[str], replicas: int, lines: int) -> Flood:
 async def _yes() -> Flood:
     with state_directory():
         async with LocalScheduler("benchmark") as scheduler:
-            app_id = await scheduler.submit(app_of(["yes", TEXT]), {"max_log_bytes": 4 << 30})
+            app_id = await scheduler.submit(app_of(YES), {"max_log_bytes": 4 << 30})
             stream = scheduler.log_iter(app_id, should_tail=True)
             lines = broken = 0
             async with stream:
