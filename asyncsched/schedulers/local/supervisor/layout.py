@@ -36,6 +36,9 @@ STATE = "state.json"
 MARK = "ASYNCSCHED_SUPERVISED"
 """Set in every replica; a process that has lost its parents is known by it."""
 
+NOT_EXECUTED = "could not be executed: "
+"""Begins the reason of a replica whose program the kernel has refused after all."""
+
 
 def index_name(segment: int) -> str:
     """Return the name of a segment's index."""
