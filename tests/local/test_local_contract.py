@@ -25,6 +25,7 @@ class TestLocal(SchedulerContract):
                 another=lambda: LocalScheduler("other"),
                 image="",
                 restarts=False,
+                reads_results=True,
                 unstartable=AppDef(
                     "half",
                     [

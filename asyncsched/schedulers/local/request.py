@@ -21,10 +21,11 @@ from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.local.images import ImageProvider, ReplicaParam, working_directory
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.supervisor.layout import STATE
+from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.macros import macros
 from asyncsched.specs.masking import masked
+from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
 __all__ = ["PopenRequest", "make_request", "role_directory", "split_devices", "wire_form"]
@@ -179,6 +180,7 @@ def _replica(
         ERROR_FILE: str(directory / "error.json"),
         **param.env,
         RANK0: "localhost",
+        RESULT_FILE: str(directory / RESULT),
     }
     return param
 
@@ -255,13 +257,16 @@ def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> di
 
 
 def _wire_replica(request: PopenRequest, role: str, k: int, param: ReplicaParam) -> dict[str, Any]:
+    logs = _log_directory(request, role, k) if request.own_tree else ""
+    # The request may have been edited: results are looked for beside the log.
+    result = {RESULT_FILE: str(Path(logs, RESULT))} if logs else {}
     return {
         "role": role,
         "k": k,
         "dir": f"{role_directory(role)}/{k}",
-        "logs": _log_directory(request, role, k) if request.own_tree else "",
+        "logs": logs,
         "argv": [reveal(word) for word in param.args],
-        "env": revealed_env(param.env),
+        "env": {**revealed_env(param.env), **result},
         "cwd": param.cwd or "/",
         "error_file": str(Path(param.cwd or "/", reveal(param.env.get(ERROR_FILE, "")))),
     }

@@ -33,7 +33,7 @@ from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.client_connection import Connection
 from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.devices import count_devices
-from asyncsched.schedulers.local.ending import prune
+from asyncsched.schedulers.local.ending import prune, read_results
 from asyncsched.schedulers.local.errors import cannot_start
 from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
 from asyncsched.schedulers.local.logs import ReplicaLog
@@ -50,6 +50,7 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.specs.stream import Stream
 
@@ -289,6 +290,10 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         if found is not None:
             judged = found.record if isinstance(found, Found) else found
             await asyncio.to_thread(self._home.remove, Stored(app_id, judged))
+
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        found = await self._apps.find_one(app_id)
+        return None if found is None else await asyncio.to_thread(read_results, self._home, found.record)
 
     async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
         """Remove apps; their logs in a ``log_dir`` are the user's, and stay."""

@@ -6,6 +6,7 @@
     HOME/apps/APP_ID/ROLE/K/index          when which chunk of output was read, and where it lies
     HOME/apps/APP_ID/ROLE/K/stdout.log     what the replica has written, as it is; also stderr.log, combined.log
     HOME/apps/APP_ID/ROLE/K/error.json     what the replica says of its own failure
+    HOME/apps/APP_ID/ROLE/K/result.json    what it leaves as its result
     HOME/supervisors/PID-START.sock        where a supervisor can be asked
 
 Everything here reads and writes files: call it in a thread.

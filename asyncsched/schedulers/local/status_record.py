@@ -39,6 +39,7 @@ class ReplicaRecord:
         started_ns: When it was started.
         finished_ns: When its first process ended.
         error: Its error file.
+        result_of_another: Number, time and size of a file in the place of its result that was there before it.
     """
 
     role: str
@@ -55,6 +56,7 @@ class ReplicaRecord:
     started_ns: int | None
     finished_ns: int | None
     error: str | None
+    result_of_another: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +217,12 @@ def _replica(data: Mapping[str, Any]) -> ReplicaRecord:
         started_ns=_number(data["started_ns"]),
         finished_ns=_number(data["finished_ns"]),
         error=None if data["error"] is None else str(data["error"]),
+        result_of_another=_numbers(data.get("result_of_another")),
     )
+
+
+def _numbers(value: Any) -> tuple[int, ...] | None:
+    return None if value is None else tuple(int(each) for each in value)
 
 
 def _number(value: Any) -> int | None:

@@ -33,6 +33,7 @@ STEMS = {STDOUT: "stdout", STDERR: "stderr", COMBINED: "combined"}
 APPS = "apps"
 SUPERVISORS = "supervisors"
 STATE = "state.json"
+RESULT = "result.json"
 MARK = "ASYNCSCHED_SUPERVISED"
 """Set in every replica; a process that has lost its parents is known by it."""
 

@@ -53,6 +53,7 @@ class Replica:
         self._silent = False
         # In a directory that the user has named an earlier app of the same key may have left one.
         self._error_of_another: tuple[int, ...] | None = None
+        self._result_of_another: list[int] | None = None
         self._look_after = KILL_EVERY[0]
         self._places: Places | None = None
         self._pump = Pump(
@@ -72,6 +73,8 @@ class Replica:
     def begin(self) -> None:
         """Read its output from now on."""
         self._error_of_another = self._find_error()
+        if self._places is not None and self._places.is_named:
+            self._result_of_another = self._places.find_result()
         self.started_ns = time.time_ns()
         self._pump.begin()
 
@@ -189,4 +192,5 @@ class Replica:
             "started_ns": self.started_ns,
             "finished_ns": self.finished_ns,
             "error": self.error,
+            "result_of_another": self._result_of_another,
         }
