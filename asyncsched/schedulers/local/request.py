@@ -38,7 +38,7 @@ ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 ELASTIC_LOGS = "PET_LOG_DIR"
 """Where ``torchrun`` puts the logs of its own workers."""
 LONGEST_NAME = 200
-LONGEST_GRACE = 1e9
+LONGEST_TIME = 1e9
 """Thirty years: what is longer no timer keeps."""
 
 
@@ -54,6 +54,7 @@ class PopenRequest:
         inherit: Patterns of the submitter's variables that replicas inherit; None for all.
         detach: Whether the app outlives its submitter.
         grace_period: Seconds between TERM and KILL.
+        timeout: Seconds that it may run; None for no limit.
         merge_streams: Whether stdout and stderr are one pipe.
         on_failure: What the other replicas do when one has failed.
         max_log_bytes: How much output is kept.
@@ -67,6 +68,7 @@ class PopenRequest:
     inherit: list[str] | None = None
     detach: bool = False
     grace_period: float = 10.0
+    timeout: float | None = None
     merge_streams: bool = False
     on_failure: Literal["continue", "stop"] = "continue"
     max_log_bytes: int = 10 << 30
@@ -109,6 +111,7 @@ async def make_request(
         inherit=options.copy_env,
         detach=options.detach,
         grace_period=options.grace_period,
+        timeout=options.timeout,
         merge_streams=options.merge_streams,
         on_failure=options.on_failure,
         max_log_bytes=options.max_log_bytes,
@@ -147,8 +150,12 @@ def _tree(named: str, session: str) -> Path:
 
 
 def _check(options: LocalOpts) -> None:
-    if not 0 <= options.grace_period <= LONGEST_GRACE:
+    if not 0 <= options.grace_period <= LONGEST_TIME:
         raise RunOptionError(f"a grace period of {options.grace_period:g} s cannot be kept", key="grace_period")
+    if options.timeout is not None and not 0 < options.timeout <= LONGEST_TIME:
+        raise RunOptionError(
+            f"timeout must be more than 0 and at most {LONGEST_TIME:g} seconds, got {options.timeout:g}", key="timeout"
+        )
     if options.max_log_bytes <= 0:
         raise RunOptionError(f"{options.max_log_bytes} bytes hold no log", key="max_log_bytes")
 
@@ -240,6 +247,7 @@ def wire_form(
         "digest": digest,
         "detach": request.detach,
         "grace_period": request.grace_period,
+        "timeout": request.timeout,
         "merge_streams": request.merge_streams,
         "on_failure": request.on_failure,
         "max_log_bytes": request.max_log_bytes,

@@ -122,7 +122,7 @@ def _state(replica: ReplicaRecord, standing: Standing, is_alive: Callable[[Repli
             return AppState.RUNNING
     if replica.stopped:
         return AppState.CANCELLED
-    return AppState.SUCCEEDED if replica.exit_code == 0 else AppState.FAILED
+    return AppState.SUCCEEDED if replica.exit_code == 0 and not replica.timed_out else AppState.FAILED
 
 
 def _cause(replica: ReplicaRecord, state: AppState) -> FailureCause | None:
@@ -130,6 +130,8 @@ def _cause(replica: ReplicaRecord, state: AppState) -> FailureCause | None:
         return FailureCause.CANCELLED
     if state is not AppState.FAILED:
         return None
+    if replica.timed_out:
+        return FailureCause.TIMEOUT
     if replica.reason.startswith(NOT_EXECUTED):
         return FailureCause.CONFIG
     if replica.exit_code is None:
@@ -167,8 +169,9 @@ def _message(record: AppRecord, replicas: Sequence[ReplicaStatus], state: AppSta
         return f"runs on {record.host}"
     if record.disk_full and not state.is_terminal():
         return "the disk of its logs is full: its output waits until there is room"
+    blamed = {AppState.FAILED, AppState.RUNNING} if record.ended_by == "timeout" else {AppState.FAILED}
     for replica in replicas:
-        if replica.state is AppState.FAILED and replica.reason and state is not AppState.CANCELLED:
+        if replica.state in blamed and replica.reason and state is not AppState.CANCELLED:
             return f"{replica.role}/{replica.id}: {replica.reason}"
     return _ASKED.get(record.ended_by, "") if state is AppState.CANCELLED else ""
 

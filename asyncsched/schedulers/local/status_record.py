@@ -33,6 +33,7 @@ class ReplicaRecord:
         start: When that started, in ticks since boot; with the pid it names one process.
         over: Whether it has ended and nothing of it is left.
         stopped: Whether it was asked to end.
+        timed_out: Whether it was ended because it had run for too long.
         exit_code: What its first process has returned; minus a signal's number if that ended it.
         signal: That signal.
         reason: Why it could not be executed.
@@ -50,6 +51,7 @@ class ReplicaRecord:
     start: int | None
     over: bool
     stopped: bool
+    timed_out: bool
     exit_code: int | None
     signal: int | None
     reason: str
@@ -94,8 +96,8 @@ class AppRecord:
         created_ns: When it was submitted.
         started_ns: When its replicas were let go; None while they are being set up.
         finished_ns: When its last replica ended.
-        ended_by: Who asked for its end: ``cancel``, ``kill``, ``stop``, ``close``, ``owner``, ``terminated``,
-            ``supervisor`` or ``removed``; empty if nobody did.
+        ended_by: Who asked for its end: ``cancel``, ``kill``, ``stop``, ``timeout``, ``close``, ``owner``,
+            ``terminated``, ``supervisor`` or ``removed``; empty if nobody did.
         blames: The replica whose failure has stopped the others, as ``role/k``.
         disk_full: Whether output waits for room on the disk.
         merge_streams: Whether stdout and stderr are one pipe.
@@ -211,6 +213,7 @@ def _replica(data: Mapping[str, Any]) -> ReplicaRecord:
         start=_number(data["start"]),
         over=bool(data["over"]),
         stopped=bool(data["stopped"]),
+        timed_out=bool(data.get("timed_out")),
         exit_code=_number(data["exit_code"]),
         signal=_number(data["signal"]),
         reason=str(data["reason"]),

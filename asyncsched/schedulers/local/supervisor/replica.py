@@ -49,6 +49,7 @@ class Replica:
         self.finished_ns: int | None = None
         self.is_over = False
         self.stopped = False
+        self.timed_out = False
         self._exited_at: float | None = None
         self._silent = False
         # In a directory that the user has named an earlier app of the same key may have left one.
@@ -186,6 +187,7 @@ class Replica:
             "start": self.start,
             "over": self.is_over,
             "stopped": self.stopped,
+            "timed_out": self.timed_out,
             "exit_code": self.exit_code,
             "signal": self.signal,
             "reason": self.problem or self._pump.lost,
