@@ -79,13 +79,8 @@ class Stored:
     def is_same(self, now: AppRecord | AsyncSchedError | None) -> bool:
         """Tell whether what stands there now is the same app, or what is left of one."""
         if isinstance(self.content, AppRecord) and isinstance(now, AppRecord):
-            return _run(self.content) == _run(now)
+            return self.content.run == now.run
         return now is None or type(self.content) is type(now)
-
-
-def _run(record: AppRecord) -> tuple[object, ...]:
-    """Return what tells a run of an app from all others of its id, and from itself before it had started."""
-    return record.host, record.boot_id, record.supervisor, record.created_ns, record.started_ns
 
 
 class Home:

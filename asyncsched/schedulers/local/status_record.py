@@ -11,7 +11,16 @@ from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.local.supervisor.layout import FORMAT
 from asyncsched.specs.handle import make_app_handle
 
-__all__ = ["BACKEND", "AppRecord", "ReplicaRecord", "SpoiltError", "SupervisorRecord", "parse_record", "read_record"]
+__all__ = [
+    "BACKEND",
+    "AppRecord",
+    "ReplicaRecord",
+    "SpoiltError",
+    "SupervisorRecord",
+    "parse_event",
+    "parse_record",
+    "read_record",
+]
 
 BACKEND = "local_cwd"
 
@@ -86,6 +95,7 @@ class AppRecord:
 
     Attributes:
         app_id: Its id.
+        revision: Grows with each change; 0 of one that runs under the first release.
         session: The session that submitted it.
         name: The name that it was given.
         digest: What was asked for, hashed.
@@ -107,6 +117,7 @@ class AppRecord:
     """
 
     app_id: str
+    revision: int
     session: str
     name: str
     digest: str
@@ -124,6 +135,11 @@ class AppRecord:
     log_dir: str
     spec: Mapping[str, Any]
     replicas: tuple[ReplicaRecord, ...]
+
+    @property
+    def run(self) -> tuple[object, ...]:
+        """What tells a run of an app from all others of its id, and from itself before it had started."""
+        return self.host, self.boot_id, self.supervisor, self.created_ns, self.started_ns
 
 
 def read_record(app_id: str, data: bytes) -> AppRecord:
@@ -155,6 +171,15 @@ def parse_record(app_id: str, found: object) -> AppRecord:
         raise _damaged(app_id, f"{type(error).__name__}: {error}") from error
 
 
+def parse_event(app_id: str, message: bytes) -> AppRecord | None:
+    """Read a supervisor's word that an app has changed; None if it does not hold a record that can be read."""
+    try:
+        event: dict[str, object] = json.loads(message)
+        return parse_record(app_id, event["app"])
+    except (KeyError, TypeError, ValueError, RecursionError, SchedulerError):
+        return None
+
+
 def _check_format(app_id: str, version: str) -> None:
     major = version.partition(".")[0]
     if not major.isdecimal():
@@ -177,6 +202,7 @@ def _app(data: Mapping[str, Any]) -> AppRecord:
     supervisor: Mapping[str, Any] = data["supervisor"]
     return AppRecord(
         app_id=str(data["app_id"]),
+        revision=int(data.get("revision", 0)),
         session=str(data["session"]),
         name=str(data["name"]),
         digest=str(data["digest"]),

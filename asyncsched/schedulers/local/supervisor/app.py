@@ -75,6 +75,7 @@ class App:
         self.created_ns = time.time_ns()
         self.started_ns: int | None = None
         self.finished_ns: int | None = None
+        self.revision = 0
         self.ended_by = ""
         self.blames = ""
         self._deadline = 0.0
@@ -104,6 +105,7 @@ class App:
 
     def changed(self) -> None:
         """Have the record saved and the watchers told."""
+        self.revision += 1
         if self.started_ns is not None:
             self._owner.app_changed(self)
 
@@ -137,7 +139,7 @@ class App:
         at = -1
         try:
             at = open_directory(draft, at=apps_at)
-            write_atomic(STATE, self._encoded(), at=at)
+            write_atomic(STATE, self.encoded(), at=at)
             os.rename(draft, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
         except OSError:
             if at >= 0:
@@ -279,9 +281,10 @@ class App:
 
     def save(self) -> None:
         """Replace the record on the disk; raises OSError if it cannot be written, and the old one stands."""
-        write_atomic(STATE, self._encoded(), at=self.at)
+        write_atomic(STATE, self.encoded(), at=self.at)
 
-    def _encoded(self) -> bytes:
+    def encoded(self) -> bytes:
+        """Return the record as JSON."""
         return json.dumps(self.record(), separators=(",", ":")).encode()
 
     def record(self) -> dict[str, Any]:
@@ -289,6 +292,7 @@ class App:
         return {
             "format": FORMAT_NAME,
             "app_id": self.app_id,
+            "revision": self.revision,
             "session": self.spec["session"],
             "name": self.spec["name"],
             "digest": self.spec["digest"],
