@@ -9,8 +9,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
-from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
-from asyncsched.schedulers.local.errors import cannot_work
+from asyncsched.errors import InvalidRequestError, UnavailableError
+from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.status_record import BACKEND
 from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE, PROTOCOL
 
@@ -112,26 +112,14 @@ class Connection(asyncio.Protocol):
         """
         answer = await self.call(operation, **more)
         if "error" in answer:
-            raise SchedulerError(
-                "the supervisor of local apps has refused",
-                why=str(answer.get("message", "")),
-                backend=BACKEND,
-                operation=operation,
-            )
+            raise translate(answer, operation)
         return answer
 
     async def greet(self) -> dict[str, Any]:
         """Tell each other which protocol is spoken; raise if the supervisor speaks another one, or cannot work."""
         answer = await self.call("hello", protocol=PROTOCOL)
-        if answer.get("error") == "refused":
-            raise cannot_work(answer)
         if "error" in answer:
-            raise SchedulerError(
-                "this app's supervisor was started by another release of asyncsched",
-                why=str(answer.get("message", "")),
-                fix="use that release for this app",
-                backend=BACKEND,
-            )
+            raise translate(answer, "hello")
         return answer
 
     async def lost(self) -> None:

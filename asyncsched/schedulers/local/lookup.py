@@ -13,17 +13,18 @@ from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError, UnavailableError
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.state_dir import Home, Stored
-from asyncsched.schedulers.local.status import Standing
+from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
 from asyncsched.schedulers.local.supervisor import machine
+from asyncsched.schedulers.responses import DescribeAppResponse
 
-__all__ = ["Apps", "Finding", "Found"]
+__all__ = ["Apps", "Finding", "Found", "described"]
 
 AT_ONCE = 16
 DRAFT = 60.0
 """Seconds after which the start of an app is taken to be cut off, where that cannot be seen."""
 MANY_REPLICAS = 100
-"""From so many on, records are read in a thread."""
+"""From this number on, records are read and described in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,13 @@ class Found:
 
 
 Finding = Found | AsyncSchedError | None
+
+
+async def described(found: Found) -> DescribeAppResponse:
+    """Describe an app that was found."""
+    if len(found.record.replicas) < MANY_REPLICAS:
+        return describe_app(found.record, found.standing, found.is_alive)
+    return await asyncio.to_thread(describe_app, found.record, found.standing, found.is_alive)
 
 
 class Apps:
