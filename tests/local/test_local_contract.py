@@ -25,6 +25,8 @@ class TestLocal(SchedulerContract):
                 another=lambda: LocalScheduler("other"),
                 image="",
                 restarts=False,
+                timeout=1.0,
+                reads_results=True,
                 unstartable=AppDef(
                     "half",
                     [

@@ -294,7 +294,7 @@ async def test_a_connection_that_is_kept_stays_when_another_one_ends(scheduler: 
     place = Home([home])
     supervisors = Supervisors(place, Clock())
     lost: list[str] = []
-    supervisors.listen(lambda _: None, lost.append)
+    supervisors.listen(lambda *_: None, lost.append)
     try:
         async with supervisors.ask(record.supervisor) as passing:
             async with supervisors.ask(record.supervisor, keep=True) as kept:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.errors import InvalidRequestError, UnavailableError
+from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.errors import cannot_start
+from asyncsched.schedulers.local.errors import translate
 from asyncsched.specs import Role
 from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, ended, shell
 
@@ -20,10 +20,17 @@ PASSING = {"EAGAIN", "EDQUOT", "EIO", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "
 BY_REQUEST = {"E2BIG", "EILSEQ", "EINVAL", "ENAMETOOLONG"}
 
 
+def refused(answer: dict[str, object]) -> SchedulerError:
+    """Return what an answer to a submit means."""
+    return translate(answer, "submit", app_id="a")
+
+
 @pytest.mark.parametrize("number", [0, *errno.errorcode, 9999])
 def test_every_error_of_the_kernel_has_its_kind_and_says_what_to_do(number: int) -> None:
-    of_the_app = cannot_start("a", {"error": "refused", "message": "why", "errno": number, "ours": False})
-    of_the_supervisor = cannot_start("a", {"error": "refused", "message": "why", "errno": number, "ours": True})
+    of_the_app = refused({"error": "refused", "message": "why", "errno": number, "ours": False})
+    of_the_supervisor = translate(
+        {"error": "refused", "message": "why", "errno": number, "ours": True}, "submit", app_id="a"
+    )
 
     passing = errno.errorcode.get(number) in PASSING
     assert (UnavailableError if passing else InvalidRequestError) is type(of_the_app)
@@ -37,7 +44,7 @@ def test_every_error_of_the_kernel_has_its_kind_and_says_what_to_do(number: int)
 
 
 def test_a_supervisor_of_another_release_says_less_and_is_understood() -> None:
-    assert InvalidRequestError is type(cannot_start("a", {"error": "refused", "message": "no such program"}))
+    assert InvalidRequestError is type(refused({"error": "refused", "message": "no such program"}))
 
 
 def test_more_replicas_than_there_are_descriptors_for_can_be_tried_again(home: Path) -> None:

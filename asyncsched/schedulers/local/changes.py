@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
+from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps, Found
-from asyncsched.schedulers.local.status_record import SupervisorRecord
+from asyncsched.schedulers.local.status import Standing, describe_app
+from asyncsched.schedulers.local.status_record import SupervisorRecord, parse_event
 from asyncsched.schedulers.port import StatePort
 
 __all__ = ["StateReader"]
@@ -37,6 +40,8 @@ class StateReader:
         self._supervisors = supervisors
         self._clock = clock
         self._new: dict[str, None] = dict.fromkeys(port.app_ids)
+        self._told: dict[str, bytes] = {}  # what supervisors have said, and has not been published yet
+        self._news = asyncio.Event()
         self._heard: dict[str, set[str]] = {}  # of which supervisor we hear about which apps
         self._unheard: set[str] = set()  # apps that nobody tells us of
         self._pause = SHORTEST_PAUSE
@@ -47,16 +52,44 @@ class StateReader:
         """Listen."""
         end = self._supervisors.listen(self._changed, self._lost)
         self._port.on_add, self._port.on_discard = self._add, self._discard
+        for app_id in self._new:
+            self._apps.watch(app_id)
         self._port.connected()
+        # Apart from looking for apps, which waits for other processes.
+        publishing = asyncio.create_task(self._publish_all())
         try:
             while True:
                 await self._wait()
+                if publishing.done():
+                    publishing.result()
                 await self._place_new()
                 self._port.changed(*self._unheard)
         finally:
+            publishing.cancel()
             end()
             for name in tuple(self._heard):
                 self._supervisors.drop(name)
+            self._apps.unwatch_all()
+            await outlast([publishing], 10.0)
+
+    async def _publish_all(self) -> None:
+        """Hand on what supervisors have said, of each app the newest."""
+        budget = budget_of(asyncio.get_running_loop())
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            budget.begin()
+            while self._told:
+                app_id = next(iter(self._told))
+                self._publish(app_id, self._told.pop(app_id))
+                await budget.breathe()
+
+    def _publish(self, app_id: str, message: bytes) -> None:
+        record = parse_event(app_id, message)
+        if record is None:
+            self._port.changed(app_id)  # the first release, or a supervisor with much to say, tells the id alone
+        elif self._apps.newest(record) is record:
+            self._port.publish(app_id, describe_app(record, Standing.LED))
 
     async def _wait(self) -> None:
         """Wait until there is something new, or it is time to look again at what nobody tells of."""
@@ -70,10 +103,13 @@ class StateReader:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _add(self, app_id: str) -> None:
+        self._apps.watch(app_id)
         self._new[app_id] = None
         self._wake.set()
 
     def _discard(self, app_id: str) -> None:
+        self._apps.unwatch(app_id)
+        self._told.pop(app_id, None)
         self._new.pop(app_id, None)
         self._unheard.discard(app_id)
         for name, app_ids in tuple(self._heard.items()):
@@ -82,8 +118,10 @@ class StateReader:
                 del self._heard[name]
                 self._supervisors.drop(name)
 
-    def _changed(self, app_id: str) -> None:
-        self._port.changed(app_id)
+    def _changed(self, app_id: str, message: bytes) -> None:
+        if self._apps.is_watched(app_id):
+            self._told[app_id] = message
+            self._news.set()
 
     def _lost(self, name: str) -> None:
         """Look at the apps of a supervisor that is gone until they are seen to have ended."""

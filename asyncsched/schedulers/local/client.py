@@ -13,7 +13,7 @@ from pathlib import Path
 from asyncsched._tasks import made_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import PermissionDeniedError, UnavailableError
-from asyncsched.schedulers.local.client_connection import Connection, connect
+from asyncsched.schedulers.local.client_connection import Connection, OnChange, connect
 from asyncsched.schedulers.local.client_start import Beginning, start_supervisor, take_over, until_ended
 from asyncsched.schedulers.local.errors import help_with
 from asyncsched.schedulers.local.state_dir import Home
@@ -44,12 +44,12 @@ class Supervisors:
         self._sweeps: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
         self._kept: dict[str, Connection] = {}
-        self._listeners: set[Callable[[str], None]] = set()
+        self._listeners: set[OnChange] = set()
         self._losses: set[Callable[[str], None]] = set()
 
     # Who wants to know
 
-    def listen(self, on_change: Callable[[str], None], on_lost: Callable[[str], None]) -> Callable[[], None]:
+    def listen(self, on_change: OnChange, on_lost: Callable[[str], None]) -> Callable[[], None]:
         """Tell of each app that changes, and of each supervisor that goes; returns what ends it."""
         self._listeners.add(on_change)
         self._losses.add(on_lost)
@@ -60,9 +60,9 @@ class Supervisors:
 
         return end
 
-    def _changed(self, app_id: str) -> None:
+    def _changed(self, app_id: str, message: bytes) -> None:
         for listener in tuple(self._listeners):
-            listener(app_id)
+            listener(app_id, message)
 
     def _hung_up(self, name: str, connection: Connection | None) -> None:
         """Take note that a connection to somebody else's has ended: only that of the one that is kept is a loss."""

@@ -9,27 +9,31 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
-from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
-from asyncsched.schedulers.local.errors import cannot_work
+from asyncsched.errors import InvalidRequestError, UnavailableError
+from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.status_record import BACKEND
 from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE, PROTOCOL
 
-__all__ = ["Connection", "connect"]
+__all__ = ["Connection", "OnChange", "connect"]
 
 _REPLY = re.compile(rb'\{"re":(\d+)[,}]')
+_EVENT = re.compile(rb'\{"event":"app","app_id":"([^"\\]*)"')
 LONG = 64 * 1024
 """Bytes of a message from which on a thread takes it apart, so that it does not hold the loop."""
+
+OnChange = Callable[[str, bytes], None]
 
 
 class Connection(asyncio.Protocol):
     """Calls to a supervisor, and its word of apps that have changed.
 
     Args:
-        on_change: Called with the id of an app that has changed, of those that are watched over this connection.
+        on_change: Called with the id of an app that has changed, of those that are watched over this connection, and
+            with the message that says so.
         on_lost: Called once, when the supervisor is gone.
     """
 
-    def __init__(self, on_change: Callable[[str], None], on_lost: Callable[[], None]) -> None:
+    def __init__(self, on_change: OnChange, on_lost: Callable[[], None]) -> None:
         self._on_change = on_change
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
@@ -59,7 +63,8 @@ class Connection(asyncio.Protocol):
     def _take(self, line: bytes) -> None:
         reply = _REPLY.match(line)
         if reply is None:
-            self._on_change(str(json.loads(line).get("app_id", "")))
+            event = _EVENT.match(line)
+            self._on_change(event[1].decode() if event else str(json.loads(line).get("app_id", "")), line)
             return
         future = self._waiting.pop(int(reply[1]), None)
         if future is not None and not future.done():
@@ -107,26 +112,14 @@ class Connection(asyncio.Protocol):
         """
         answer = await self.call(operation, **more)
         if "error" in answer:
-            raise SchedulerError(
-                "the supervisor of local apps has refused",
-                why=str(answer.get("message", "")),
-                backend=BACKEND,
-                operation=operation,
-            )
+            raise translate(answer, operation)
         return answer
 
     async def greet(self) -> dict[str, Any]:
         """Tell each other which protocol is spoken; raise if the supervisor speaks another one, or cannot work."""
         answer = await self.call("hello", protocol=PROTOCOL)
-        if answer.get("error") == "refused":
-            raise cannot_work(answer)
         if "error" in answer:
-            raise SchedulerError(
-                "this app's supervisor was started by another release of asyncsched",
-                why=str(answer.get("message", "")),
-                fix="use that release for this app",
-                backend=BACKEND,
-            )
+            raise translate(answer, "hello")
         return answer
 
     async def lost(self) -> None:
@@ -160,7 +153,7 @@ async def _encode(message: dict[str, object]) -> bytes:
     return await asyncio.to_thread(encode) if message["op"] == "submit" else encode()
 
 
-async def connect(sock: socket.socket, on_change: Callable[[str], None], on_lost: Callable[[], None]) -> Connection:
+async def connect(sock: socket.socket, on_change: OnChange, on_lost: Callable[[], None]) -> Connection:
     """Speak with whoever is at the other end of a connected socket, which this takes over."""
     loop = asyncio.get_running_loop()
     try:

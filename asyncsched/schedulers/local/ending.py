@@ -1,21 +1,78 @@
-"""Removing apps that ended long ago."""
+"""Ending apps, reading what they have left, and removing them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
+from asyncsched.errors import AsyncSchedError, ConflictError, SchedulerError, UnavailableError
+from asyncsched.logs.follow import open_directory, open_file
 from asyncsched.schedulers.hooks import TERMINAL
-from asyncsched.schedulers.local.lookup import Apps, Finding, Found
+from asyncsched.schedulers.local.client import Supervisors
+from asyncsched.schedulers.local.lookup import Apps, Finding, Found, described
 from asyncsched.schedulers.local.state_dir import Home, Stored
-from asyncsched.schedulers.local.status import describe_app
+from asyncsched.schedulers.local.status import Standing, describe_app
+from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord, SpoiltError
+from asyncsched.schedulers.local.supervisor.files import read_opened
+from asyncsched.schedulers.local.supervisor.layout import APPS, RESULT
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 from asyncsched.specs.state import AppState
 
-__all__ = ["prune"]
+__all__ = ["ask_to_end", "delete", "prune", "read_results"]
 
 AT_ONCE = 100
+
+
+async def ask_to_end(apps: Apps, supervisors: Supervisors, operation: str, app_id: str) -> None:
+    """Have a supervisor end an app; one that is unknown or has ended is left alone.
+
+    Args:
+        apps: Where it is found.
+        supervisors: Who can be asked.
+        operation: ``cancel``, or ``kill`` to do it at once.
+        app_id: The app.
+    """
+    found = await apps.find_one(app_id)
+    if found is None or found.record.finished_ns is not None:
+        return
+    if found.standing is Standing.ELSEWHERE:
+        raise SchedulerError(
+            f"cannot {operation} {app_id} from here",
+            why=f"it runs on {found.record.host}",
+            fix="do it there",
+            backend=BACKEND,
+            operation=operation,
+        )
+    if not found.is_open:
+        return  # its supervisor is gone; what is left of it is being ended
+    try:
+        async with supervisors.ask(found.record.supervisor) as connection:
+            await connection.ask(operation, app_id=app_id)
+    except UnavailableError:
+        return  # it went away meanwhile, and took the app with it
+
+
+async def delete(home: Home, apps: Apps, app_id: str) -> None:
+    """Remove an app that has ended, or whose record nobody can read."""
+    found = (await apps.find([app_id]))[app_id]
+    if isinstance(found, AsyncSchedError) and not isinstance(found, SpoiltError):
+        raise found  # the app may run: another release can tell
+    if isinstance(found, Found) and not (await described(found)).state.is_terminal():
+        raise ConflictError(
+            f"{app_id} has not ended",
+            why="a replica of it runs",
+            fix="cancel it first",
+            backend=BACKEND,
+            operation="delete",
+        )
+    if found is not None:
+        judged = found.record if isinstance(found, Found) else found
+        await asyncio.to_thread(home.remove, Stored(app_id, judged))
 
 
 async def prune(
@@ -65,3 +122,42 @@ def _end(app_id: str, found: Found, states: Collection[AppState]) -> list[tuple[
         return []
     end: datetime | None = described.finished_at or described.created_at
     return [(end.timestamp() if end else 0.0, Stored(app_id, found.record))]
+
+
+def read_results(home: Home, record: AppRecord) -> dict[tuple[str, int], JsonValue]:
+    """Read what an app's replicas have left as their results; call it in a thread."""
+    return {
+        (each.role, each.k): read_result(found) if isinstance(found, bytes) else found
+        for each in record.replicas
+        if (found := _read_result(home, record.app_id, each)) is not None
+    }
+
+
+def _read_result(home: Home, app_id: str, replica: ReplicaRecord) -> bytes | UnreadableResult | None:
+    try:
+        with _result_directory(home, app_id, replica) as at:
+            return _read_file(at, replica)
+    except FileNotFoundError:
+        return None
+    except (OSError, SchedulerError) as error:
+        return UnreadableResult(f"the result cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+@contextmanager
+def _result_directory(home: Home, app_id: str, replica: ReplicaRecord) -> Generator[int]:
+    fd = open_directory(replica.logs) if replica.logs else home.open_below(APPS, app_id, replica.directory)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _read_file(at: int, replica: ReplicaRecord) -> bytes | None:
+    fd = open_file(RESULT, at=at)
+    try:
+        found = os.fstat(fd)
+        if replica.result_of_another == (found.st_ino, found.st_mtime_ns, found.st_size):
+            return None  # an earlier app of the same key has left it in a directory that the user has named
+        return read_opened(fd, LARGEST_RESULT + 1)
+    finally:
+        os.close(fd)

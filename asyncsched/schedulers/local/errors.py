@@ -9,7 +9,7 @@ from typing import Any
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local.status_record import BACKEND
 
-__all__ = ["cannot_start", "cannot_work", "help_with"]
+__all__ = ["help_with", "translate"]
 
 #: What to do about that of which a machine, or a user on it, has only so much; it passes, whatever met it.
 _PASSING: Mapping[int, str] = {
@@ -37,13 +37,23 @@ _OURS: Mapping[int, str] = {
 _OF_THE_APP = frozenset({errno.E2BIG, errno.EILSEQ, errno.EINVAL, errno.ENAMETOOLONG})
 
 
-def cannot_start(app_id: str, answer: Mapping[str, Any]) -> SchedulerError:
-    """Return what a supervisor's refusal to start an app means.
+def translate(answer: Mapping[str, Any], operation: str, *, app_id: str = "") -> SchedulerError:
+    """Return what it means that a supervisor answers with an error.
 
     Args:
-        app_id: The app.
         answer: What it has said; one of another release may not say what kind of refusal it is.
+        operation: What it was asked for.
+        app_id: The app that this is about.
     """
+    if operation == "submit":
+        return _cannot_start(app_id, answer)
+    if operation == "hello":
+        return _cannot_work(answer) if answer.get("error") == "refused" else _other_release(answer)
+    why = str(answer.get("message", ""))
+    return SchedulerError("the supervisor of local apps has refused", why=why, backend=BACKEND, operation=operation)
+
+
+def _cannot_start(app_id: str, answer: Mapping[str, Any]) -> SchedulerError:
     number, why = int(answer.get("errno", 0)), str(answer.get("message", ""))
     if number in _PASSING or (answer.get("ours") and number not in _OF_THE_APP):
         fix = f"nothing of it has run: {help_with(number)}, then submit again"
@@ -57,14 +67,22 @@ def cannot_start(app_id: str, answer: Mapping[str, Any]) -> SchedulerError:
     )
 
 
-def cannot_work(answer: Mapping[str, Any]) -> UnavailableError:
-    """Return what it means that a supervisor answers our greeting by saying that it cannot work."""
+def _cannot_work(answer: Mapping[str, Any]) -> UnavailableError:
     return UnavailableError(
         "the supervisor of local apps cannot work",
         why=str(answer.get("message", "")),
         fix=help_with(int(answer.get("errno", 0))),
         backend=BACKEND,
         operation="start",
+    )
+
+
+def _other_release(answer: Mapping[str, Any]) -> SchedulerError:
+    return SchedulerError(
+        "this app's supervisor was started by another release of asyncsched",
+        why=str(answer.get("message", "")),
+        fix="use that release for this app",
+        backend=BACKEND,
     )
 
 

@@ -1,20 +1,38 @@
-"""What an image is on this machine: a directory that a role's program is started in."""
+"""What this machine gives a role: the directory that stands for its image, and GPUs."""
 
 from __future__ import annotations
 
 import abc
 import asyncio
+import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from typing_extensions import override
 
-from asyncsched.errors import ConfigError
-from asyncsched.specs.app import Role
+from asyncsched.errors import ConfigError, RunOptionError
+from asyncsched.logs.budget import budget_of
+from asyncsched.schedulers.local.names import role_directory
+from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.options import CfgVal
 
-__all__ = ["CWDImageProvider", "ImageProvider", "LocalDirectoryImageProvider", "ReplicaParam"]
+__all__ = [
+    "CWDImageProvider",
+    "Fetched",
+    "ImageProvider",
+    "LocalDirectoryImageProvider",
+    "ReplicaParam",
+    "count_devices",
+    "fetch_roles",
+    "log_tree",
+    "working_directory",
+]
+
+DRIVER = Path("/proc/driver/nvidia/gpus")
+PATIENCE = 10.0
+"""Seconds: the driver may have to be woken for its first answer."""
 
 
 @dataclass
@@ -127,3 +145,70 @@ def working_directory() -> str:
         raise ConfigError(
             "the working directory does not exist any more", why="it was removed", fix="change to another one"
         ) from error
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A role's image, as it lies on this machine.
+
+    Attributes:
+        provider: What has fetched it.
+        root: Its directory.
+        cwd: Where replicas are started, as far as the provider says so.
+        submitter_cwd: The submitter's working directory, where it does not.
+    """
+
+    provider: ImageProvider
+    root: str
+    cwd: str
+    submitter_cwd: str
+
+    def replica(self, role: Role, **files: str) -> ReplicaParam:
+        """Return what a replica is started with; `role` has its macros filled in."""
+        param = self.provider.get_replica_param(self.root, role, **files)
+        param.cwd = param.cwd or self.submitter_cwd
+        return param
+
+
+async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched]:
+    """Fetch the images of an app's roles, which are copies that the provider may change."""
+    found: dict[str, Fetched] = {}
+    here = working_directory()
+    budget = budget_of(asyncio.get_running_loop())
+    await budget.breathe()  # many submits may come here at once
+    for role in app.roles:
+        root = await provider.fetch_role(role)
+        found[role.name] = Fetched(provider, root, provider.get_cwd(role.image) or "", here)
+    return found
+
+
+def log_tree(named: str, session: str) -> Path:
+    """Return the directory of a session's logs below one that the user has named."""
+    try:
+        root = Path(working_directory(), Path(named).expanduser())
+    except RuntimeError as error:
+        raise RunOptionError(f"nobody knows the home directory in {named!r}", key="log_dir") from error
+    return root / role_directory(session) if session else root
+
+
+def count_devices() -> int:
+    """Return how many GPUs the driver tells of; call it in a thread."""
+    try:
+        found = len(list(DRIVER.iterdir()))
+    except OSError:
+        found = 0
+    return found or _count_listed()  # some containers, and Linux under Windows, have the program only
+
+
+def _count_listed() -> int:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return 0
+    try:
+        listed = subprocess.run(
+            [program, "-L"], stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=PATIENCE
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    # Parts of a divided one stand below it, indented.
+    return sum(line.startswith(b"GPU") for line in listed.stdout.splitlines())

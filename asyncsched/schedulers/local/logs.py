@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
+from asyncsched.logs.follow import follower_of, open_directory
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.local.logs_cursor import LogCursor
@@ -21,9 +24,10 @@ from asyncsched.specs.stream import Stream
 if TYPE_CHECKING:
     from asyncsched.logs.follow import Follower
     from asyncsched.logs.select import LogQuery
+    from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["ReplicaLog"]
+__all__ = ["ReplicaLog", "log_sources"]
 
 STREAMS = {STDOUT: Stream.STDOUT, STDERR: Stream.STDERR, COMBINED: Stream.COMBINED}
 
@@ -156,3 +160,33 @@ class ReplicaLog(LogSource):
         self._reader.progress()
         if self._reader.ready:
             self._wake()
+
+
+def log_sources(
+    record: AppRecord, directory: str, wanted: Collection[tuple[str, int]], query: LogQuery, clock: Clock
+) -> list[ReplicaLog]:
+    """Return where the lines of these replicas of an app come from.
+
+    Args:
+        record: The app.
+        directory: That of its state.
+        wanted: The replicas, by role and number.
+        query: What is asked for.
+        clock: Tells the time of pauses.
+    """
+    if record.merge_streams and query.streams is not Stream.COMBINED:
+        raise ValueError(f"{record.app_id} was submitted with merge_streams: its streams cannot be told apart")
+    found = [replica for replica in record.replicas if (replica.role, replica.k) in wanted]
+    return [_log_source(record.app_id, directory, replica, query, clock) for replica in found]
+
+
+def _log_source(app_id: str, directory: str, replica: ReplicaRecord, query: LogQuery, clock: Clock) -> ReplicaLog:
+    open_index = partial(open_directory, directory, replica.directory)
+    return ReplicaLog(
+        LogOrigin(app_id=app_id, role=replica.role, replica=replica.k),
+        open_index=open_index,
+        open_logs=partial(open_directory, replica.logs) if replica.logs else open_index,
+        query=query,
+        follower=follower_of(asyncio.get_running_loop()),
+        clock=clock,
+    )

@@ -6,24 +6,25 @@ import asyncio
 import functools
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError, UnavailableError
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.state_dir import Home, Stored
-from asyncsched.schedulers.local.status import Standing
+from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
 from asyncsched.schedulers.local.supervisor import machine
+from asyncsched.schedulers.responses import DescribeAppResponse
 
-__all__ = ["Apps", "Finding", "Found"]
+__all__ = ["Apps", "Finding", "Found", "described"]
 
 AT_ONCE = 16
 DRAFT = 60.0
 """Seconds after which the start of an app is taken to be cut off, where that cannot be seen."""
 MANY_REPLICAS = 100
-"""From so many on, records are read in a thread."""
+"""From this number on, records are read and described in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,13 @@ class Found:
 Finding = Found | AsyncSchedError | None
 
 
+async def described(found: Found) -> DescribeAppResponse:
+    """Describe an app that was found."""
+    if len(found.record.replicas) < MANY_REPLICAS:
+        return describe_app(found.record, found.standing, found.is_alive)
+    return await asyncio.to_thread(describe_app, found.record, found.standing, found.is_alive)
+
+
 class Apps:
     """Looks for apps: on the disk, and with their supervisors as long as they run.
 
@@ -65,10 +73,37 @@ class Apps:
         self._home = home
         self._supervisors = supervisors
         self._mine: set[str] = set()  # submitted here, and not known to have ended
+        self._watched: dict[str, AppRecord | None] = {}
 
     def submitted(self, app_id: str) -> None:
         """Take note that our own supervisor runs it, so that it is asked first."""
         self._mine.add(app_id)
+
+    def watch(self, app_id: str) -> None:
+        """Remember the newest record of an app: word of it comes in two ways, and the older may be read later."""
+        self._watched.setdefault(app_id, None)
+
+    def unwatch(self, app_id: str) -> None:
+        """Forget it."""
+        self._watched.pop(app_id, None)
+
+    def unwatch_all(self) -> None:
+        """Forget all of them."""
+        self._watched.clear()
+
+    def is_watched(self, app_id: str) -> bool:
+        """Tell whether the newest record of an app is remembered."""
+        return app_id in self._watched
+
+    def newest(self, record: AppRecord) -> AppRecord:
+        """Return the newest record of this run of an app that has been seen, if it is watched."""
+        if record.app_id not in self._watched:
+            return record
+        known = self._watched[record.app_id]
+        if known is not None and known.run == record.run and known.revision > record.revision:
+            return known
+        self._watched[record.app_id] = record
+        return record
 
     async def find_one(self, app_id: str) -> Found | None:
         """Look for one app; raise what stands in the way."""
@@ -86,7 +121,12 @@ class Apps:
             result.update(await asyncio.to_thread(self._look, others))
             looked = [result[app_id] for app_id in others]
             result.update(await self._ask_others([each for each in looked if isinstance(each, Found) and each.is_open]))
-        return result
+        return {app_id: self._newest_found(found) for app_id, found in result.items()}
+
+    def _newest_found(self, found: Finding) -> Finding:
+        if not isinstance(found, Found) or (newest := self.newest(found.record)) is found.record:
+            return found
+        return replace(found, record=newest)
 
     async def _ask_own(self, app_ids: Sequence[str]) -> dict[str, Finding]:
         if not app_ids or not self._supervisors.own_socket:

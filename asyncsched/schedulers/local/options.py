@@ -24,6 +24,9 @@ class LocalOpts:
     ] = False
     detach: Annotated[bool, Doc("let the app outlive the process that submits it")] = False
     grace_period: Annotated[float, Doc("seconds between TERM and KILL when a replica is stopped")] = 10.0
+    timeout: Annotated[
+        float | None, Doc("seconds that the app may run; over it its replicas are ended and it has failed")
+    ] = None
     merge_streams: Annotated[
         bool, Doc("give stdout and stderr one pipe: exact order of both, but no way to tell them apart")
     ] = False

@@ -1,4 +1,4 @@
-"""From an app to the processes that are to be started: no I/O but that of the image provider.
+"""From an app, whose images are there, to the processes that are to be started: no I/O.
 
 The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
 `wire_form` makes of it what goes to the supervisor.
@@ -6,38 +6,33 @@ The result is a plain value: it prints readably with its secrets masked, and may
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.logs.budget import budget_of
-from asyncsched.schedulers.local.images import ImageProvider, ReplicaParam, working_directory
+from asyncsched.schedulers.local.images import Fetched, ReplicaParam
+from asyncsched.schedulers.local.names import replica_directory, role_directory
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.supervisor.layout import STATE
+from asyncsched.schedulers.local.supervisor.layout import RESULT
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.macros import macros
 from asyncsched.specs.masking import masked
+from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
-__all__ = ["PopenRequest", "make_request", "role_directory", "split_devices", "wire_form"]
-
-_log = logging.getLogger("asyncsched.schedulers.local")
+__all__ = ["PopenRequest", "check_options", "make_request", "split_devices", "wire_form"]
 
 RANK0 = "TORCHX_RANK0_HOST"
 DEVICES = "CUDA_VISIBLE_DEVICES"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 ELASTIC_LOGS = "PET_LOG_DIR"
 """Where ``torchrun`` puts the logs of its own workers."""
-LONGEST_NAME = 200
-LONGEST_GRACE = 1e9
+LONGEST_TIME = 1e9
 """Thirty years: what is longer no timer keeps."""
 
 
@@ -53,6 +48,7 @@ class PopenRequest:
         inherit: Patterns of the submitter's variables that replicas inherit; None for all.
         detach: Whether the app outlives its submitter.
         grace_period: Seconds between TERM and KILL.
+        timeout: Seconds that it may run; None for no limit.
         merge_streams: Whether stdout and stderr are one pipe.
         on_failure: What the other replicas do when one has failed.
         max_log_bytes: How much output is kept.
@@ -66,6 +62,7 @@ class PopenRequest:
     inherit: list[str] | None = None
     detach: bool = False
     grace_period: float = 10.0
+    timeout: float | None = None
     merge_streams: bool = False
     on_failure: Literal["continue", "stop"] = "continue"
     max_log_bytes: int = 10 << 30
@@ -75,86 +72,70 @@ class PopenRequest:
         return json.dumps(masked(self), indent=2, default=str)
 
 
-async def make_request(
+def make_request(
     app: AppDef,
     app_id: str,
     options: LocalOpts,
-    provider: ImageProvider,
+    fetched: Mapping[str, Fetched],
     *,
-    session: str,
-    state_dir: Path,
+    log_dir: Path,
     path: str,
     extra_paths: Sequence[str] = (),
-    devices: int = 0,
 ) -> PopenRequest:
     """Make the request for an app.
 
     Args:
-        app: The app; its roles are copies that the provider may change.
+        app: The app.
         app_id: The app's id.
-        options: The run options.
-        provider: Says what the images are.
-        session: The session's name.
-        state_dir: The directory of the app's state, where its logs go if the options name none.
+        options: The run options, which have been checked.
+        fetched: Where the image of each role is.
+        log_dir: The directory of the app's logs: that of its state, if the options name none.
         path: The submitter's ``PATH``.
         extra_paths: What comes before it.
-        devices: How many GPUs there are, if they are to be divided.
     """
-    _check(options)
-    log_dir = _tree(options.log_dir, session) / app_id if options.log_dir else state_dir
     request = PopenRequest(
         app_id=app_id,
         log_dir=str(log_dir),
         inherit=options.copy_env,
         detach=options.detach,
         grace_period=options.grace_period,
+        timeout=options.timeout,
         merge_streams=options.merge_streams,
         on_failure=options.on_failure,
         max_log_bytes=options.max_log_bytes,
         own_tree=bool(options.log_dir),
     )
-    budget = budget_of(asyncio.get_running_loop())
-    await budget.breathe()  # many submits may come here at once
     for role in app.roles:
-        root = await provider.fetch_role(role)
-        cwd = provider.get_cwd(role.image) or ""
+        image = fetched[role.name]
         search = _join(
-            cwd if options.prepend_cwd else "",
+            image.cwd if options.prepend_cwd else "",
             *extra_paths,
             reveal(role.env.get("PATH") or (options.env or {}).get("PATH", "")),
             path,
-            "" if options.prepend_cwd else cwd,
+            "" if options.prepend_cwd else image.cwd,
         )
         logs = log_dir / role_directory(role.name)
         request.role_log_dirs[role.name] = [str(logs / str(k)) for k in range(role.num_replicas)]
-        params = request.role_params[role.name] = []
-        for k in range(role.num_replicas):
-            params.append(_replica(provider, root, role, k, log_dir, app_id, options, search))
-            await budget.breathe()  # a role may have thousands
-    if options.auto_set_cuda_visible_devices and not split_devices(request, app.roles, devices):
-        _log.warning("%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs", app_id, devices)
+        request.role_params[role.name] = [
+            _replica(image, role, k, log_dir, app_id, options, search) for k in range(role.num_replicas)
+        ]
     return request
 
 
-def _tree(named: str, session: str) -> Path:
-    """Return the directory of a session's logs below one that the user has named."""
-    try:
-        root = Path(working_directory(), Path(named).expanduser())
-    except RuntimeError as error:
-        raise RunOptionError(f"nobody knows the home directory in {named!r}", key="log_dir") from error
-    return root / role_directory(session) if session else root
-
-
-def _check(options: LocalOpts) -> None:
-    if not 0 <= options.grace_period <= LONGEST_GRACE:
+def check_options(options: LocalOpts) -> None:
+    """Raise RunOptionError for a value that cannot be kept."""
+    if not 0 <= options.grace_period <= LONGEST_TIME:
         raise RunOptionError(f"a grace period of {options.grace_period:g} s cannot be kept", key="grace_period")
+    if options.timeout is not None and not 0 < options.timeout <= LONGEST_TIME:
+        raise RunOptionError(
+            f"timeout must be more than 0 and at most {LONGEST_TIME:g} seconds, got {options.timeout:g}", key="timeout"
+        )
     if options.max_log_bytes <= 0:
         raise RunOptionError(f"{options.max_log_bytes} bytes hold no log", key="max_log_bytes")
 
 
 def _replica(
-    provider: ImageProvider,
-    root: str,
+    image: Fetched,
     role: Role,
     k: int,
     log_dir: Path,
@@ -162,16 +143,15 @@ def _replica(
     options: LocalOpts,
     search: str,
 ) -> ReplicaParam:
-    directory = log_dir / role_directory(role.name) / str(k)
-    values = macros.Values(img_root=root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
+    directory = log_dir / replica_directory(role.name, k)
+    values = macros.Values(img_root=image.root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
     applied.env["PATH"] = values.substitute(search)
     wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
     if options.log_dir and not options.merge_streams:
         wanted.append("combined")
     files = {stream: str(directory / f"{stream}.log") for stream in wanted}
-    param = provider.get_replica_param(root, applied, **files)
-    param.cwd = param.cwd or working_directory()
+    param = image.replica(applied, **files)
     param.env = {
         "PYTHONUNBUFFERED": "x",
         ELASTIC_LOGS: str(log_dir / "torchelastic" / role_directory(role.name)),
@@ -179,24 +159,13 @@ def _replica(
         ERROR_FILE: str(directory / "error.json"),
         **param.env,
         RANK0: "localhost",
+        RESULT_FILE: str(directory / RESULT),
     }
     return param
 
 
 def _join(*paths: str) -> str:
     return os.pathsep.join(path for path in paths if path)
-
-
-def role_directory(name: str) -> str:
-    """Return a directory's name for a role or a session, whatever that is called."""
-    safe = quote(name, safe=" +=@,:", errors="surrogatepass")
-    if safe.startswith(".") or safe == STATE:  # the record lies beside the roles' directories
-        safe = f"%{ord(safe[0]):02X}{safe[1:]}"
-    if len(safe) > LONGEST_NAME:
-        from hashlib import sha256
-
-        safe = f"{safe[:LONGEST_NAME]}-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
-    return safe
 
 
 def split_devices(request: PopenRequest, roles: Sequence[Role], devices: int) -> bool:
@@ -238,6 +207,7 @@ def wire_form(
         "digest": digest,
         "detach": request.detach,
         "grace_period": request.grace_period,
+        "timeout": request.timeout,
         "merge_streams": request.merge_streams,
         "on_failure": request.on_failure,
         "max_log_bytes": request.max_log_bytes,
@@ -255,13 +225,16 @@ def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> di
 
 
 def _wire_replica(request: PopenRequest, role: str, k: int, param: ReplicaParam) -> dict[str, Any]:
+    logs = _log_directory(request, role, k) if request.own_tree else ""
+    # The request may have been edited: results are looked for beside the log.
+    result = {RESULT_FILE: str(Path(logs, RESULT))} if logs else {}
     return {
         "role": role,
         "k": k,
-        "dir": f"{role_directory(role)}/{k}",
-        "logs": _log_directory(request, role, k) if request.own_tree else "",
+        "dir": replica_directory(role, k),
+        "logs": logs,
         "argv": [reveal(word) for word in param.args],
-        "env": revealed_env(param.env),
+        "env": {**revealed_env(param.env), **result},
         "cwd": param.cwd or "/",
         "error_file": str(Path(param.cwd or "/", reveal(param.env.get(ERROR_FILE, "")))),
     }

@@ -9,57 +9,44 @@ import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
-from typing_extensions import Unpack
+from typing_extensions import Unpack, override
 
 from asyncsched._tasks import outlast
-from asyncsched.errors import (
-    AsyncSchedError,
-    ConflictError,
-    InvalidRequestError,
-    SchedulerError,
-    UnavailableError,
-)
+from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.budget import budget_of
-from asyncsched.logs.follow import follower_of, open_directory
-from asyncsched.logs.line import LogOrigin
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.client_connection import Connection
 from asyncsched.schedulers.local.client_start import Beginning
-from asyncsched.schedulers.local.devices import count_devices
-from asyncsched.schedulers.local.ending import prune
-from asyncsched.schedulers.local.errors import cannot_start
-from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider
-from asyncsched.schedulers.local.logs import ReplicaLog
-from asyncsched.schedulers.local.lookup import Apps, Finding, Found
+from asyncsched.schedulers.local.ending import ask_to_end, delete, prune, read_results
+from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider, count_devices, fetch_roles, log_tree
+from asyncsched.schedulers.local.logs import log_sources
+from asyncsched.schedulers.local.lookup import Apps, Found, described
+from asyncsched.schedulers.local.lookup_list import list_rows
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.request import PopenRequest, make_request, wire_form
-from asyncsched.schedulers.local.state_dir import Home, Stored, find_home
-from asyncsched.schedulers.local.status import Standing, describe_app, list_row
-from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord, SpoiltError, parse_record
+from asyncsched.schedulers.local.request import PopenRequest, check_options, make_request, split_devices, wire_form
+from asyncsched.schedulers.local.state_dir import Home, find_home
+from asyncsched.schedulers.local.status_record import BACKEND
+from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
-from asyncsched.specs.stream import Stream
 
 __all__ = ["LocalScheduler", "create_scheduler"]
 
 _log = logging.getLogger("asyncsched.schedulers.local")
 
-ROWS_AT_ONCE = 100
 MANY_REPLICAS = 100
-LOOK_EVERY = 0.05
+TOO_FEW = "%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs"
 IGNORES = {
     "max_retries": "a process that failed is not started again",
     "min_replicas": "all replicas start, or none does",
@@ -130,166 +117,102 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         """Use a supervisor that has been started ahead, before anything else is done."""
         self._supervisors.adopt(beginning)
 
+    @override
     async def _warm_up(self) -> None:
         await self._supervisors.own()
 
+    @override
     async def _request(self, app: AppDef, options: LocalOpts, app_id: str) -> PopenRequest:
+        check_options(options)
         await asyncio.to_thread(self._home.choose)
-        divide = options.auto_set_cuda_visible_devices
-        return await make_request(
+        tree = log_tree(options.log_dir, self.session_name) / app_id if options.log_dir else None
+        fetched = await fetch_roles(app, self._image_provider_class(as_mapping(options)))
+        make = partial(
+            make_request,
             app,
             app_id,
             options,
-            self._image_provider_class(as_mapping(options)),
-            session=self.session_name,
-            state_dir=self._home.app_path(app_id),
+            fetched,
+            log_dir=tree or self._home.app_path(app_id),
             path=os.environ.get("PATH", os.defpath),
             extra_paths=self._extra_paths,
-            devices=await asyncio.to_thread(count_devices) if divide else 0,
         )
+        many = sum(role.num_replicas for role in app.roles) > MANY_REPLICAS
+        request = await asyncio.to_thread(make) if many else make()
+        if options.auto_set_cuda_visible_devices:
+            devices = await asyncio.to_thread(count_devices)
+            if not split_devices(request, app.roles, devices):
+                _log.warning(TOO_FEW, app_id, devices)
+        return request
 
+    @override
     def _ignored(self, app: AppDef, options: LocalOpts) -> Iterable[Ignored]:
         divided = options.auto_set_cuda_visible_devices
         return [each for each in super()._ignored(app, options) if not (divided and each.field == "resource.gpu")]
 
+    @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request
         wire = await asyncio.to_thread(
             wire_form, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
         )
+        launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
             async with self._supervisors.detached() as connection:
-                await self._within("submit", self._launch(connection, info, wire))
+                await self._within("submit", launch.run(connection))
         else:
             # Closing waits for what has to end with us.
             self.cleanup_timeout = max(self.cleanup_timeout, request.grace_period + SETTLING)
             own = await self._supervisors.own()
             self._apps.submitted(info.app_id)
-            await self._within("submit", self._launch(own, info, wire))
+            await self._within("submit", launch.run(own))
         self._start_pruning()
-
-    async def _launch(self, connection: Connection, info: AppDryRunInfo[PopenRequest], wire: Mapping[str, Any]) -> None:
-        while not await self._submit_to(connection, info, wire):
-            if await self._is_there(info):
-                return
-
-    async def _submit_to(
-        self, connection: Connection, info: AppDryRunInfo[PopenRequest], wire: Mapping[str, Any]
-    ) -> bool:
-        """Have the app started; tell whether it was, or one of its id is there."""
-        launching = asyncio.ensure_future(connection.call("submit", app=wire))
-
-        async def remove() -> None:
-            try:
-                answer = await launching  # it starts as a whole or not at all; which one is known in a moment
-            except InvalidRequestError:
-                return  # it has not even been sent
-            if "error" not in answer:
-                await self._remove(connection, parse_record(info.app_id, answer["app"]))
-
-        async with self._or_removed(info.app_id, remove):
-            answer = await asyncio.shield(launching)
-        if "error" not in answer:
-            return True
-        if answer["error"] == "exists":
-            return False
-        raise cannot_start(info.app_id, answer)
-
-    async def _remove(self, connection: Connection, app: AppRecord) -> None:
-        """End an app of ours at once, and leave no trace of it."""
-        await connection.call("kill", app_id=app.app_id)
-        while (await connection.call("forget", app_id=app.app_id)).get("error"):
-            await self.clock.sleep(LOOK_EVERY)
-        await asyncio.to_thread(self._home.remove, Stored(app.app_id, app))
-
-    async def _is_there(self, info: AppDryRunInfo[PopenRequest]) -> bool:
-        """Tell whether the app that is to be submitted is there; False, after a pause, if it is just being started."""
-        found = await self._apps.find_one(info.app_id)
-        if found is None:
-            if not await asyncio.to_thread(self._apps.remove_draft, info.app_id):
-                await self.clock.sleep(LOOK_EVERY)
-            return False
-        if found.record.digest != info.digest:
-            raise ConflictError(
-                f"another app was submitted as {info.app_id}",
-                why="its roles or options differ from those of this one",
-                fix="use another key, or delete that app first",
-                backend=BACKEND,
-                operation="submit",
-            )
-        return True
 
     # Looking
 
+    @override
     async def _describe(self, app_id: str) -> DescribeAppResponse | None:
         found = await self._apps.find_one(app_id)
-        return None if found is None else await _described(found)
+        return None if found is None else await described(found)
 
+    @override
     async def _describe_many(self, app_ids: Sequence[str]) -> Answers:
         answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
         budget = budget_of(asyncio.get_running_loop())
         for app_id, found in (await self._apps.find(app_ids)).items():
-            answers[app_id] = await _described(found) if isinstance(found, Found) else found
+            answers[app_id] = await described(found) if isinstance(found, Found) else found
             await budget.breathe()  # many apps may have many replicas together
         return answers
 
+    @override
     async def _push_states(self, port: StatePort) -> None:
         await StateReader(port, self._apps, self._supervisors, self.clock).run()
 
+    @override
     async def _list(self) -> AsyncGenerator[ListAppResponse]:
-        rows: list[ListAppResponse] = []
-        app_ids = await asyncio.to_thread(self._home.app_ids)
-        for start in range(0, len(app_ids), ROWS_AT_ONCE):
-            found = await self._apps.find(app_ids[start : start + ROWS_AT_ONCE])
-            rows += await asyncio.to_thread(_rows, found)
-        rows.sort(key=lambda row: row.created_at.timestamp() if row.created_at else 0.0, reverse=True)
-        for row in rows:
+        for row in await list_rows(self._home, self._apps):
             yield row
 
     # Ending
 
+    @override
     async def _cancel(self, app_id: str) -> None:
-        await self._ask_to_end("cancel", app_id)
+        await ask_to_end(self._apps, self._supervisors, "cancel", app_id)
 
+    @override
     async def _kill(self, app_id: str) -> None:
-        await self._ask_to_end("kill", app_id)
+        await ask_to_end(self._apps, self._supervisors, "kill", app_id)
 
-    async def _ask_to_end(self, operation: str, app_id: str) -> None:
-        found = await self._apps.find_one(app_id)
-        if found is None or found.record.finished_ns is not None:
-            return
-        if found.standing is Standing.ELSEWHERE:
-            raise SchedulerError(
-                f"cannot {operation} {app_id} from here",
-                why=f"it runs on {found.record.host}",
-                fix="do it there",
-                backend=BACKEND,
-                operation=operation,
-            )
-        if not found.is_open:
-            return  # its supervisor is gone; what is left of it is being ended
-        try:
-            async with self._supervisors.ask(found.record.supervisor) as connection:
-                await connection.ask(operation, app_id=app_id)
-        except UnavailableError:
-            return  # it went away meanwhile, and took the app with it
-
+    @override
     async def _delete(self, app_id: str) -> None:
-        found = (await self._apps.find([app_id]))[app_id]
-        if isinstance(found, AsyncSchedError) and not isinstance(found, SpoiltError):
-            raise found  # the app may run: another release can tell
-        if isinstance(found, Found) and not (await _described(found)).state.is_terminal():
-            raise ConflictError(
-                f"{app_id} has not ended",
-                why="a replica of it runs",
-                fix="cancel it first",
-                backend=BACKEND,
-                operation="delete",
-            )
-        if found is not None:
-            judged = found.record if isinstance(found, Found) else found
-            await asyncio.to_thread(self._home.remove, Stored(app_id, judged))
+        await delete(self._home, self._apps, app_id)
 
+    @override
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        found = await self._apps.find_one(app_id)
+        return None if found is None else await asyncio.to_thread(read_results, self._home, found.record)
+
+    @override
     async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
         """Remove apps; their logs in a ``log_dir`` are the user's, and stay."""
         return await prune(self._home, self._apps, older_than, states=states)
@@ -303,30 +226,18 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     # Logs
 
+    @override
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
         found = await self._apps.find_one(app.app_id)
         if found is None:
             return []
-        record = found.record
-        if record.merge_streams and query.streams is not Stream.COMBINED:
-            raise ValueError(f"{app.app_id} was submitted with merge_streams: its streams cannot be told apart")
+        directory = str(self._home.app_path(app.app_id))
         wanted = {(replica.role, replica.id) for replica in replicas}
-        return [self._log(record, each, query) for each in record.replicas if (each.role, each.k) in wanted]
+        return log_sources(found.record, directory, wanted, query, self.clock)
 
-    def _log(self, record: AppRecord, replica: ReplicaRecord, query: LogQuery) -> ReplicaLog:
-        path = str(self._home.app_path(record.app_id))
-        open_index = partial(open_directory, path, replica.directory)
-        return ReplicaLog(
-            LogOrigin(app_id=record.app_id, role=replica.role, replica=replica.k),
-            open_index=open_index,
-            open_logs=partial(open_directory, replica.logs) if replica.logs else open_index,
-            query=query,
-            follower=follower_of(asyncio.get_running_loop()),
-            clock=self.clock,
-        )
-
+    @override
     async def _close(self) -> None:
         try:
             if self._pruning is not None:
@@ -335,25 +246,6 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
             await self._supervisors.close(self.cleanup_timeout)
         finally:  # a supervisor that hangs takes all the time there is
             self._home.close()
-
-
-async def _described(found: Found) -> DescribeAppResponse:
-    if len(found.record.replicas) < MANY_REPLICAS:
-        return describe_app(found.record, found.standing, found.is_alive)
-    return await asyncio.to_thread(describe_app, found.record, found.standing, found.is_alive)
-
-
-def _rows(found: Mapping[str, Finding]) -> list[ListAppResponse]:
-    return [row for app_id, each in found.items() if (row := _row(app_id, each)) is not None]
-
-
-def _row(app_id: str, found: Finding) -> ListAppResponse | None:
-    if isinstance(found, Found):
-        return list_row(found.record, found.standing)
-    if found is None:
-        return None
-    _log.warning("%s", found)
-    return ListAppResponse(app_id, AppState.UNKNOWN, make_app_handle(BACKEND, "", app_id))
 
 
 def _log_failure(task: asyncio.Task[Sequence[str]]) -> None:

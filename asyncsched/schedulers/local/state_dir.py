@@ -6,6 +6,7 @@
     HOME/apps/APP_ID/ROLE/K/index          when which chunk of output was read, and where it lies
     HOME/apps/APP_ID/ROLE/K/stdout.log     what the replica has written, as it is; also stderr.log, combined.log
     HOME/apps/APP_ID/ROLE/K/error.json     what the replica says of its own failure
+    HOME/apps/APP_ID/ROLE/K/result.json    what it leaves as its result
     HOME/supervisors/PID-START.sock        where a supervisor can be asked
 
 Everything here reads and writes files: call it in a thread.
@@ -14,7 +15,6 @@ Everything here reads and writes files: call it in a thread.
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError, UnavailableError
+from asyncsched.schedulers.local.names import is_app_name
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, SpoiltError, read_record
 from asyncsched.schedulers.local.supervisor.files import (
     DIRECTORY,
@@ -41,8 +42,6 @@ __all__ = ["Home", "Stored", "find_home"]
 LARGEST_RECORD = 256 << 20
 LATE_WORDS = 8
 """How often an app's directory is emptied: its supervisor may just be writing down that it has ended."""
-
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 
 
 def find_home(environ: Mapping[str, str]) -> list[Path]:
@@ -78,13 +77,8 @@ class Stored:
     def is_same(self, now: AppRecord | AsyncSchedError | None) -> bool:
         """Tell whether what stands there now is the same app, or what is left of one."""
         if isinstance(self.content, AppRecord) and isinstance(now, AppRecord):
-            return _run(self.content) == _run(now)
+            return self.content.run == now.run
         return now is None or type(self.content) is type(now)
-
-
-def _run(record: AppRecord) -> tuple[object, ...]:
-    """Return what tells a run of an app from all others of its id, and from itself before it had started."""
-    return record.host, record.boot_id, record.supervisor, record.created_ns, record.started_ns
 
 
 class Home:
@@ -198,7 +192,7 @@ class Home:
             return []
         try:
             with self.below(APPS) as at:
-                return [name for name in os.listdir(at) if _NAME.fullmatch(name)]  # noqa: PTH208 - a descriptor
+                return [name for name in os.listdir(at) if is_app_name(name)]  # noqa: PTH208 - a descriptor
         except FileNotFoundError:
             return []
 
@@ -219,7 +213,7 @@ class Home:
         Only that one is removed: another that has been submitted as the same since is left alone. For what is
         removed is what lies in the directory that has been opened and read here, wherever its name leads by then.
         """
-        if not _NAME.fullmatch(judged.app_id):
+        if not is_app_name(judged.app_id):
             return
         try:
             with self.below(APPS) as at:
@@ -258,7 +252,7 @@ class Home:
 
     def open_below(self, *parts: str) -> int:
         """Open a directory in it; the caller closes the descriptor."""
-        if not self.open() or (len(parts) > 1 and not _NAME.fullmatch(parts[1])):
+        if not self.open() or (len(parts) > 1 and not is_app_name(parts[1])):
             raise FileNotFoundError(str(self.path.joinpath(*parts)))
         try:
             return open_path("/".join(parts), at=self.fd)

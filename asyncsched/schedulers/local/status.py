@@ -11,10 +11,11 @@ from typing import Any, cast
 
 from asyncsched.logs.line import utc
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord
+from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import NONE, Resource, Role
 from asyncsched.specs.handle import make_app_handle
-from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
 __all__ = ["Standing", "describe_app", "list_row"]
 
@@ -71,6 +72,7 @@ def describe_app(
         started_at=None if record.started_ns is None else utc(record.started_ns),
         finished_at=_finished(record, state),
         metadata=_metadata(record.spec),
+        cause=find_cause(state, replicas),
     )
 
 
@@ -106,6 +108,7 @@ def _replica(
         num_restarts=0,
         started_at=None if replica.started_ns is None else utc(replica.started_ns),
         finished_at=None if replica.finished_ns is None else utc(replica.finished_ns),
+        cause=_cause(replica, state),
     )
 
 
@@ -119,7 +122,21 @@ def _state(replica: ReplicaRecord, standing: Standing, is_alive: Callable[[Repli
             return AppState.RUNNING
     if replica.stopped:
         return AppState.CANCELLED
-    return AppState.SUCCEEDED if replica.exit_code == 0 else AppState.FAILED
+    return AppState.SUCCEEDED if replica.exit_code == 0 and not replica.timed_out else AppState.FAILED
+
+
+def _cause(replica: ReplicaRecord, state: AppState) -> FailureCause | None:
+    if state is AppState.CANCELLED:
+        return FailureCause.CANCELLED
+    if state is not AppState.FAILED:
+        return None
+    if replica.timed_out:
+        return FailureCause.TIMEOUT
+    if replica.reason.startswith(NOT_EXECUTED):
+        return FailureCause.CONFIG
+    if replica.exit_code is None:
+        return FailureCause.UNKNOWN  # it went with its supervisor
+    return FailureCause.EXIT if replica.signal is None else FailureCause.SIGNAL
 
 
 def _reason(record: AppRecord, replica: ReplicaRecord, state: AppState, standing: Standing) -> str:
@@ -152,8 +169,9 @@ def _message(record: AppRecord, replicas: Sequence[ReplicaStatus], state: AppSta
         return f"runs on {record.host}"
     if record.disk_full and not state.is_terminal():
         return "the disk of its logs is full: its output waits until there is room"
+    blamed = {AppState.FAILED, AppState.RUNNING} if record.ended_by == "timeout" else {AppState.FAILED}
     for replica in replicas:
-        if replica.state is AppState.FAILED and replica.reason and state is not AppState.CANCELLED:
+        if replica.state in blamed and replica.reason and state is not AppState.CANCELLED:
             return f"{replica.role}/{replica.id}: {replica.reason}"
     return _ASKED.get(record.ended_by, "") if state is AppState.CANCELLED else ""
 

@@ -11,7 +11,16 @@ from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.local.supervisor.layout import FORMAT
 from asyncsched.specs.handle import make_app_handle
 
-__all__ = ["BACKEND", "AppRecord", "ReplicaRecord", "SpoiltError", "SupervisorRecord", "parse_record", "read_record"]
+__all__ = [
+    "BACKEND",
+    "AppRecord",
+    "ReplicaRecord",
+    "SpoiltError",
+    "SupervisorRecord",
+    "parse_event",
+    "parse_record",
+    "read_record",
+]
 
 BACKEND = "local_cwd"
 
@@ -33,12 +42,14 @@ class ReplicaRecord:
         start: When that started, in ticks since boot; with the pid it names one process.
         over: Whether it has ended and nothing of it is left.
         stopped: Whether it was asked to end.
+        timed_out: Whether it was ended because it had run for too long.
         exit_code: What its first process has returned; minus a signal's number if that ended it.
         signal: That signal.
         reason: Why it could not be executed.
         started_ns: When it was started.
         finished_ns: When its first process ended.
         error: Its error file.
+        result_of_another: Number, time and size of a file in the place of its result that was there before it.
     """
 
     role: str
@@ -49,12 +60,14 @@ class ReplicaRecord:
     start: int | None
     over: bool
     stopped: bool
+    timed_out: bool
     exit_code: int | None
     signal: int | None
     reason: str
     started_ns: int | None
     finished_ns: int | None
     error: str | None
+    result_of_another: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +95,7 @@ class AppRecord:
 
     Attributes:
         app_id: Its id.
+        revision: Grows with each change; 0 of one that runs under the first release.
         session: The session that submitted it.
         name: The name that it was given.
         digest: What was asked for, hashed.
@@ -92,8 +106,8 @@ class AppRecord:
         created_ns: When it was submitted.
         started_ns: When its replicas were let go; None while they are being set up.
         finished_ns: When its last replica ended.
-        ended_by: Who asked for its end: ``cancel``, ``kill``, ``stop``, ``close``, ``owner``, ``terminated``,
-            ``supervisor`` or ``removed``; empty if nobody did.
+        ended_by: Who asked for its end: ``cancel``, ``kill``, ``stop``, ``timeout``, ``close``, ``owner``,
+            ``terminated``, ``supervisor`` or ``removed``; empty if nobody did.
         blames: The replica whose failure has stopped the others, as ``role/k``.
         disk_full: Whether output waits for room on the disk.
         merge_streams: Whether stdout and stderr are one pipe.
@@ -103,6 +117,7 @@ class AppRecord:
     """
 
     app_id: str
+    revision: int
     session: str
     name: str
     digest: str
@@ -120,6 +135,11 @@ class AppRecord:
     log_dir: str
     spec: Mapping[str, Any]
     replicas: tuple[ReplicaRecord, ...]
+
+    @property
+    def run(self) -> tuple[object, ...]:
+        """What tells a run of an app from all others of its id, and from itself before it had started."""
+        return self.host, self.boot_id, self.supervisor, self.created_ns, self.started_ns
 
 
 def read_record(app_id: str, data: bytes) -> AppRecord:
@@ -151,6 +171,15 @@ def parse_record(app_id: str, found: object) -> AppRecord:
         raise _damaged(app_id, f"{type(error).__name__}: {error}") from error
 
 
+def parse_event(app_id: str, message: bytes) -> AppRecord | None:
+    """Read a supervisor's word that an app has changed; None if it does not hold a record that can be read."""
+    try:
+        event: dict[str, object] = json.loads(message)
+        return parse_record(app_id, event["app"])
+    except (KeyError, TypeError, ValueError, RecursionError, SchedulerError):
+        return None
+
+
 def _check_format(app_id: str, version: str) -> None:
     major = version.partition(".")[0]
     if not major.isdecimal():
@@ -173,6 +202,7 @@ def _app(data: Mapping[str, Any]) -> AppRecord:
     supervisor: Mapping[str, Any] = data["supervisor"]
     return AppRecord(
         app_id=str(data["app_id"]),
+        revision=int(data.get("revision", 0)),
         session=str(data["session"]),
         name=str(data["name"]),
         digest=str(data["digest"]),
@@ -209,13 +239,19 @@ def _replica(data: Mapping[str, Any]) -> ReplicaRecord:
         start=_number(data["start"]),
         over=bool(data["over"]),
         stopped=bool(data["stopped"]),
+        timed_out=bool(data.get("timed_out")),
         exit_code=_number(data["exit_code"]),
         signal=_number(data["signal"]),
         reason=str(data["reason"]),
         started_ns=_number(data["started_ns"]),
         finished_ns=_number(data["finished_ns"]),
         error=None if data["error"] is None else str(data["error"]),
+        result_of_another=_numbers(data.get("result_of_another")),
     )
+
+
+def _numbers(value: Any) -> tuple[int, ...] | None:
+    return None if value is None else tuple(int(each) for each in value)
 
 
 def _number(value: Any) -> int | None:

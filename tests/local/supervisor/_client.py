@@ -133,7 +133,7 @@ class Supervisor(Talk):
         """Return the record of an app once it is over: each change is told."""
         self.sock.settimeout(within)
         while (record := self.describe(app_id))["finished_ns"] is None:
-            while {"event": "app", "app_id": app_id} not in self.events:
+            while ("app", app_id) not in [(each.get("event"), each.get("app_id")) for each in self.events]:
                 self.events.append(self.hear())
             self.events.clear()
         return record

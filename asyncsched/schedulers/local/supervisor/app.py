@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 TAKEN = NOT_EMPTY | {errno.ENOTDIR}
 """Errors of taking a name that somebody has."""
+
+TIMEOUT = "timeout"
+"""What ends an app that has run for too long."""
 
 LARGEST_SEGMENT = 64 << 20
 SMALLEST_SEGMENT = 4 << 10
@@ -65,10 +69,13 @@ class App:
         self.app_id: str = spec["app_id"]
         self.env: dict[str, str] = spec["env"]
         self.grace_period: float = spec["grace_period"]
+        timeout: float | None = spec.get("timeout")  # a client of the first release does not know it
+        self._timeout = None if timeout is None else float(timeout)
         self.merge_streams: bool = spec["merge_streams"]
         self.created_ns = time.time_ns()
         self.started_ns: int | None = None
         self.finished_ns: int | None = None
+        self.revision = 0
         self.ended_by = ""
         self.blames = ""
         self._deadline = 0.0
@@ -98,6 +105,7 @@ class App:
 
     def changed(self) -> None:
         """Have the record saved and the watchers told."""
+        self.revision += 1
         if self.started_ns is not None:
             self._owner.app_changed(self)
 
@@ -131,7 +139,7 @@ class App:
         at = -1
         try:
             at = open_directory(draft, at=apps_at)
-            write_atomic(STATE, self._encoded(), at=at)
+            write_atomic(STATE, self.encoded(), at=at)
             os.rename(draft, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
         except OSError:
             if at >= 0:
@@ -173,6 +181,9 @@ class App:
         """Read the output of its replicas from now on."""
         for replica in self.replicas:
             replica.begin()
+        if self._timeout is not None:
+            app = weakref.ref(self)  # it may be over long before, and is not kept for this
+            self._owner.loop.call_later(self._timeout, lambda: _time_out(app()))
 
     # Its end
 
@@ -185,16 +196,32 @@ class App:
             return
         if not self.is_ending:
             self._start_ending(why)
-        elif self.ended_by == "stop" and why == "cancel":
-            self.ended_by = why  # it was ending by itself, and is a cancelled one from now on
-            self.changed()
+        elif self.ended_by in ("stop", TIMEOUT) and why == "cancel":
+            self._cancel_instead()
         if not grace:
             self._kill(KILL_EVERY[0])
+
+    def _cancel_instead(self) -> None:
+        """Make a cancelled one of an app that was ending by itself."""
+        self.ended_by = "cancel"
+        for each in self.replicas:
+            if each.timed_out and not each.has_exited:
+                each.problem, each.timed_out, each.stopped = "", False, True
+        self.changed()
+
+    def time_out(self) -> None:
+        """End what has not ended in time."""
+        live = [each for each in self.replicas if not each.has_exited]
+        if self.is_ending or not live:
+            return
+        for each in live:
+            each.timed_out, each.problem = True, f"ran longer than its timeout of {self._timeout:g} s"
+        self.terminate(TIMEOUT)
 
     def _start_ending(self, why: str) -> None:
         live = [each for each in self.replicas if not each.has_exited]
         for each in live:
-            each.stopped = True
+            each.stopped = not each.timed_out
         self.ended_by = why
         self._deadline = time.monotonic() + self.grace_period
         found = self._owner.family.of(self)
@@ -254,9 +281,10 @@ class App:
 
     def save(self) -> None:
         """Replace the record on the disk; raises OSError if it cannot be written, and the old one stands."""
-        write_atomic(STATE, self._encoded(), at=self.at)
+        write_atomic(STATE, self.encoded(), at=self.at)
 
-    def _encoded(self) -> bytes:
+    def encoded(self) -> bytes:
+        """Return the record as JSON."""
         return json.dumps(self.record(), separators=(",", ":")).encode()
 
     def record(self) -> dict[str, Any]:
@@ -264,6 +292,7 @@ class App:
         return {
             "format": FORMAT_NAME,
             "app_id": self.app_id,
+            "revision": self.revision,
             "session": self.spec["session"],
             "name": self.spec["name"],
             "digest": self.spec["digest"],
@@ -301,6 +330,11 @@ class App:
         if self.at >= 0:
             os.close(self.at)
             self.at = -1
+
+
+def _time_out(app: App | None) -> None:
+    if app is not None:
+        app.time_out()
 
 
 def _unsaved(error: OSError, what: str = "its record cannot be written") -> LaunchError:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 LONGEST_BACKLOG = 64 << 20
+LONG_BACKLOG = 1 << 20
 ACCEPT_AGAIN = 0.25
 REFUSE_WITHIN = 10.0
 PEERCRED = struct.Struct("3i")
@@ -89,13 +90,22 @@ class Connection:
 
     def send(self, message: Message) -> None:
         """Send a message, however long, or keep it until there is room; one who never reads is let go."""
+        self.send_line(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+
+    def send_line(self, line: bytes) -> None:
+        """Send a message that has been encoded, its newline included."""
         if not self._open:
             return
         if len(self._outgoing) > LONGEST_BACKLOG:
             self.close()
             return
-        self._outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        self._outgoing += line
         self._flush()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the other side does not read what it is sent."""
+        return len(self._outgoing) > LONG_BACKLOG
 
     def _flush(self) -> None:
         try:

@@ -133,12 +133,13 @@ def read_regular(name: str, *, at: int | None = None, limit: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", name)
-        return _read(fd, limit)
+        return read_opened(fd, limit)
     finally:
         os.close(fd)
 
 
-def _read(fd: int, limit: int) -> bytes:
+def read_opened(fd: int, limit: int) -> bytes:
+    """Read the first `limit` bytes of an open file."""
     parts: list[bytes] = []
     while limit > 0 and (part := os.read(fd, min(limit, 1 << 20))):
         parts.append(part)

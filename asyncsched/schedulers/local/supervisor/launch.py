@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .census import kill_group
 from .child import Setup, become, describe, errno_of
-from .layout import MARK
+from .layout import MARK, NOT_EXECUTED
 from .machine import start_time
 from .program import check_arguments
 
@@ -167,7 +167,7 @@ class Launch:
             self._ready += 1
         elif self._is_open:
             # Found good and yet refused by the kernel: this one has failed, the others run.
-            replica.problem = f"could not be executed: {problem}"
+            replica.problem = f"{NOT_EXECUTED}{problem}"
             self._app.changed()
         else:
             self.abort(LaunchError(_cannot_start(replica, problem), errno=int(code)))

@@ -33,8 +33,18 @@ STEMS = {STDOUT: "stdout", STDERR: "stderr", COMBINED: "combined"}
 APPS = "apps"
 SUPERVISORS = "supervisors"
 STATE = "state.json"
+RESULT = "result.json"
 MARK = "ASYNCSCHED_SUPERVISED"
 """Set in every replica; a process that has lost its parents is known by it."""
+
+TOLD_REPLICAS = 100
+"""Replicas up to which the event of an app's change holds its record; with more it holds the app's id alone."""
+
+TOLD_BYTES = 32 * 1024
+"""Likewise, bytes of the record."""
+
+NOT_EXECUTED = "could not be executed: "
+"""Begins the reason of a replica whose program the kernel has refused after all."""
 
 
 def index_name(segment: int) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from .layout import TOLD_BYTES, TOLD_REPLICAS
 from .pump import DISK_RETRY
 
 if TYPE_CHECKING:
@@ -92,13 +94,24 @@ class News:
             self._save(app)
 
     def _tell(self, app: App) -> None:
-        for connection in tuple(self._connections):
-            if app.app_id in connection.watched:
+        watchers = [each for each in tuple(self._connections) if app.app_id in each.watched]
+        event = _event(app) if watchers else b""
+        for connection in watchers:
+            if connection.is_behind:
                 connection.send({"event": "app", "app_id": app.app_id})
-                if app.is_over:
-                    connection.watched.discard(app.app_id)
+            else:
+                connection.send_line(event)
+            if app.is_over:
+                connection.watched.discard(app.app_id)
 
     def forget(self, app: App) -> None:
         """Say no more of an app."""
         for by_app in (self._changed, self._unsaved, self._told_at):
             by_app.pop(app.app_id, None)
+
+
+def _event(app: App) -> bytes:
+    """Return the message that an app has changed, with its record where that is small."""
+    head = b'{"event":"app","app_id":' + json.dumps(app.app_id).encode()
+    record = app.encoded() if len(app.replicas) <= TOLD_REPLICAS else b""
+    return head + b',"app":' + record + b"}\n" if 0 < len(record) <= TOLD_BYTES else head + b"}\n"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from .files import DIRECTORY, DISK_FULL, PASSING, create_file, missing_directories, open_path, remove_file
-from .layout import COMBINED, END, LINE_START, RECORD, ROTATED, STDERR, STDOUT, index_name, log_name
+from .layout import COMBINED, END, LINE_START, RECORD, RESULT, ROTATED, STDERR, STDOUT, index_name, log_name
 
 LONGEST_LINE = 1 << 20
 INDEX = 0
@@ -64,6 +64,15 @@ class Places:
                 os.close(logs_at)
         finally:
             os.close(index_at)
+
+    def find_result(self) -> list[int] | None:
+        """Return which file is there under the name of the result, and of when."""
+        try:
+            with self.open() as (_, logs_at):
+                found = os.stat(RESULT, dir_fd=logs_at, follow_symlinks=False)
+        except OSError:
+            return None
+        return [found.st_ino, found.st_mtime_ns, found.st_size]
 
     def remove_segment(self, segment: int) -> None:
         """Remove the files of a segment: the index first, by which readers know whether the segment is there."""

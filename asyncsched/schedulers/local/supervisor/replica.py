@@ -49,10 +49,12 @@ class Replica:
         self.finished_ns: int | None = None
         self.is_over = False
         self.stopped = False
+        self.timed_out = False
         self._exited_at: float | None = None
         self._silent = False
         # In a directory that the user has named an earlier app of the same key may have left one.
         self._error_of_another: tuple[int, ...] | None = None
+        self._result_of_another: list[int] | None = None
         self._look_after = KILL_EVERY[0]
         self._places: Places | None = None
         self._pump = Pump(
@@ -72,6 +74,8 @@ class Replica:
     def begin(self) -> None:
         """Read its output from now on."""
         self._error_of_another = self._find_error()
+        if self._places is not None and self._places.is_named:
+            self._result_of_another = self._places.find_result()
         self.started_ns = time.time_ns()
         self._pump.begin()
 
@@ -183,10 +187,12 @@ class Replica:
             "start": self.start,
             "over": self.is_over,
             "stopped": self.stopped,
+            "timed_out": self.timed_out,
             "exit_code": self.exit_code,
             "signal": self.signal,
             "reason": self.problem or self._pump.lost,
             "started_ns": self.started_ns,
             "finished_ns": self.finished_ns,
             "error": self.error,
+            "result_of_another": self._result_of_another,
         }

@@ -1,0 +1,129 @@
+"""Each change of an app is one message of its supervisor's, and one look at what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from asyncsched.clock import Clock
+from asyncsched.schedulers import DescribeAppResponse
+from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.changes import StateReader
+from asyncsched.schedulers.local.client import Supervisors
+from asyncsched.schedulers.local.lookup import Apps
+from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.status_record import parse_event, read_record
+from asyncsched.schedulers.local.supervisor.layout import TOLD_REPLICAS
+from asyncsched.schedulers.port import StatePort
+from asyncsched.specs import AppState
+from tests._support import WITHIN, eventually
+from tests.local._local import ONE_LOOP, app, app_directory, ended, read_state, shell
+
+pytestmark = ONE_LOOP
+
+WAITS = "while ! test -e {}; do sleep 0.02; done"
+
+
+class Port:
+    """Counts what it is told."""
+
+    def __init__(self, *app_ids: str) -> None:
+        self.app_ids = app_ids
+        self.published: list[tuple[str, AppState | None]] = []
+        self.asked: list[str] = []
+        self.on_add: Callable[[str], None] | None = None
+        self.on_discard: Callable[[str], None] | None = None
+
+    def connected(self) -> None:
+        pass
+
+    def changed(self, *app_ids: str) -> None:
+        self.asked += app_ids
+
+    def publish(self, app_id: str, response: DescribeAppResponse | None) -> None:
+        self.published.append((app_id, response and response.state))
+
+
+@pytest.mark.parametrize("detach", [False, True], ids=["ours", "another's"])
+async def test_the_feed_asks_no_more_once_it_listens(scheduler: LocalScheduler, tmp_path: Path, detach: bool) -> None:
+    roles = [shell(WAITS.format(tmp_path / name), name=name) for name in "abcdef"]
+    app_id = await scheduler.submit(app(*roles), {"detach": detach})
+    async with scheduler.watch([app_id]) as watch, asyncio.timeout(WITHIN):
+        async for event in watch:
+            assert event.current is not None
+            over = [replica.role for replica in event.current.replicas if replica.state.is_terminal()]
+            for name in "abcdef"[: len(over) + 1]:  # each when the one before it is seen to have ended
+                (tmp_path / name).touch()
+        found = scheduler.watch_statistics()
+
+    assert found is not None
+    assert found.calls <= 3 < len(roles) < found.changes  # once at first, once when it listens, and when placed
+
+
+async def test_each_change_is_one_message_and_is_published(
+    scheduler: LocalScheduler, home: Path, tmp_path: Path
+) -> None:
+    roles = [shell(WAITS.format(tmp_path / name), name=name) for name in ("one", "two")]
+    app_id = await scheduler.submit(app(*roles), {"detach": True})
+    place = Home([home])
+    supervisors = Supervisors(place, Clock())
+    messages: list[bytes] = []
+    supervisors.listen(lambda _, message: messages.append(message), lambda _: None)
+    port = Port(app_id)
+    reading = asyncio.create_task(
+        StateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock()).run()
+    )
+    try:
+        await eventually(lambda: port.asked == [app_id])  # what it may have missed before it listened
+        (tmp_path / "one").touch()
+        await eventually(lambda: _over(home, app_id, 1) and len(port.published) == len(messages) > 0)
+        (tmp_path / "two").touch()
+        await eventually(lambda: port.published[-1] == (app_id, AppState.SUCCEEDED))
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+        await supervisors.close(10.0)
+        place.close()
+
+    # Each of the two has exited, and then been over.
+    assert 2 <= len(port.published) == len(messages) <= 4
+    assert [app_id] == [*{app_id for app_id, _ in port.published}]
+    assert AppState.SUCCEEDED not in [state for _, state in port.published[:-1]]
+
+
+def _over(home: Path, app_id: str, count: int) -> bool:
+    return sum(each["over"] for each in read_state(home, app_id)["replicas"]) == count
+
+
+async def test_an_app_of_many_replicas_is_asked_for(scheduler: LocalScheduler) -> None:
+    app_id = await scheduler.submit(app(shell("true", num_replicas=TOLD_REPLICAS + 1)))
+
+    assert AppState.SUCCEEDED is (await ended(scheduler, app_id)).state
+
+
+async def test_the_newer_word_counts_in_whatever_order_both_are_read(scheduler: LocalScheduler, home: Path) -> None:
+    app_id = await scheduler.submit(app(shell("true")))
+    await ended(scheduler, app_id)
+    newer = read_record(app_id, (app_directory(home, app_id) / "state.json").read_bytes())
+    older = read_record(app_id, (app_directory(home, app_id) / "state.json").read_bytes().replace(
+        f'"revision":{newer.revision}'.encode(), b'"revision":0'
+    ))  # fmt: skip
+    place = Home([home])
+    apps = Apps(place, Supervisors(place, Clock()))
+
+    assert older is apps.newest(older)  # nobody watches it
+    apps.watch(app_id)
+    assert newer is apps.newest(newer)
+    assert newer is apps.newest(older)
+    apps.unwatch(app_id)
+    assert older is apps.newest(older)
+    place.close()
+
+
+@pytest.mark.parametrize("message", [b'{"event":"app","app_id":"x"}', b'{"app":{"format":"9.0"}}', b'{"app":1}'])
+def test_an_event_without_a_record_that_can_be_read_is_one_to_ask_about(message: bytes) -> None:
+    assert parse_event("x", message) is None
