@@ -6,10 +6,10 @@ import asyncio
 import contextvars
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import Unpack
 
@@ -89,6 +89,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
         self._tasks: set[asyncio.Task[None]] = set()
         # Of containers that are over: what was asked for once does not change.
         self._details: dict[str, Container] = {}
+        self._ends: dict[str, Mapping[str, Any]] = {}  # inspections that a watch has made, until they are needed
         self._attempts: dict[str, Attempts] = {}
 
     async def _docker(self) -> Daemon:
@@ -203,6 +204,10 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
         known = self._details.get(container.id)
         if known is not None and (known.state, known.name) == (container.state, container.name):
             return known
+        if (seen := self._ends.pop(container.id, None)) is not None:
+            detailed = self._with_details(container, seen)
+            if (detailed.state, detailed.name) == (container.state, container.name):
+                return detailed
         if not needs_details(container):
             return container
         try:
@@ -212,14 +217,22 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
 
     async def _inspect(self, container: Container) -> Container:
         daemon = await self._docker()
-        detailed = with_details(container, await daemon.inspect_container(container.id, operation="describe"))
+        inspected = await daemon.inspect_container(container.id, operation="describe")
+        return self._with_details(container, inspected)
+
+    def _with_details(self, container: Container, inspected: Mapping[str, Any]) -> Container:
+        detailed = with_details(container, inspected)
         # Word of a lack of memory may come a little later than that of the end.
         if detailed.over and (detailed.out_of_memory or detailed.exit_code != KILLED):
             _keep(self._details, container.id, detailed)
         return detailed
 
     async def _push_states(self, port: StatePort) -> None:
-        await EventReader(await self._docker(), port).run()
+        await EventReader(await self._docker(), port, self._keep_end).run()
+
+    def _keep_end(self, container_id: str, inspected: Mapping[str, Any]) -> None:
+        kept = {name: inspected[name] for name in ("Name", "State", "RestartCount") if name in inspected}
+        _keep(self._ends, container_id, kept)
 
     # Ending
 
