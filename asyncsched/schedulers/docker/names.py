@@ -16,6 +16,7 @@ __all__ = [
     "REMOVE_AFTER",
     "REPLICA",
     "REQUEST",
+    "RESULT",
     "RETRIES",
     "ROLE",
     "ROLE_INDEX",
@@ -45,6 +46,8 @@ RETRIES = "asyncsched.max-retries"
 TERMINAL = "asyncsched.terminal"
 """Set where the container has a terminal: its log has no frames then."""
 REMOVE_AFTER = "asyncsched.remove-after"
+RESULT = "asyncsched.result-file"
+"""The path of the replica's result file, in its container; missing where its environment names another one."""
 
 # A name is part of what a list tells, and can be changed: it carries what happens to a container later on.
 CANCELLED = ".cancelled"

@@ -23,6 +23,7 @@ from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.macros import macros
 from asyncsched.specs.masking import masked
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
 __all__ = ["DockerContainer", "DockerJob", "container_body", "is_user_defined", "make_job"]
@@ -140,9 +141,11 @@ def make_job(
         app_labels[names.METADATA] = _metadata(app)
     if options.remove_after is not None:
         app_labels[names.REMOVE_AFTER] = str(options.remove_after)
-    # What is copied may come from within an app, which has a replica 0 of its own.
+    # What is copied may come from within an app, which has its own replica 0 and its own result.
     rank0 = {RANK0: _rank0_host(app, app_id, options)}
-    shared = {**_copied(options.copy_env or (), environ), **rank0, **(options.env or {})}
+    copied = _copied(options.copy_env or (), environ)
+    copied.pop(RESULT_FILE, None)
+    shared = {**copied, **rank0, **(options.env or {})}
     for index, role in enumerate(app.roles):
         role_labels = {
             **app_labels,
@@ -189,14 +192,21 @@ def _container(
 ) -> DockerContainer:
     values = macros.Values(img_root="", app_id=app_id, replica_id=str(replica), rank0_env=RANK0)
     applied = values.apply(role)
+    name = names.container_name(app_id, role.name, replica)
+    # Where everybody may write; by its container's name, as replicas may share a directory that is mounted there.
+    result = f"/tmp/{name}.result.json"  # noqa: S108 - in the container
+    env = {RESULT_FILE: result, **shared, **applied.env}
+    labels = {**role_labels, names.REPLICA: str(replica)}
+    if env[RESULT_FILE] == result:
+        labels[names.RESULT] = result
     return DockerContainer(
-        name=names.container_name(app_id, role.name, replica),
+        name=name,
         role=role.name,
         replica=replica,
         image=role.image,
         command=[applied.entrypoint, *applied.args],
-        env={**shared, **applied.env},
-        labels={**role_labels, names.REPLICA: str(replica)},
+        env=env,
+        labels=labels,
         user=options.user or "",
         stop_timeout=math.ceil(options.grace_period),
         host_config=dict(host_config),

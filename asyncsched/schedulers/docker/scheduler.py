@@ -23,6 +23,7 @@ from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.changes import EventReader
 from asyncsched.schedulers.docker.ending import Stop
+from asyncsched.schedulers.docker.lookup import read_results
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request import DockerJob, is_user_defined, make_job
 from asyncsched.schedulers.docker.status import (
@@ -41,6 +42,7 @@ from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
 if TYPE_CHECKING:
@@ -226,6 +228,10 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
         if detailed.over and (detailed.out_of_memory or detailed.exit_code != KILLED):
             _keep(self._details, container.id, detailed)
         return detailed
+
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        members = await self._members(app_id, "results")
+        return await read_results(await self._docker(), members) if members else None
 
     async def _push_states(self, port: StatePort) -> None:
         await EventReader(await self._docker(), port, self._keep_end).run()
