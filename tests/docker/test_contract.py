@@ -27,6 +27,7 @@ class TestDocker(SchedulerContract):
                 image=BUSYBOX_IMAGE,
                 misses_attempts=True,
                 reads_results=True,
+                timeout=1.0,
                 unstartable=app(shell(OBEYS), Role("bad", BUSYBOX_IMAGE, entrypoint="/no/such/program")),
             )
         dockerd.clean()

@@ -36,6 +36,8 @@ NAMES = [
     labels.METADATA,
     labels.RETRIES,
     labels.TERMINAL,
+    labels.TIMEOUT,
+    labels.RESULT,
     labels.REMOVE_AFTER,
 ]
 GOOD = {labels.APP_ID: "app-x1", labels.SESSION: "me", labels.ROLE: "worker", labels.REPLICA: "0", labels.SPEC: "{}"}

@@ -75,6 +75,7 @@ class DockerJob:
         pull: When to pull images: ``missing``, ``always`` or ``never``.
         quiet: Whether pulls are not reported.
         on_failure: What the other replicas do when one has failed: ``continue`` or ``stop``.
+        timeout: Seconds that a run of a replica may take.
         containers: The containers, in the order of roles and replicas.
     """
 
@@ -83,6 +84,7 @@ class DockerJob:
     pull: Literal["missing", "always", "never"] = "missing"
     quiet: bool = False
     on_failure: Literal["continue", "stop"] = "continue"
+    timeout: float | None = None
     containers: list[DockerContainer] = field(default_factory=list[DockerContainer])
 
     @property
@@ -124,12 +126,19 @@ def make_job(
             key="grace_period",
             fix="write 0 or more; 0 ends a replica at once",
         )
+    if options.timeout is not None and not 0 < options.timeout < math.inf:
+        raise RunOptionError(
+            f"timeout must be a number of seconds above 0, got {options.timeout:g}",
+            key="timeout",
+            fix="leave it out for no limit",
+        )
     job = DockerJob(
         app_id=app_id,
         network=options.network,
         pull=options.pull,
         quiet=options.quiet,
         on_failure=options.on_failure,
+        timeout=options.timeout,
     )
     app_labels = {
         names.VERSION: version,
@@ -139,6 +148,8 @@ def make_job(
     }
     if app.metadata:
         app_labels[names.METADATA] = _metadata(app)
+    if options.timeout is not None:
+        app_labels[names.TIMEOUT] = str(options.timeout)
     if options.remove_after is not None:
         app_labels[names.REMOVE_AFTER] = str(options.remove_after)
     # What is copied may come from within an app, which has its own replica 0 and its own result.

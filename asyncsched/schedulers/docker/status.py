@@ -12,7 +12,7 @@ import signal as signals
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.docker import names
@@ -29,6 +29,7 @@ __all__ = [
     "describe_app",
     "last_run",
     "list_row",
+    "members_of",
     "needs_details",
     "read_container",
     "with_details",
@@ -119,6 +120,16 @@ class Container:
         return self.name.endswith(names.STOPPED)
 
     @property
+    def timed_out(self) -> bool:
+        """Whether it was stopped because it ran longer than its timeout."""
+        return self.name.endswith(names.TIMED_OUT)
+
+    @property
+    def timeout(self) -> float:
+        """How many seconds one of its runs may take; any number without the label."""
+        return self.identity.timeout
+
+    @property
     def created_at(self) -> datetime:
         """When it was made."""
         return datetime.fromtimestamp(self.created, UTC)
@@ -185,7 +196,7 @@ def needs_details(container: Container) -> bool:
         return False
     if container.max_retries > 0 and container.state != "created":
         return True
-    if container.cancelled or container.stopped:
+    if container.cancelled or container.stopped or container.timed_out:
         return False
     return container.exit_code in (KILLED, *_NOT_STARTED) or container.state == "dead"
 
@@ -254,6 +265,8 @@ def _state(container: Container) -> AppState:
         return AppState.UNKNOWN
     state = _STATES[container.state]
     marked = container.cancelled or container.stopped
+    if state is None and container.timed_out:
+        return AppState.FAILED
     if state is None:
         state = AppState.SUCCEEDED if container.exit_code == 0 else AppState.FAILED
         return AppState.CANCELLED if marked else state
@@ -276,6 +289,8 @@ def _reason(container: Container) -> str:
         return f"cancelled; {ending}"
     if container.stopped and container.exit_code is not None:
         return f"stopped because another replica failed; {ending}"
+    if container.timed_out and container.exit_code is not None:
+        return f"stopped because it ran longer than its timeout of {container.timeout:g} s; {ending}"
     if container.state == "restarting":
         return f"waits to be started again after {ending}"
     if container.state == "exited" and container.exit_code != 0:
@@ -289,6 +304,8 @@ def _cause(container: Container, state: AppState) -> FailureCause | None:
         return FailureCause.CANCELLED
     if state in (AppState.RUNNING, AppState.SUCCEEDED, AppState.UNKNOWN):
         return None
+    if container.timed_out and state is AppState.FAILED:
+        return FailureCause.TIMEOUT
     if container.error:
         no_program = any(phrase in container.error for phrase in _NO_PROGRAM)
         return FailureCause.IMAGE if no_program else FailureCause.CONFIG
@@ -362,7 +379,14 @@ def describe_app(app_id: str, members: Sequence[Container]) -> DescribeAppRespon
         finished_at=_finished(replicas, state),
         metadata=read_metadata(first),
         cause=find_cause(state, replicas),
+        native=tuple(members),
     )
+
+
+def members_of(answer: object) -> Sequence[Container]:
+    """Return the containers that an app's description was made from."""
+    native = answer.native if isinstance(answer, DescribeAppResponse) else None
+    return cast("tuple[Container, ...]", native) if isinstance(native, tuple) else ()
 
 
 def _message(replicas: Sequence[ReplicaStatus], state: AppState) -> str:

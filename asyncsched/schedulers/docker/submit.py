@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
 from asyncsched.schedulers.docker import names
+from asyncsched.schedulers.docker.ending import AT_ONCE
 from asyncsched.schedulers.docker.names import APP_ID, REQUEST, base_name
 from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, container_body
 from asyncsched.schedulers.docker.status import read_container
@@ -16,10 +17,7 @@ from asyncsched.schedulers.docker.status import read_container
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
 
-__all__ = ["AT_ONCE", "Launch"]
-
-AT_ONCE = 8
-"""Containers that are created, started, stopped or removed at a time: a daemon gets no faster with more."""
+__all__ = ["Launch"]
 
 _AGAIN = 0.1
 
