@@ -156,6 +156,27 @@ class Daemon:
             if "already in progress" not in error.why:
                 raise
 
+    async def has_path(self, name: str, path: str, *, operation: str) -> bool:
+        """Tell whether there is something at a path in a container; False if the container is gone, too."""
+        connection = await self._connected(operation)
+        what = f"cannot look into the container {name}"
+
+        async def ask() -> bool:
+            with self._translated(what, operation):
+                url = self._url(connection, f"containers/{name}/archive")
+                async with connection.session.head(url, params={"path": path}) as response:
+                    if response.status >= 400 and response.status != 404:
+                        await self._raise(response, what, operation)
+                    return response.status != 404
+
+        return await self.repeated(ask)
+
+    async def put_archive(self, name: str, path: str, archive: bytes, *, operation: str) -> None:
+        """Unpack a tar archive at a path in a container."""
+        container = _container(await self._connected(operation), name)
+        what = f"cannot write into the container {name}"
+        await self._ask(lambda: container.put_archive(path, archive), what, operation)
+
     # Networks
 
     async def find_networks(self, name: str, *, operation: str) -> list[str]:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -287,7 +288,7 @@ OPERATIONS: dict[str, Callable[[DockerScheduler, str], Awaitable[object]]] = {
     "cancel": lambda scheduler, app_id: scheduler.cancel(app_id),
     "log_iter": read_to_the_end,
     "kill_and_delete": end_and_remove,
-    "prune": lambda scheduler, app_id: scheduler.prune(),
+    "prune": lambda scheduler, app_id: scheduler.prune(timedelta(0)),
 }
 
 

@@ -26,6 +26,8 @@ class TestDocker(SchedulerContract):
                 cfg={"grace_period": 1.0},
                 image=BUSYBOX_IMAGE,
                 misses_attempts=True,
+                reads_results=True,
+                timeout=1.0,
                 unstartable=app(shell(OBEYS), Role("bad", BUSYBOX_IMAGE, entrypoint="/no/such/program")),
             )
         dockerd.clean()

@@ -53,6 +53,7 @@ class Port:
 
     def __init__(self) -> None:
         self.reports: asyncio.Queue[str] = asyncio.Queue()
+        self.kept: dict[str, Mapping[str, Any]] = {}
 
     def connected(self) -> None:
         self.reports.put_nowait("connected")
@@ -65,7 +66,9 @@ class Port:
 @asynccontextmanager
 async def reading(daemon: FakeDaemon) -> AsyncGenerator[asyncio.Queue[str]]:
     port = Port()
-    task = asyncio.create_task(EventReader(cast("Daemon", daemon), cast("StatePort", port)).run())
+    task = asyncio.create_task(
+        EventReader(cast("Daemon", daemon), cast("StatePort", port), port.kept.__setitem__).run()
+    )
     try:
         async with asyncio.timeout(WITHIN):
             assert "connected" == await port.reports.get()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -35,6 +36,8 @@ NAMES = [
     labels.METADATA,
     labels.RETRIES,
     labels.TERMINAL,
+    labels.TIMEOUT,
+    labels.RESULT,
     labels.REMOVE_AFTER,
 ]
 GOOD = {labels.APP_ID: "app-x1", labels.SESSION: "me", labels.ROLE: "worker", labels.REPLICA: "0", labels.SPEC: "{}"}
@@ -164,7 +167,7 @@ async def test_a_daemon_with_foreign_containers_tells_of_ours(scheduler: DockerS
     told = await scheduler.describe_many(ids)
     alone = {app_id: await scheduler.describe(app_id) for app_id in ids}
     rows = {row.app_id: (row.state, row.app_handle) for row in await scheduler.list()}
-    await scheduler.prune()
+    await scheduler.prune(timedelta(0))
 
     states = [AppState.SUCCEEDED, None, AppState.UNKNOWN, AppState.UNKNOWN, AppState.PENDING]
     assert [AppState.SUCCEEDED] == [event.state for event in ends]

@@ -16,6 +16,7 @@ from asyncsched.schedulers.docker.request import container_body, make_job
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount, macros, show_secrets
 
 ENVIRON = {"HOME": "/root", "FOO_ONE": "1", "FOO_TWO": "2", "OTHER": "3"}
+RESULT = {"ASYNCSCHED_RESULT_FILE": "/tmp/app-x1-worker-0.result.json"}
 
 
 def job(*roles: Role, name: str = "app", app_id: str = "app-x1", **options: Any) -> DockerJob:
@@ -49,17 +50,21 @@ def test_environment_of_role_over_option_over_submitter() -> None:
     made = job(role(env={"FOO_TWO": "role"}), copy_env=["FOO_*"], env={"FOO_ONE": "option"})
 
     env = made.containers[0].env
-    assert {"FOO_ONE": "option", "FOO_TWO": "role", "TORCHX_RANK0_HOST": "app-x1-worker-0"} == env
+    assert {"FOO_ONE": "option", "FOO_TWO": "role", "TORCHX_RANK0_HOST": "app-x1-worker-0", **RESULT} == env
 
 
-def test_the_rank_0_of_an_app_around_us_is_not_copied() -> None:
-    around = {"TORCHX_RANK0_HOST": "of the app that submits", "TORCHX_JOB_ID": "copied"}
-    options = DockerOpts(copy_env=["TORCHX_*"])
+def test_rank_0_and_result_of_an_app_around_us_are_not_copied() -> None:
+    around = {
+        "TORCHX_RANK0_HOST": "of the app that submits",
+        "TORCHX_JOB_ID": "copied",
+        "ASYNCSCHED_RESULT_FILE": "/of/the/app",
+    }
+    options = DockerOpts(copy_env=["TORCHX_*", "ASYNCSCHED_*"])
     made = make_job(AppDef("app", [role()]), "app-x1", options, session="me", environ=around, version="1.0")
 
-    assert {"TORCHX_RANK0_HOST": "app-x1-worker-0", "TORCHX_JOB_ID": "copied"} == made.containers[0].env
+    assert {"TORCHX_RANK0_HOST": "app-x1-worker-0", "TORCHX_JOB_ID": "copied", **RESULT} == made.containers[0].env
     chosen = job(role(), env={"TORCHX_RANK0_HOST": "chosen"})
-    assert {"TORCHX_RANK0_HOST": "chosen"} == chosen.containers[0].env
+    assert {"TORCHX_RANK0_HOST": "chosen", **RESULT} == chosen.containers[0].env
 
 
 def test_secrets_are_sent_and_never_printed() -> None:

@@ -14,7 +14,7 @@ from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.schedulers.docker import names as labels
-from asyncsched.specs import AppState, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount
+from asyncsched.specs import AppState, BindMount, DeviceMount, FailureCause, Resource, Role, Secret, VolumeMount
 from tests._support import eventually
 from tests.docker._apps import IGNORES, OBEYS, app, shell
 from tests.services.dockerd import BUSYBOX_IMAGE, SHELL_LESS_IMAGE, Dockerd
@@ -370,3 +370,39 @@ async def test_reading_removes_nothing(scheduler: DockerScheduler) -> None:
     assert ["once"] == await text(scheduler, app_id)
     assert ["once"] == await text(scheduler, app_id)
     assert await scheduler.exists(app_id)
+
+
+async def test_who_watches_an_end_knows_its_times(scheduler: DockerScheduler) -> None:
+    app_id = await scheduler.submit(app(shell(OBEYS, num_replicas=3)))
+    await eventually_running(scheduler, app_id)
+    daemon = await scheduler._docker()
+    await scheduler.cancel(app_id)
+    await end(scheduler, app_id)
+    daemon.calls.clear()
+    status = await scheduler.describe(app_id)
+
+    assert status is not None
+    assert 1 == daemon.calls.total()
+    assert status.started_at is not None
+    assert status.finished_at is not None
+    assert [True] * 3 == [bool(each.started_at and each.finished_at) for each in status.replicas]
+
+
+async def test_a_replica_that_cannot_be_started_again_has_its_config_to_blame(
+    scheduler: DockerScheduler, tmp_path: Path
+) -> None:
+    for name in ("data", "signal/go"):
+        (tmp_path / name).mkdir(parents=True)
+    mounts = [BindMount(str(tmp_path / name), f"/{name}") for name in ("data", "signal")]
+    waits = shell("while [ -e /signal/go ]; do sleep 0.05; done; exit 1", mounts=mounts, max_retries=1)
+    app_id = await scheduler.submit(app(waits))
+    await eventually_running(scheduler, app_id)
+
+    (tmp_path / "data").rmdir()
+    (tmp_path / "signal/go").rmdir()
+    await end(scheduler, app_id)
+    status = await scheduler.describe(app_id)
+
+    assert status is not None
+    assert (AppState.FAILED, FailureCause.CONFIG) == (status.state, status.cause)
+    assert str(tmp_path / "data") in status.msg

@@ -20,7 +20,7 @@ from asyncsched.schedulers.docker.status import (
     read_container,
     with_details,
 )
-from asyncsched.specs import AppState
+from asyncsched.specs import AppState, FailureCause
 
 
 def entry(
@@ -203,3 +203,48 @@ def test_since_when_lines_are_of_the_last_run(
     begin = f"2026-11-21T00:00:{expected[0]}+00:00"
     assert expected[1] == number
     assert since == (round(datetime.fromisoformat(begin).timestamp() * 1000) * 1_000_000 if expected[0] else 0)
+
+
+def inspection(**state: object) -> dict[str, Any]:
+    return {"Name": "/app-x1-worker-0", "State": {"Status": "exited", "OOMKilled": False, "Error": "", **state}}
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "details", "expected"),
+    [
+        ("running", "Up 1 second", None, None),
+        ("created", "Created", None, None),
+        ("exited", "Exited (0) now", None, None),
+        ("exited", "Exited (3) now", None, FailureCause.EXIT),
+        ("exited", "Exited (127) now", inspection(ExitCode=127), FailureCause.EXIT),
+        ("exited", "Exited (143) now", None, FailureCause.SIGNAL),
+        ("exited", "Exited (250) now", None, FailureCause.EXIT),
+        ("exited", "Exited (137) now", inspection(ExitCode=137, OOMKilled=True), FailureCause.OOM),
+        ("exited", "Exited (137) now", inspection(ExitCode=137), FailureCause.SIGNAL),
+        ("exited", "Exited (128) now", inspection(ExitCode=128, Error="error mounting x"), FailureCause.CONFIG),
+        ("exited", "Exited (127) now", inspection(ExitCode=127, Error='exec: "x": not found'), FailureCause.IMAGE),
+        ("restarting", "Restarting (3) 1 second ago", None, FailureCause.EXIT),
+        ("paused", "Up 1 second (Paused)", None, None),
+        ("dead", "Dead", None, FailureCause.UNKNOWN),
+        ("frozen", "", None, None),
+    ],
+)
+def test_each_end_has_a_cause(
+    state: str, status: str, details: dict[str, Any] | None, expected: FailureCause | None
+) -> None:
+    container = read_container(entry(state, status))
+    assert needs_details(container) == (details is not None or state == "dead")
+    found = describe_app("app-x1", [with_details(container, details) if details else container])
+
+    assert found is not None
+    assert (expected, expected) == (found.cause, found.replicas[0].cause)
+
+
+def test_who_was_stopped_was_cancelled_and_does_not_hide_the_cause() -> None:
+    stopped = entry("exited", "Exited (143) 1 second ago", name="app-x1-worker-0.stopped")
+    failed = entry("exited", "Exited (2) 1 second ago", name="app-x1-worker-1", replica=1)
+    found = describe_app("app-x1", [read_container(each) for each in (stopped, failed)])
+
+    assert found is not None
+    assert FailureCause.EXIT is found.cause
+    assert [FailureCause.CANCELLED, FailureCause.EXIT] == [replica.cause for replica in found.replicas]

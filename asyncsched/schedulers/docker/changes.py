@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +32,19 @@ class EventReader:
 
     The event of a container's end comes before lists tell of it: the daemon takes its network down in between,
     which may last a tenth of a second. An inspection is answered when that is done, and stands between the
-    event and its report: who is told of an end must not hear otherwise from the next list, in any process.
+    event and its report: who is told of an end must not hear otherwise from the next list, in any process. It also
+    tells when the run began and ended, which no list does.
 
     Args:
         daemon: Whose events.
         port: Who wants to know.
+        keep: Takes the id of a container that has ended and its inspection.
     """
 
-    def __init__(self, daemon: Daemon, port: StatePort) -> None:
+    def __init__(self, daemon: Daemon, port: StatePort, keep: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._daemon = daemon
         self._port = port
+        self._keep = keep
         self._ends: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -85,7 +89,7 @@ class EventReader:
     async def _is_over(self, container_id: str) -> bool:
         """Wait until lists tell of a container's end; False if nobody knows whether they do."""
         try:
-            await self._daemon.inspect_container(container_id, operation="watch")
+            self._keep(container_id, await self._daemon.inspect_container(container_id, operation="watch"))
         except UnavailableError:
             return False
         except AsyncSchedError:

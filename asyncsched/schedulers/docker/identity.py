@@ -31,6 +31,7 @@ class Identity:
         role_index: The role's place among the app's roles.
         replica: The replica's number.
         max_retries: How often it may be started again.
+        timeout: How many seconds one of its runs may take.
         remove_after: How many seconds after its end it may be removed.
         fault: Which label is none of ours, and why; empty if all can be ours.
     """
@@ -42,6 +43,7 @@ class Identity:
     role_index: int
     replica: int
     max_retries: int
+    timeout: float
     remove_after: float
     fault: str
 
@@ -67,6 +69,7 @@ def read_identity(own: Mapping[str, object]) -> Identity:
         role_index=read(names.ROLE_INDEX, read_number, 0),
         replica=read(names.REPLICA, read_number, 0),
         max_retries=read(names.RETRIES, read_number, 0),
+        timeout=read(names.TIMEOUT, read_float, math.inf),
         remove_after=read(names.REMOVE_AFTER, read_float, math.inf),
         fault=faults[0] if faults else "",
     )

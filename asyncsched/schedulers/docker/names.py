@@ -16,6 +16,7 @@ __all__ = [
     "REMOVE_AFTER",
     "REPLICA",
     "REQUEST",
+    "RESULT",
     "RETRIES",
     "ROLE",
     "ROLE_INDEX",
@@ -23,6 +24,8 @@ __all__ = [
     "SPEC",
     "STOPPED",
     "TERMINAL",
+    "TIMED_OUT",
+    "TIMEOUT",
     "VERSION",
     "base_name",
     "container_name",
@@ -45,12 +48,18 @@ RETRIES = "asyncsched.max-retries"
 TERMINAL = "asyncsched.terminal"
 """Set where the container has a terminal: its log has no frames then."""
 REMOVE_AFTER = "asyncsched.remove-after"
+TIMEOUT = "asyncsched.timeout"
+"""How many seconds one of its runs may take; missing where that is not limited."""
+RESULT = "asyncsched.result-file"
+"""The path of the replica's result file, in its container; missing where its environment names another one."""
 
 # A name is part of what a list tells, and can be changed: it carries what happens to a container later on.
 CANCELLED = ".cancelled"
 """The end of the name of a container whose app was cancelled while it ran."""
 STOPPED = ".stopped"
 """The end of the name of a container that was stopped because another replica had failed."""
+TIMED_OUT = ".timeout"
+"""The end of the name of a container that was stopped because it ran longer than its timeout."""
 
 _DNS_LABEL = 63
 _PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
@@ -83,4 +92,7 @@ def _shorten(text: str, length: int) -> str:
 
 def base_name(name: str) -> str:
     """Return a container's name as it was when it was made."""
-    return name.removeprefix("/").removesuffix(CANCELLED).removesuffix(STOPPED)
+    name = name.removeprefix("/")
+    for mark in (CANCELLED, TIMED_OUT, STOPPED):
+        name = name.removesuffix(mark)
+    return name

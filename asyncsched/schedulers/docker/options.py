@@ -32,6 +32,10 @@ class DockerOpts:
     grace_period: Annotated[
         float, Doc("seconds between TERM and KILL when a replica is stopped, rounded up to whole ones")
     ] = 10.0
+    timeout: Annotated[
+        float | None,
+        Doc("seconds that a run of a replica may take; over it this scheduler stops the replica, which has failed"),
+    ] = None
     on_failure: Annotated[
         Literal["continue", "stop"],
         Doc("what the others do when a replica has failed for good: run on, or be stopped by this scheduler"),

@@ -23,6 +23,7 @@ from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.macros import macros
 from asyncsched.specs.masking import masked
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
 __all__ = ["DockerContainer", "DockerJob", "container_body", "is_user_defined", "make_job"]
@@ -74,6 +75,7 @@ class DockerJob:
         pull: When to pull images: ``missing``, ``always`` or ``never``.
         quiet: Whether pulls are not reported.
         on_failure: What the other replicas do when one has failed: ``continue`` or ``stop``.
+        timeout: Seconds that a run of a replica may take.
         containers: The containers, in the order of roles and replicas.
     """
 
@@ -82,6 +84,7 @@ class DockerJob:
     pull: Literal["missing", "always", "never"] = "missing"
     quiet: bool = False
     on_failure: Literal["continue", "stop"] = "continue"
+    timeout: float | None = None
     containers: list[DockerContainer] = field(default_factory=list[DockerContainer])
 
     @property
@@ -123,12 +126,19 @@ def make_job(
             key="grace_period",
             fix="write 0 or more; 0 ends a replica at once",
         )
+    if options.timeout is not None and not 0 < options.timeout < math.inf:
+        raise RunOptionError(
+            f"timeout must be a number of seconds above 0, got {options.timeout:g}",
+            key="timeout",
+            fix="leave it out for no limit",
+        )
     job = DockerJob(
         app_id=app_id,
         network=options.network,
         pull=options.pull,
         quiet=options.quiet,
         on_failure=options.on_failure,
+        timeout=options.timeout,
     )
     app_labels = {
         names.VERSION: version,
@@ -138,11 +148,15 @@ def make_job(
     }
     if app.metadata:
         app_labels[names.METADATA] = _metadata(app)
+    if options.timeout is not None:
+        app_labels[names.TIMEOUT] = str(options.timeout)
     if options.remove_after is not None:
         app_labels[names.REMOVE_AFTER] = str(options.remove_after)
-    # What is copied may come from within an app, which has a replica 0 of its own.
+    # What is copied may come from within an app, which has its own replica 0 and its own result.
     rank0 = {RANK0: _rank0_host(app, app_id, options)}
-    shared = {**_copied(options.copy_env or (), environ), **rank0, **(options.env or {})}
+    copied = _copied(options.copy_env or (), environ)
+    copied.pop(RESULT_FILE, None)
+    shared = {**copied, **rank0, **(options.env or {})}
     for index, role in enumerate(app.roles):
         role_labels = {
             **app_labels,
@@ -189,14 +203,21 @@ def _container(
 ) -> DockerContainer:
     values = macros.Values(img_root="", app_id=app_id, replica_id=str(replica), rank0_env=RANK0)
     applied = values.apply(role)
+    name = names.container_name(app_id, role.name, replica)
+    # Where everybody may write; by its container's name, as replicas may share a directory that is mounted there.
+    result = f"/tmp/{name}.result.json"  # noqa: S108 - in the container
+    env = {RESULT_FILE: result, **shared, **applied.env}
+    labels = {**role_labels, names.REPLICA: str(replica)}
+    if env[RESULT_FILE] == result:
+        labels[names.RESULT] = result
     return DockerContainer(
-        name=names.container_name(app_id, role.name, replica),
+        name=name,
         role=role.name,
         replica=replica,
         image=role.image,
         command=[applied.entrypoint, *applied.args],
-        env={**shared, **applied.env},
-        labels={**role_labels, names.REPLICA: str(replica)},
+        env=env,
+        labels=labels,
         user=options.user or "",
         stop_timeout=math.ceil(options.grace_period),
         host_config=dict(host_config),

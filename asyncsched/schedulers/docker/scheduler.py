@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from typing_extensions import Unpack
+from typing_extensions import Unpack, override
 
 from asyncsched import __version__
 from asyncsched._tasks import gather_bounded, outlast
@@ -22,7 +23,8 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.changes import EventReader
-from asyncsched.schedulers.docker.ending import Stop
+from asyncsched.schedulers.docker.ending import AT_ONCE, Stop, TimeLimits
+from asyncsched.schedulers.docker.lookup import read_results
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request import DockerJob, is_user_defined, make_job
 from asyncsched.schedulers.docker.status import (
@@ -31,16 +33,18 @@ from asyncsched.schedulers.docker.status import (
     by_app,
     describe_app,
     list_row,
+    members_of,
     needs_details,
     read_container,
     with_details,
 )
-from asyncsched.schedulers.docker.submit import AT_ONCE, Launch
+from asyncsched.schedulers.docker.submit import Launch
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
-from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
 if TYPE_CHECKING:
@@ -89,7 +93,10 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
         self._tasks: set[asyncio.Task[None]] = set()
         # Of containers that are over: what was asked for once does not change.
         self._details: dict[str, Container] = {}
+        self._ends: dict[str, Mapping[str, Any]] = {}  # inspections that a watch has made, until they are needed
         self._attempts: dict[str, Attempts] = {}
+        self._timed: set[str] = set()  # apps whose time is kept
+        self._pushing = False
 
     async def _docker(self) -> Daemon:
         if self._daemon is None:
@@ -110,6 +117,13 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     async def _request(self, app: AppDef, options: DockerOpts, app_id: str) -> DockerJob:
         return make_job(app, app_id, options, session=self.session_name, environ=os.environ, version=__version__)
 
+    @override
+    def _ignored(self, app: AppDef, options: DockerOpts) -> Iterable[Ignored]:
+        yield from super()._ignored(app, options)
+        if options.timeout is not None:
+            for role in app.roles:
+                yield Ignored(role.name, "timeout", "kept by the process that submits, while it lives")
+
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:
         daemon, job = await self._docker(), info.request
         from asyncsched._dockerd import ensure_network  # loaded by the line above, in a thread
@@ -123,6 +137,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
         not_started = waiting | {container.name for container in to_create}
         to_start = [container for container in job.containers if container.name in not_started]
         if not to_start:
+            self._keep_time(there)
             return
         await self._remove_expired()
         await self._provide_images(job, {container.image for container in to_create})
@@ -133,6 +148,8 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
         launch = Launch(daemon, job, info.digest, network)
         async with self._or_removed(info.app_id, launch.remove):
             await launch.run(to_create, to_start)
+        if job.timeout is not None:
+            self._keep_time_of(info.app_id)
         if job.on_failure == "stop":
             self._own(self._stop_when_one_fails(info.app_id))
 
@@ -175,7 +192,11 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         # One list tells of all, however many they are.
         if app_ids:
-            yield await self._describe_many(app_ids)
+            answers = await self._describe_many(app_ids)
+            if self._pushing:
+                for answer in answers.values():
+                    self._keep_time(members_of(answer))
+            yield answers
 
     async def _list(self) -> AsyncGenerator[ListAppResponse]:
         daemon = await self._docker()
@@ -203,6 +224,10 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
         known = self._details.get(container.id)
         if known is not None and (known.state, known.name) == (container.state, container.name):
             return known
+        if (seen := self._ends.pop(container.id, None)) is not None:
+            detailed = self._with_details(container, seen)
+            if (detailed.state, detailed.name) == (container.state, container.name):
+                return detailed
         if not needs_details(container):
             return container
         try:
@@ -212,14 +237,30 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
 
     async def _inspect(self, container: Container) -> Container:
         daemon = await self._docker()
-        detailed = with_details(container, await daemon.inspect_container(container.id, operation="describe"))
+        inspected = await daemon.inspect_container(container.id, operation="describe")
+        return self._with_details(container, inspected)
+
+    def _with_details(self, container: Container, inspected: Mapping[str, Any]) -> Container:
+        detailed = with_details(container, inspected)
         # Word of a lack of memory may come a little later than that of the end.
         if detailed.over and (detailed.out_of_memory or detailed.exit_code != KILLED):
             _keep(self._details, container.id, detailed)
         return detailed
 
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        members = await self._members(app_id, "results")
+        return await read_results(await self._docker(), members) if members else None
+
     async def _push_states(self, port: StatePort) -> None:
-        await EventReader(await self._docker(), port).run()
+        self._pushing = True
+        try:
+            await EventReader(await self._docker(), port, self._keep_end).run()
+        finally:
+            self._pushing = False
+
+    def _keep_end(self, container_id: str, inspected: Mapping[str, Any]) -> None:
+        kept = {name: inspected[name] for name in ("Name", "State", "RestartCount") if name in inspected}
+        _keep(self._ends, container_id, kept)
 
     # Ending
 
@@ -244,6 +285,29 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
                 if any(replica.state is AppState.FAILED for replica in replicas):
                     break
         await self._stop(await self._members(app_id, "cancel"), names.STOPPED)
+
+    def _keep_time(self, members: Iterable[Container]) -> None:
+        """Stop replicas when they are over their time, whoever has submitted them."""
+        for app_id in {each.app_id for each in members if math.isfinite(each.timeout) and not each.over}:
+            self._keep_time_of(app_id)
+
+    def _keep_time_of(self, app_id: str) -> None:
+        if app_id not in self._timed:
+            self._timed.add(app_id)
+            self._own(self._stop_over_time(app_id))
+
+    async def _stop_over_time(self, app_id: str) -> None:
+        limits = TimeLimits(
+            await self._docker(),
+            lambda: self._members(app_id, "watch"),
+            lambda late: self._stop(late, names.TIMED_OUT),
+            clock=self.clock,
+        )
+        try:
+            async with self.watch([app_id]) as watch:
+                await limits.keep(watch)
+        finally:
+            self._timed.discard(app_id)
 
     def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Let something go on behind its caller, until it or this scheduler ends."""

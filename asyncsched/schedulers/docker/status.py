@@ -12,7 +12,7 @@ import signal as signals
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.docker import names
@@ -20,7 +20,7 @@ from asyncsched.schedulers.docker.identity import Identity, read_identity
 from asyncsched.schedulers.docker.rebuild import read_metadata, rebuilt_roles
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.handle import make_app_handle
-from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
 __all__ = [
     "KILLED",
@@ -29,6 +29,7 @@ __all__ = [
     "describe_app",
     "last_run",
     "list_row",
+    "members_of",
     "needs_details",
     "read_container",
     "with_details",
@@ -50,6 +51,8 @@ _STATES = {
 _CODE = re.compile(r"(?:Exited|Restarting) \((\d+)\)")
 _BY_SIGNAL = 128  # a shell's convention, and Docker's: this and the signal's number
 KILLED = _BY_SIGNAL + signals.SIGKILL
+_NOT_STARTED = range(126, 129)  # what the daemon says of a container that it could not start, and shells of programs
+_NO_PROGRAM = ("exec: ", "executable file not found", "exec format error")
 _NEVER = "0001-01-01"
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _BEFORE_START = timedelta(milliseconds=75)  # within which the first lines of a first run are stamped too early
@@ -117,6 +120,16 @@ class Container:
         return self.name.endswith(names.STOPPED)
 
     @property
+    def timed_out(self) -> bool:
+        """Whether it was stopped because it ran longer than its timeout."""
+        return self.name.endswith(names.TIMED_OUT)
+
+    @property
+    def timeout(self) -> float:
+        """How many seconds one of its runs may take; any number without the label."""
+        return self.identity.timeout
+
+    @property
     def created_at(self) -> datetime:
         """When it was made."""
         return datetime.fromtimestamp(self.created, UTC)
@@ -176,16 +189,16 @@ def with_details(container: Container, inspected: Mapping[str, Any]) -> Containe
 def needs_details(container: Container) -> bool:
     """Tell whether the list leaves something out that a reader would miss.
 
-    That is why one was killed (out of memory looks like any KILL), how often one was restarted, and why one
-    that was made was never started. All others cost nothing more than the list.
+    That is why one was killed (out of memory looks like any KILL), how often one was restarted, and whether one could
+    not be started. All others cost nothing more than the list.
     """
     if container.detailed:
         return False
     if container.max_retries > 0 and container.state != "created":
         return True
-    if container.cancelled or container.stopped:
+    if container.cancelled or container.stopped or container.timed_out:
         return False
-    return container.exit_code == KILLED or container.state == "dead"
+    return container.exit_code in (KILLED, *_NOT_STARTED) or container.state == "dead"
 
 
 def last_run(inspected: Mapping[str, Any]) -> tuple[int, int]:
@@ -252,6 +265,8 @@ def _state(container: Container) -> AppState:
         return AppState.UNKNOWN
     state = _STATES[container.state]
     marked = container.cancelled or container.stopped
+    if state is None and container.timed_out:
+        return AppState.FAILED
     if state is None:
         state = AppState.SUCCEEDED if container.exit_code == 0 else AppState.FAILED
         return AppState.CANCELLED if marked else state
@@ -274,11 +289,31 @@ def _reason(container: Container) -> str:
         return f"cancelled; {ending}"
     if container.stopped and container.exit_code is not None:
         return f"stopped because another replica failed; {ending}"
+    if container.timed_out and container.exit_code is not None:
+        return f"stopped because it ran longer than its timeout of {container.timeout:g} s; {ending}"
     if container.state == "restarting":
         return f"waits to be started again after {ending}"
     if container.state == "exited" and container.exit_code != 0:
         return ending
     return {"paused": "paused", "removing": "being removed", "dead": "dead"}.get(container.state, "")
+
+
+def _cause(container: Container, state: AppState) -> FailureCause | None:
+    """Return why a replica in this state failed, or why its next attempt is to come."""
+    if state is AppState.CANCELLED:
+        return FailureCause.CANCELLED
+    if state in (AppState.RUNNING, AppState.SUCCEEDED, AppState.UNKNOWN):
+        return None
+    if container.timed_out and state is AppState.FAILED:
+        return FailureCause.TIMEOUT
+    if container.error:
+        no_program = any(phrase in container.error for phrase in _NO_PROGRAM)
+        return FailureCause.IMAGE if no_program else FailureCause.CONFIG
+    if container.out_of_memory:
+        return FailureCause.OOM
+    if container.exit_code:
+        return FailureCause.EXIT if _signal(container) is None else FailureCause.SIGNAL
+    return FailureCause.UNKNOWN if state is AppState.FAILED else None
 
 
 def _ending(container: Container) -> str:
@@ -304,9 +339,10 @@ def _signal_name(container: Container) -> str:
 
 def _replica(container: Container) -> ReplicaStatus:
     retries = container.max_retries
+    state = _known_state(container)
     return ReplicaStatus(
         id=container.replica,
-        state=_known_state(container),
+        state=state,
         role=container.role,
         hostname=names.base_name(container.name),
         exit_code=container.exit_code,
@@ -315,6 +351,7 @@ def _replica(container: Container) -> ReplicaStatus:
         num_restarts=container.restarts if retries else 0,
         started_at=container.started_at,
         finished_at=container.finished_at,
+        cause=_cause(container, state),
     )
 
 
@@ -341,7 +378,15 @@ def describe_app(app_id: str, members: Sequence[Container]) -> DescribeAppRespon
         started_at=min((r.started_at for r in replicas if r.started_at), default=None),
         finished_at=_finished(replicas, state),
         metadata=read_metadata(first),
+        cause=find_cause(state, replicas),
+        native=tuple(members),
     )
+
+
+def members_of(answer: object) -> Sequence[Container]:
+    """Return the containers that an app's description was made from."""
+    native = answer.native if isinstance(answer, DescribeAppResponse) else None
+    return cast("tuple[Container, ...]", native) if isinstance(native, tuple) else ()
 
 
 def _message(replicas: Sequence[ReplicaStatus], state: AppState) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
+from asyncsched.schedulers.docker import names
+from asyncsched.schedulers.docker.ending import AT_ONCE
 from asyncsched.schedulers.docker.names import APP_ID, REQUEST, base_name
 from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, container_body
 from asyncsched.schedulers.docker.status import read_container
@@ -15,10 +17,7 @@ from asyncsched.schedulers.docker.status import read_container
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
 
-__all__ = ["AT_ONCE", "Launch"]
-
-AT_ONCE = 8
-"""Containers that are created, started, stopped or removed at a time: a daemon gets no faster with more."""
+__all__ = ["Launch"]
 
 _AGAIN = 0.1
 
@@ -43,6 +42,7 @@ class Launch:
         self._network = network
         self._made: dict[str, str] = {}  # names that were asked for, and their ids once the daemon has answered
         self._unanswered: set[str] = set()  # names that may have been taken by ourselves
+        self._with_tmp: set[str] = set()  # roles whose containers have the directory of results
         self._given_up = False
         self._workers: list[asyncio.Task[None]] = []
 
@@ -135,6 +135,8 @@ class Launch:
     async def _start(self, container: DockerContainer) -> None:
         # By its name: a container that was cancelled meanwhile has another one, and must not be started.
         try:
+            if names.RESULT in container.labels and container.role not in self._with_tmp:
+                await self._provide_tmp(container)
             await self._daemon.start_container(container.name, operation="submit")
         except NotFoundError as error:
             if f"no such container: {container.name}" not in error.why.lower():
@@ -146,6 +148,13 @@ class Launch:
                 backend=error.backend,
                 operation=error.operation,
             ) from error
+
+    async def _provide_tmp(self, container: DockerContainer) -> None:
+        """Make the directory of a replica's result where its image has none; those of a role are alike."""
+        from asyncsched._dockerd import ensure_tmp  # loaded by whoever has made the daemon, in a thread
+
+        if not await ensure_tmp(self._daemon, container.name, operation="submit"):
+            self._with_tmp.add(container.role)
 
     async def _remove(self, name: str) -> None:
         """Remove a container, trying again while the daemon cannot be reached or may still be making it."""
