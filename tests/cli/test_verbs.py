@@ -86,7 +86,7 @@ def test_a_dry_run_prints_the_request_and_hides_secrets(cli: Cli) -> None:
 def test_run_as_json(cli: Cli) -> None:
     attached = cli("run", "-s", "stage", "-o", "json", "--log", "utils.sh", "echo one")
 
-    assert {*FIELDS, "msg", "num_restarts", "roles", "structured_error_msg", "url"} == {*attached.json}
+    assert {*FIELDS, "cause", "msg", "num_restarts", "roles", "structured_error_msg", "url"} == {*attached.json}
     assert "SUCCEEDED" == attached.json["state"]
     assert "sh/0 one" in attached.err
     first, line, last = cli("run", "-s", "stage", "-o", "jsonl", "--log", "utils.sh", "echo one").jsonl

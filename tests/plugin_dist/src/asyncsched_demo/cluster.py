@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from asyncsched import AppState, ReplicaStatus, Stream
+from asyncsched import AppState, FailureCause, ReplicaStatus, Stream
 from asyncsched.logs import LogLine, LogOrigin, label
 from asyncsched.specs.secret import revealed_env
 from asyncsched.specs.state import combine
+
+_CAUSES = {AppState.FAILED: FailureCause.EXIT, AppState.CANCELLED: FailureCause.CANCELLED}
 
 
 @dataclass(kw_only=True)
@@ -51,6 +53,7 @@ class Replica:
             reason=f"exited with code {self.exit_code}" if failed else "",
             started_at=self.started_at,
             finished_at=self.finished_at,
+            cause=_CAUSES.get(self.state),
         )
 
     async def start(self, environment: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from asyncsched import AppDef, AppDryRunInfo, ReplicaStatus, RoleStatus, macros
 from asyncsched.errors import ConflictError, InvalidRequestError
 from asyncsched.logs import LogLine, LogQuery, LogSource
 from asyncsched.schedulers import DescribeAppResponse, ListAppResponse, Scheduler, StatePort
-from asyncsched.specs import make_app_handle
+from asyncsched.specs import find_cause, make_app_handle
 from asyncsched_demo.cluster import App, Cluster, Command, Replica
 
 NAME = "demo"
@@ -188,6 +188,7 @@ def _described(app: App) -> DescribeAppResponse:
         created_at=app.created_at,
         started_at=min(starts, default=None),
         finished_at=max(ends) if len(ends) == len(statuses) else None,
+        cause=find_cause(app.state, statuses),
     )
 
 
