@@ -96,6 +96,7 @@ def _named(pid: int) -> str:
 
 def main(name: str) -> int:
     """Run the benchmark in this process, print each claim as soon as it has been measured; 1 if one does not hold."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started without it
     print(name, flush=True)
     broken = 0
     for claim in load(name)():
