@@ -30,7 +30,7 @@ from asyncsched.schedulers.local.lookup_list import list_rows
 from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.request import PopenRequest, check_options, make_request, split_devices, wire_form
 from asyncsched.schedulers.local.state_dir import Home, find_home
-from asyncsched.schedulers.local.status_record import BACKEND
+from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping
@@ -45,7 +45,8 @@ __all__ = ["LocalScheduler", "create_scheduler"]
 
 _log = logging.getLogger("asyncsched.schedulers.local")
 
-MANY_REPLICAS = 100
+MANY_REPLICAS = 20
+"""With more than these a request is made in a thread."""
 TOO_FEW = "%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs"
 IGNORES = {
     "max_retries": "a process that failed is not started again",
@@ -230,12 +231,15 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
-        found = await self._apps.find_one(app.app_id)
-        if found is None:
-            return []
+        record = app.native
+        if not isinstance(record, AppRecord):  # a watch has told of it
+            found = await self._apps.find_one(app.app_id)
+            if found is None:
+                return []
+            record = found.record
         directory = str(self._home.app_path(app.app_id))
         wanted = {(replica.role, replica.id) for replica in replicas}
-        return log_sources(found.record, directory, wanted, query, self.clock)
+        return log_sources(record, directory, wanted, query, self.clock)
 
     @override
     async def _close(self) -> None:
