@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from asyncsched.logs.select import LogQuery
+from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import parse_record
 from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
-from asyncsched.specs import FailureCause
+from asyncsched.specs import (
+    AppDef,
+    BindMount,
+    DeviceMount,
+    FailureCause,
+    Resource,
+    Role,
+    Secret,
+    VolumeMount,
+)
+from asyncsched.specs.not_kept import NotKept
 from tests.formats._frozen import HERE
-from tests.local._local import ONE_LOOP
+from tests.local._local import EACH_LOOP, ONE_LOOP, app_directory, ended
 
 pytestmark = ONE_LOOP
 
@@ -58,3 +72,58 @@ def test_a_program_that_the_kernel_refuses_is_a_fault_of_the_configuration() -> 
 
     assert [FailureCause.CONFIG] * 2 == causes(refused)
     assert [FailureCause.EXIT] * 2 == causes(unkept)
+
+
+FULL = Role(
+    "full",
+    "image",
+    entrypoint="sh",
+    args=["-c", "true", Secret("marker-1")],
+    env={"PLAIN": "value", "A_TOKEN": "marker-2", "KEY": Secret("marker-3")},
+    max_retries=3,
+    port_map={"http": 80},
+    mounts=[BindMount("/src", "/dst", read_only=True), VolumeMount("v", "/vol"), DeviceMount("/dev/null", "/dev/x")],
+    resource=Resource(cpu=1, gpu=0, memMB=10, capabilities={"c": "d"}),
+    metadata={"some": {"thing": 1}},
+)
+
+
+@EACH_LOOP
+async def test_roles_are_told_as_they_were_submitted_but_for_secrets(scheduler: LocalScheduler, home: Path) -> None:
+    app_id = await scheduler.submit(AppDef("job", [FULL], metadata={"a": "b"}))
+    await ended(scheduler, app_id)
+    async with LocalScheduler("other") as other:
+        found = await other.describe(app_id)
+    assert found is not None
+    (role,) = found.roles
+
+    assert {"a": "b"} == found.metadata
+    assert isinstance(role.args[-1], NotKept)
+    assert ["value", True, True] == [
+        role.env["PLAIN"], isinstance(role.env["A_TOKEN"], NotKept), isinstance(role.env["KEY"], NotKept)
+    ]  # fmt: skip
+    assert FULL == replace(role, args=FULL.args, env=FULL.env)
+    assert b"marker" not in (app_directory(home, app_id) / "state.json").read_bytes()
+
+
+def test_roles_of_the_first_release_are_told() -> None:
+    record = frozen_record("finished")
+    found = describe_app(parse_record(record["app_id"], record), Standing.LED)
+
+    assert [(each["name"], each["args"], each["num_replicas"]) for each in record["spec"]["roles"]] == [
+        (role.name, role.args, role.num_replicas) for role in found.roles
+    ]
+
+
+@EACH_LOOP
+async def test_the_logs_of_a_described_app_are_opened_without_another_look(
+    scheduler: LocalScheduler, home: Path
+) -> None:
+    app_id = await scheduler.submit(AppDef("job", [Role("main", "", entrypoint="true")]))
+    found = await ended(scheduler, app_id)
+    described = await scheduler.describe(app_id)
+    assert described is not None
+    (app_directory(home, app_id) / "state.json").unlink()
+
+    assert 1 == len(await scheduler._log_sources(described, described.replicas, LogQuery(app_id)))
+    assert [] == await scheduler._log_sources(found, found.replicas, LogQuery(app_id))  # a watch keeps less

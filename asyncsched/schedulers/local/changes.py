@@ -57,6 +57,7 @@ class StateReader:
         self._port.connected()
         # Apart from looking for apps, which waits for other processes.
         publishing = asyncio.create_task(self._publish_all())
+        publishing.add_done_callback(lambda _: self._wake.set())
         try:
             while True:
                 await self._wait()

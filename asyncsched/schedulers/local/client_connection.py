@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
+from typing_extensions import override
+
 from asyncsched.errors import InvalidRequestError, UnavailableError
 from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.status_record import BACKEND
@@ -48,10 +50,12 @@ class Connection(asyncio.Protocol):
         """Whether the supervisor is still there, as far as is known."""
         return self._transport is not None and not self._lost.done()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102 - asyncio's
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:  # noqa: D102 - asyncio's
+    @override
+    def data_received(self, data: bytes) -> None:
         self._incoming += data
         while (cut := self._incoming.find(b"\n", self._searched)) >= 0:
             line = bytes(self._incoming[:cut])
@@ -70,7 +74,8 @@ class Connection(asyncio.Protocol):
         if future is not None and not future.done():
             future.set_result(line)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102 - asyncio's
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
         if not self._lost.done():
             self._lost.set_result(None)
         for future in self._waiting.values():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import logging
 import os
 import time
 from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 
+from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, ConflictError, SchedulerError, UnavailableError
 from asyncsched.logs.follow import open_directory, open_file
 from asyncsched.schedulers.hooks import TERMINAL
@@ -23,7 +27,9 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 from asyncsched.specs.state import AppState
 
-__all__ = ["ask_to_end", "delete", "prune", "read_results"]
+__all__ = ["FirstPrune", "ask_to_end", "delete", "prune", "read_results"]
+
+_log = logging.getLogger("asyncsched.schedulers.local")
 
 AT_ONCE = 100
 
@@ -101,6 +107,38 @@ async def prune(
     for stored in removed:
         await asyncio.to_thread(home.remove, stored)
     return [stored.app_id for stored in removed]
+
+
+class FirstPrune:
+    """Removes, once and beside what else goes on, apps that have become too old.
+
+    Args:
+        home: The state directory.
+        apps: Tells what has ended.
+        older_than: How long ago.
+        keep: How many of the newest stay, whatever their age.
+    """
+
+    def __init__(self, home: Home, apps: Apps, older_than: timedelta, keep: int) -> None:
+        self._work = partial(prune, home, apps, older_than, keep=keep)
+        self._task: asyncio.Task[list[str]] | None = None
+
+    def start(self) -> None:
+        """Begin, unless that was done before."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work(), context=contextvars.Context())
+            self._task.add_done_callback(_log_failure)
+
+    async def close(self, timeout: float) -> None:
+        """Stop it."""
+        if self._task is not None:
+            self._task.cancel()
+            await outlast([self._task], timeout)
+
+
+def _log_failure(task: asyncio.Task[list[str]]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.warning("old apps could not be removed: %s", error)
 
 
 def _worth_a_look(home: Home, limit: float, keep: int) -> list[str]:

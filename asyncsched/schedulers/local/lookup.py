@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError, UnavailableError
+from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.state_dir import Home, Stored
 from asyncsched.schedulers.local.status import Standing, describe_app
@@ -18,7 +19,7 @@ from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, 
 from asyncsched.schedulers.local.supervisor import machine
 from asyncsched.schedulers.responses import DescribeAppResponse
 
-__all__ = ["Apps", "Finding", "Found", "described"]
+__all__ = ["Apps", "Finding", "Found", "describe_all", "described"]
 
 AT_ONCE = 16
 DRAFT = 60.0
@@ -59,6 +60,16 @@ async def described(found: Found) -> DescribeAppResponse:
     if len(found.record.replicas) < MANY_REPLICAS:
         return describe_app(found.record, found.standing, found.is_alive)
     return await asyncio.to_thread(describe_app, found.record, found.standing, found.is_alive)
+
+
+async def describe_all(findings: Mapping[str, Finding]) -> dict[str, DescribeAppResponse | AsyncSchedError | None]:
+    """Describe what was found; an error is the answer for its app."""
+    answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
+    budget = budget_of(asyncio.get_running_loop())
+    for app_id, found in findings.items():
+        answers[app_id] = await described(found) if isinstance(found, Found) else found
+        await budget.breathe()  # many apps may have many replicas together
+    return answers
 
 
 class Apps:

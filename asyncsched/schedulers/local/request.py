@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
+from asyncsched.schedulers._common.roles import app_note
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
 from asyncsched.schedulers.local.names import replica_directory, role_directory
 from asyncsched.schedulers.local.options import LocalOpts
@@ -212,7 +213,7 @@ def wire_form(
         "on_failure": request.on_failure,
         "max_log_bytes": request.max_log_bytes,
         "env": _inherited(request.inherit, environ),
-        "spec": _told(app),
+        "spec": app_note(app or AppDef("")),
         "log_dir": request.log_dir,
         "replicas": replicas,
     }
@@ -249,24 +250,3 @@ def _log_directory(request: PopenRequest, role: str, k: int) -> str:
             fix="add one to role_log_dirs",
             backend="local_cwd",
         ) from error
-
-
-def _told(app: AppDef | None) -> dict[str, Any]:
-    """Describe an app for those who ask later: without environments, which may hold secrets."""
-    if app is None:
-        return {"roles": [], "metadata": {}}
-    return {
-        "metadata": masked(app.metadata),
-        "roles": [
-            {
-                "name": role.name,
-                "image": role.image,
-                "entrypoint": role.entrypoint,
-                "args": masked(role.args),
-                "num_replicas": role.num_replicas,
-                "max_retries": role.max_retries,
-                "resource": {"cpu": role.resource.cpu, "gpu": role.resource.gpu, "memMB": role.resource.memMB},
-            }
-            for role in app.roles
-        ],
-    }

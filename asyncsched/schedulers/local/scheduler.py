@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
@@ -12,9 +11,6 @@ from functools import partial
 
 from typing_extensions import Unpack, override
 
-from asyncsched._tasks import outlast
-from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.budget import budget_of
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
@@ -22,15 +18,15 @@ from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.client_start import Beginning
-from asyncsched.schedulers.local.ending import ask_to_end, delete, prune, read_results
+from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
 from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider, count_devices, fetch_roles, log_tree
 from asyncsched.schedulers.local.logs import log_sources
-from asyncsched.schedulers.local.lookup import Apps, Found, described
+from asyncsched.schedulers.local.lookup import Apps, describe_all, described
 from asyncsched.schedulers.local.lookup_list import list_rows
 from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.request import PopenRequest, check_options, make_request, split_devices, wire_form
 from asyncsched.schedulers.local.state_dir import Home, find_home
-from asyncsched.schedulers.local.status_record import BACKEND
+from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping
@@ -45,7 +41,8 @@ __all__ = ["LocalScheduler", "create_scheduler"]
 
 _log = logging.getLogger("asyncsched.schedulers.local")
 
-MANY_REPLICAS = 100
+MANY_REPLICAS = 20
+"""With more than these a request is made in a thread."""
 TOO_FEW = "%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs"
 IGNORES = {
     "max_retries": "a process that failed is not started again",
@@ -103,13 +100,11 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         if cache_size <= 0:
             raise ValueError(f"a cache of {cache_size} apps holds none")
         self._image_provider_class = image_provider_class
-        self._cache_size = cache_size
         self._extra_paths = tuple(extra_paths or ())
-        self._keep_for = keep_for
         self._home = Home(find_home(os.environ))
         self._supervisors = Supervisors(self._home, self.clock)
         self._apps = Apps(self._home, self._supervisors)
-        self._pruning: asyncio.Task[list[str]] | None = None
+        self._pruning = FirstPrune(self._home, self._apps, keep_for, cache_size)
 
     # Submitting
 
@@ -166,7 +161,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
             own = await self._supervisors.own()
             self._apps.submitted(info.app_id)
             await self._within("submit", launch.run(own))
-        self._start_pruning()
+        self._pruning.start()
 
     # Looking
 
@@ -177,12 +172,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     @override
     async def _describe_many(self, app_ids: Sequence[str]) -> Answers:
-        answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
-        budget = budget_of(asyncio.get_running_loop())
-        for app_id, found in (await self._apps.find(app_ids)).items():
-            answers[app_id] = await described(found) if isinstance(found, Found) else found
-            await budget.breathe()  # many apps may have many replicas together
-        return answers
+        return await describe_all(await self._apps.find(app_ids))
 
     @override
     async def _push_states(self, port: StatePort) -> None:
@@ -217,40 +207,29 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         """Remove apps; their logs in a ``log_dir`` are the user's, and stay."""
         return await prune(self._home, self._apps, older_than, states=states)
 
-    def _start_pruning(self) -> None:
-        """Remove, once and behind the back of whoever submits, what has become too old."""
-        if self._pruning is None:
-            work = prune(self._home, self._apps, self._keep_for, keep=self._cache_size)
-            self._pruning = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
-            self._pruning.add_done_callback(_log_failure)
-
     # Logs
 
     @override
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
-        found = await self._apps.find_one(app.app_id)
-        if found is None:
-            return []
+        record = app.native
+        if not isinstance(record, AppRecord):  # a watch has told of it
+            found = await self._apps.find_one(app.app_id)
+            if found is None:
+                return []
+            record = found.record
         directory = str(self._home.app_path(app.app_id))
         wanted = {(replica.role, replica.id) for replica in replicas}
-        return log_sources(found.record, directory, wanted, query, self.clock)
+        return log_sources(record, directory, wanted, query, self.clock)
 
     @override
     async def _close(self) -> None:
         try:
-            if self._pruning is not None:
-                self._pruning.cancel()
-                await outlast([self._pruning], self.cleanup_timeout)
+            await self._pruning.close(self.cleanup_timeout)
             await self._supervisors.close(self.cleanup_timeout)
         finally:  # a supervisor that hangs takes all the time there is
             self._home.close()
-
-
-def _log_failure(task: asyncio.Task[Sequence[str]]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.warning("old apps could not be removed: %s", error)
 
 
 def create_scheduler(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 import signal as signals
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 from asyncsched.logs.line import utc
+from asyncsched.schedulers._common.roles import read_app_note
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord
 from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.specs.app import NONE, Resource, Role
+from asyncsched.specs.app import NONE
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
@@ -57,6 +58,7 @@ def describe_app(
         statuses.setdefault(replica.role, []).append(_replica(record, replica, standing, is_alive))
     replicas = [each for group in statuses.values() for each in group]
     state = combine(replicas, cancelled=record.ended_by in _ASKED and _took_effect(record))
+    roles, metadata = read_app_note(record.spec)
     return DescribeAppResponse(
         app_id=record.app_id,
         state=state,
@@ -65,14 +67,15 @@ def describe_app(
         structured_error_msg=_first_error(record),
         ui_url=f"file://{record.log_dir}" if record.log_dir else None,
         roles_statuses=[RoleStatus(role, group) for role, group in statuses.items()],
-        roles=_roles(record.spec),
+        roles=roles,
         name=record.name,
         session=record.session,
         created_at=utc(record.created_ns),
         started_at=None if record.started_ns is None else utc(record.started_ns),
         finished_at=_finished(record, state),
-        metadata=_metadata(record.spec),
+        metadata=metadata,
         cause=find_cause(state, replicas),
+        native=record,
     )
 
 
@@ -200,26 +203,3 @@ def _error_time(text: str) -> float:
         return float("inf") if math.isnan(stamp) else stamp  # which would be neither before nor after any other
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return float("inf")
-
-
-def _roles(spec: Mapping[str, Any]) -> list[Role]:
-    roles = cast("list[dict[str, Any]]", spec.get("roles", []))
-    return [_role(each) for each in roles]
-
-
-def _role(each: dict[str, Any]) -> Role:
-    size = cast("dict[str, int]", each.get("resource") or {})
-    return Role(
-        name=str(each.get("name", "")),
-        image=str(each.get("image", "")),
-        entrypoint=str(each.get("entrypoint", "")),
-        args=[str(word) for word in each.get("args", ())],
-        num_replicas=int(each.get("num_replicas", 0)),
-        max_retries=int(each.get("max_retries", 0)),
-        resource=Resource(cpu=size.get("cpu", -1), gpu=size.get("gpu", -1), memMB=size.get("memMB", -1)),
-    )
-
-
-def _metadata(spec: Mapping[str, Any]) -> dict[str, str]:
-    found = cast("dict[str, Any]", spec.get("metadata", {}))
-    return {key: str(value) for key, value in found.items()}
