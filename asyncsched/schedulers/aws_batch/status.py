@@ -11,13 +11,14 @@ from asyncsched.schedulers._common.untrusted import read_float, read_number
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_tasks import container_of
+from asyncsched.schedulers.aws_batch.status_causes import cause_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
 from asyncsched.schedulers.aws_batch.tags import app_name, metadata_of, session_of
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.secret import Secret
-from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, find_cause
 
 __all__ = [
     "REASON_CANCELLED",
@@ -167,13 +168,17 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
     state = job_state(row)
     children = node_ids(row)
     groups = node_groups(row)
+    cause = _cause(row, state)
+    roles = [RoleStatus(each.name, list(_replicas(row, state, cause, each, children, nodes))) for each in groups]
+    if cause is FailureCause.UNKNOWN:
+        cause = find_cause(state, (replica for role in roles for replica in role.replicas))
     return DescribeAppResponse(
         app_id=canonical_id(row),
         state=state,
         num_restarts=_restarts(row, state),
         msg=_message(row, state),
         ui_url=_console(row),
-        roles_statuses=[RoleStatus(each.name, list(_replicas(row, state, each, children, nodes))) for each in groups],
+        roles_statuses=roles,
         roles=[_role(row, group, children, nodes) for group in groups],
         name=app_name(row),
         session=session_of(row),
@@ -181,16 +186,22 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
         started_at=time_of(row.get("startedAt")),
         finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
         metadata=metadata_of(row),
+        cause=cause,
     )
 
 
 def _replicas(
-    row: Row, state: AppState, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]
+    row: Row,
+    state: AppState,
+    cause: FailureCause | None,
+    group: NodeGroup,
+    children: Sequence[str],
+    nodes: Mapping[str, Row],
 ) -> Iterator[ReplicaStatus]:
     for replica, node in enumerate(group.nodes):
         own = nodes.get(children[node]) if children else row
         if own is None:
-            yield ReplicaStatus(replica, _without_news(state), group.name, "")
+            yield ReplicaStatus(replica, _without_news(state), group.name, "", cause=cause)
         else:
             yield _replica(replica, own, group.name, cancelled=state is AppState.CANCELLED)
 
@@ -217,7 +228,20 @@ def _replica(replica: int, row: Row, role: str, *, cancelled: bool) -> ReplicaSt
         num_restarts=_restarts(row, state),
         started_at=time_of(row.get("startedAt")),
         finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
+        cause=_cause(row, state),
     )
+
+
+def _cause(row: Row, state: AppState) -> FailureCause | None:
+    last = _last_run(row)
+    reasons = [text for text in (row.get("statusReason"), last.get("reason")) if text]
+    return cause_of(state, reasons, last.get("exitCode"), on_spot=_is_for_spot(row))
+
+
+def _is_for_spot(row: Row) -> bool:
+    """Tell whether a job is run again when its host is taken away, as the option `spot_retries` has it."""
+    rules = parts(part(row, "retryStrategy"), "evaluateOnExit")
+    return any((rule.get("onStatusReason") or "").lower().startswith(("host ec2", "your spot")) for rule in rules)
 
 
 def finished_attempts(row: Row) -> Sequence[Row]:
