@@ -165,7 +165,7 @@ async def test_a_submit_that_is_cut_on_the_wire_after_it_took_effect(
 
     app_id = await scheduler.submit(app(), CFG)
 
-    assert [app_id] == [f"{QUEUE}:{job.id}" for job in server.cloud.jobs]
+    assert [app_id] == [f"{QUEUE}:{job.name}" for job in server.cloud.jobs]
 
 
 async def test_a_submit_that_is_cancelled_leaves_no_job_that_runs(server: Server, scheduler: AWSBatchScheduler) -> None:

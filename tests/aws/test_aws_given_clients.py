@@ -65,7 +65,7 @@ async def test_a_submit_that_is_cut_after_it_took_effect_is_one_job_with_a_given
     app_id = await scheduler.submit(app(), CFG)
     await scheduler.close()
 
-    assert [app_id] == [f"{QUEUE}:{job.id}" for job in server.cloud.jobs]
+    assert [app_id] == [f"{QUEUE}:{job.name}" for job in server.cloud.jobs]
     assert 1 == server.cloud.traffic.calls["SubmitJob"]
 
 
@@ -83,7 +83,7 @@ async def test_their_credentials_serve_every_operation_and_they_stay_open(
 
     assert found is not None
     assert AppState.SUCCEEDED == found.state
-    answer = clients[sdk][0].describe_jobs(jobs=[app_id.partition(":")[2]])
+    answer = clients[sdk][0].describe_jobs(jobs=[found.native_id])
     assert 1 == len((await answer if sdk == "aiobotocore" else answer)["jobs"])
 
 

@@ -292,7 +292,7 @@ async def test_where_gaps_are_to_be_raised_a_deleted_stream_raises(virtual: Virt
 async def put_lines(virtual: Virtual, app_id: str, count: int) -> None:
     """Let a log be as long as that, without a program that takes its time to write it."""
     virtual.cloud.timeline.catch_up()
-    job = virtual.cloud.batch.jobs[app_id.rpartition(":")[2]]
+    (job,) = (job for job in virtual.cloud.jobs if app_id == f"{QUEUE}:{job.name}")
     for node in job.nodes.values():
         attempt = node.current or node.attempts[-1]
         for number in range(count):

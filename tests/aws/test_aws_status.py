@@ -228,7 +228,7 @@ def test_a_cancelled_app_has_no_failed_replicas() -> None:
 def test_a_job_that_somebody_else_made_is_described_too() -> None:
     found = job_to_response(row(container={"image": "i", "command": ["x", "y"], "vcpus": 2, "memory": 512}), {})
 
-    assert ("torchx:" + JOB["jobId"], "app-x", "") == (found.app_id, found.name, found.session)
+    assert ("torchx:app-x", JOB["jobId"], "app-x", "") == (found.app_id, found.native_id, found.name, found.session)
     assert ("app-x", "x", ["y"], 2, 512) == (
         found.roles[0].name,
         found.roles[0].entrypoint,

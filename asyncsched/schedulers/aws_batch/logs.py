@@ -57,18 +57,15 @@ class LogBook:
         Raises:
             NotImplementedError: The containers log to something else than CloudWatch.
         """
-        known = await jobs.find(query.app_id)
-        if known is None:
+        known, row, nodes = await jobs.look(query.app_id)
+        if known is None or row is None:
             return []  # It has been deleted since it was described.
-        row, nodes = await jobs.read(known)
-        if row is None:
-            return []
         places = LogPlaces(row, nodes)
         by_group: dict[str, list[tuple[str, int]]] = {}
         for replica in replicas:
             group = places.group(replica.role, replica.id)
             by_group.setdefault(group, []).append((replica.role, replica.id))
-        connection = jobs.connection(known)
+        connection = jobs.names.connection(known)
         return [
             self._source(self._hub(connection, group), wanted, query, row, places) for group, wanted in by_group.items()
         ]

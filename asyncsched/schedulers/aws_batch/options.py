@@ -53,7 +53,7 @@ class AWSBatchOpts:
         str | None, Doc("instance type of multi-node jobs; else the resource's instance-type capability")
     ] = None
     main_node: Annotated[int, Doc("node that decides a multi-node job's end and verdict")] = 0
-    depends_on: Annotated[list[str] | None, Doc("ids of jobs that must succeed first (at most 20)")] = None
+    depends_on: Annotated[list[str] | None, Doc("ids of apps or jobs that must succeed first (at most 20)")] = None
     array_size: Annotated[
         int | None, Doc("run the one replica so often, each with its AWS_BATCH_JOB_ARRAY_INDEX (2-10000)")
     ] = None

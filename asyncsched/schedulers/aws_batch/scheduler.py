@@ -6,14 +6,14 @@ import asyncio
 import contextvars
 import importlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import ClassVar
 
 from typing_extensions import Unpack, override
 
 from asyncsched import __version__
 from asyncsched._tasks import outlast
-from asyncsched.errors import ConflictError
+from asyncsched.errors import ConflictError, SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pacing import Limits
@@ -21,14 +21,15 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.aws_batch.changes import Sweeper
 from asyncsched.schedulers.aws_batch.client import Connections, Location
 from asyncsched.schedulers.aws_batch.client_given import accept
-from asyncsched.schedulers.aws_batch.ending import Endings
+from asyncsched.schedulers.aws_batch.ending import Endings, cancel_all, cancel_one
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.logs import LogBook
-from asyncsched.schedulers.aws_batch.lookup import Jobs, Known
+from asyncsched.schedulers.aws_batch.lookup import Jobs
 from asyncsched.schedulers.aws_batch.lookup_list import list_apps
+from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request
+from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request, check_unrenamed
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
@@ -129,30 +130,28 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
-        """Submit the job; from here on its id is the app's, which costs no call to look up."""
-        job, parts = info.request, self._open()
-        known = parts.jobs.known(info.app_id)
+        parts = self._open()
+        check_unrenamed(info.request, info.app_id)
+        known = parts.jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:
             known = await self._submitted(info, parts)
-        queue = queue_name(job.queue)
-        canonical = f"{queue}:{known.job_id}"
-        for app_id in (info.app_id, canonical):
-            parts.jobs.remember(app_id, known)
-        info.app_id = canonical
+        parts.jobs.names.remember(info.app_id, known)
 
     async def _submitted(self, info: AppDryRunInfo[BatchJob], parts: _Parts) -> Known:
         job = info.request
         connection = parts.connections.at(job.location)
-        submission = Submission(connection, job, info.digest, parts.jobs, self.clock)
+        submission = Submission(connection, job, info.digest, self.clock)
         is_fresh = info.app_id in self._fresh
         self._fresh.pop(info.app_id, None)
         job_id = None if is_fresh else await submission.existing()
         if job_id is None:
+            await submission.name_dependencies(parts.jobs.names)
             if job.images_to_push:
                 await self._push(parts.connections, job)
             async with self._or_removed(info.app_id, submission.undo):
                 job_id = await submission.send(parts.definitions, retry_for=self.retry_for)
-        return Known(job_id, queue_name(job.queue), dict(job.location), job.children(job_id), info.digest)
+        where, children = dict(job.location), job.children(job_id)
+        return Known(job_id, queue_name(job.queue), where, children, info.digest, by_name=True)
 
     async def _push(self, connections: Connections, job: BatchJob) -> None:
         # Who never pushes an image needs no Docker SDK, and does not wait for its import.
@@ -173,7 +172,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     @override
     async def _list(self) -> AsyncGenerator[ListAppResponse]:
         parts = self._open()
-        async for row in list_apps(parts.jobs, parts.connections.at()):
+        async for row in list_apps(parts.connections.at()):
             yield row
 
     # Ending
@@ -181,28 +180,28 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     @override
     async def _cancel(self, app_id: str) -> None:
         parts = self._open()
-        known = await parts.jobs.find(app_id)
-        if known is not None:
-            await parts.endings.end(parts.jobs.connection(known), known.job_id)
+        await cancel_one(app_id, parts.jobs.names, parts.endings)
+
+    @override
+    async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        parts = self._open()
+        return await cancel_all(app_ids, parts.jobs.names, parts.endings)
 
     @override
     async def _delete(self, app_id: str) -> None:
         """Remove the app's log streams and its own definition, and mark its job, which AWS itself forgets later."""
         parts = self._open()
-        known = await parts.jobs.find(app_id)
-        if known is None:
-            return
-        row, nodes = await parts.jobs.read(known)
-        if row is None:
+        known, row, nodes = await parts.jobs.look(app_id)
+        if known is None or row is None:
             return
         if not job_state(row).is_terminal():
             fix = "cancel it first, and wait for its end"
             raise ConflictError(f"{app_id} has not ended", fix=fix, backend=BACKEND, operation="delete")
-        connection = parts.jobs.connection(known)
+        connection = parts.jobs.names.connection(known)
         await remove_traces(connection, row, nodes)
         if parts.definitions.is_leftover(row):
             await parts.definitions.deregister(connection, row["jobDefinition"])
-        parts.jobs.forget(known.job_id)
+        parts.jobs.names.forget(known.job_id)
 
     # Reading logs
 
@@ -247,7 +246,7 @@ class _Parts:
         self.jobs = Jobs(connections, self._seen)
         self.sweeper = Sweeper(self.jobs)
         self.definitions = Definitions()
-        self.endings = Endings(self.jobs)
+        self.endings = Endings()
         self._tidying: set[asyncio.Task[None]] = set()
 
     def _seen(self, app_id: str, row: Row, nodes: Mapping[str, Row]) -> None:
@@ -257,9 +256,9 @@ class _Parts:
             self._tidy(app_id, row)
 
     def _tidy(self, app_id: str, row: Row) -> None:
-        known = self.jobs.known(app_id)
+        known = self.jobs.names.known(app_id)
         assert known is not None  # It has just been described.
-        connection = self.jobs.connection(known)
+        connection = self.jobs.names.connection(known)
         tidying = self.definitions.deregister(connection, row["jobDefinition"])
         # Whoever happened to look first must not wait for this, nor give it its context.
         task = asyncio.get_running_loop().create_task(tidying, context=contextvars.Context())

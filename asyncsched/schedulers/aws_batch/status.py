@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from asyncsched.schedulers._common.untrusted import read_float, read_number
-from asyncsched.schedulers.aws_batch.names import queue_name
+from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_tasks import container_of
 from asyncsched.schedulers.aws_batch.status_causes import cause_of
@@ -90,8 +90,14 @@ def _report_unknown(status: str) -> None:
 
 
 def canonical_id(row: Row, queue: str = "") -> str:
-    """Return the id of the app: ``<queue>:<jobId>``, with the queue's name where a row has none."""
-    return f"{queue_name(row.get('jobQueue', queue))}:{row['jobId']}"
+    """Return the id of the app: ``<queue>:<jobName>``, with the queue's name where a row has none.
+
+    A child of an array has its parent's name, and what somebody else has made may have one that means a job's id: such
+    a job is called by its id.
+    """
+    is_child = ":" in row["jobId"]
+    name = row["jobId"] if is_child or not is_job_name(row["jobName"]) else row["jobName"]
+    return f"{queue_name(row.get('jobQueue', queue))}:{name}"
 
 
 def node_ids(row: Row) -> list[str]:
@@ -187,6 +193,7 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
         finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
         metadata=metadata_of(row),
         cause=cause,
+        native_id=row["jobId"],
     )
 
 

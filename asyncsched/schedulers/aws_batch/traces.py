@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from asyncsched.errors import NotFoundError
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
-from asyncsched.schedulers.aws_batch.lookup import DELETED_TAG
+from asyncsched.schedulers.aws_batch.lookup_calls import DELETED_TAG
 from asyncsched.schedulers.aws_batch.status_rows import Row
 
 __all__ = ["mark_deleted", "remove_traces"]
