@@ -31,6 +31,7 @@ class TestContract(SchedulerContract):
         # Long enough for the children of a main node that ends at once to end by themselves.
         server.cloud.pace.stop_children = 0.5
         server.cloud.pace.grace = 1.0
+        server.cloud.pace.second_of_timeout = 0.02
         scheduler = unlimited("contract")
         yield ContractRig(
             scheduler,
@@ -38,6 +39,7 @@ class TestContract(SchedulerContract):
             cfg={"queue": QUEUE},
             image="busybox",
             tells_streams=False,
+            timeout=60,
             unknown_id=f"{QUEUE}:nosuchapp-x1",
         )
         await scheduler.close()

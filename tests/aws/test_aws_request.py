@@ -55,6 +55,11 @@ def valid(operation: str, request: dict[str, Any]) -> None:
     assert not report.has_errors(), report.generate_report()
 
 
+@pytest.mark.parametrize("options", [{"timeout": 89.1}, {"timeout": 90}, {"timeout_s": 90}])
+def test_a_timeout_is_that_of_an_attempt_in_whole_seconds(options: dict[str, Any]) -> None:
+    assert {"attemptDurationSeconds": 90} == make(app(), **options).job_def["timeout"]
+
+
 ECHO = AppDef("echo", [role("echo", image="alpine:latest", args=["hello"])])
 GPU = AppDef(
     "train",
@@ -282,7 +287,10 @@ def test_every_option_reaches_the_requests() -> None:
         (app(role(num_replicas=2)), {"array_size": 3}, "array_size"),
         (app(role(num_replicas=2)), {"main_node": 2}, "nodes 0 to 1"),
         (app(), {"array_size": 1}, "2 to 10000"),
-        (app(), {"timeout_s": 59}, "60 s"),
+        (app(), {"timeout_s": 59}, "timeout_s=59 is out of range.*60 s"),
+        (app(), {"timeout": 59.5}, "timeout=59.5 is out of range.*60 s"),
+        (app(), {"timeout": float("inf")}, "timeout=inf is out of range"),
+        (app(), {"timeout": 90, "timeout_s": 90}, "timeout and timeout_s are both given.*leave timeout_s out"),
         (app(), {"priority": 5}, "share_id"),
         (app(), {"priority": 10_000, "share_id": "x"}, "0 to 9999"),
         (app(), {"ulimits": ["nofile"]}, "nofile=1024:4096"),

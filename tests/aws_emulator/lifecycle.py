@@ -147,7 +147,8 @@ class Lifecycle:
                 self.timeline.after(delay, lambda node=node: self._run_child(job, node))
         if job.timeout:
             number = len(job.nodes[job.main].attempts)
-            self.timeline.after(job.timeout["attemptDurationSeconds"], lambda: self._time_out(job, number))
+            limit = job.timeout["attemptDurationSeconds"] * self.pace.second_of_timeout
+            self.timeline.after(limit, lambda: self._time_out(job, number))
 
     def _run_child(self, job: Job, node: Node) -> None:
         if job.status == "RUNNING" and not job.verdict and not job.terminated and node.status == "STARTING":

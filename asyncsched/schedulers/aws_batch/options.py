@@ -45,7 +45,10 @@ class AWSBatchOpts:
         Doc("auto: one replica is a container job (Spot and Fargate can run it), several are multi-node"),
     ] = "auto"
     platform: Annotated[Literal["EC2", "FARGATE", "MANAGED_INSTANCES"], Doc("what runs the containers")] = "EC2"
-    timeout_s: Annotated[int | None, Doc("end each attempt after so many seconds (at least 60)")] = None
+    timeout: Annotated[
+        float | None, Doc("seconds that an attempt may run (at least 60): over it the app is FAILED, and not retried")
+    ] = None
+    timeout_s: Annotated[int | None, Doc("another name of timeout")] = None
     spot_retries: Annotated[
         int, Doc("run again so often when Spot takes the host away; with max_retries the sum is shared")
     ] = 0

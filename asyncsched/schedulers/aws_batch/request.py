@@ -6,6 +6,7 @@ import copy
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -306,8 +307,9 @@ def _further(options: AWSBatchOpts) -> Json:
     further: Json = {}
     if options.share_id is not None:
         further["schedulingPriority"] = options.priority
-    if options.timeout_s is not None:
-        further["timeout"] = {"attemptDurationSeconds": options.timeout_s}
+    if (limit := options.timeout_s if options.timeout is None else options.timeout) is not None:
+        # AWS Batch retries no attempt that it has ended for this, whatever the rules of retries say.
+        further["timeout"] = {"attemptDurationSeconds": math.ceil(limit)}
     if options.propagate_tags:
         further["propagateTags"] = True
     if options.consumable_resources:
