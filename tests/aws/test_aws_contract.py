@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,10 +12,13 @@ from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import AppDef
+from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import AppState
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from tests.aws.conftest import QUEUE, quick
 from tests.aws_emulator.server import Server
+
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:login-AbCdEf"
 
 pytestmark = pytest.mark.service("aws")  # its nodes are processes, in real time
 
@@ -32,14 +36,16 @@ class TestContract(SchedulerContract):
         server.cloud.pace.stop_children = 0.5
         server.cloud.pace.grace = 1.0
         server.cloud.pace.second_of_timeout = 0.02
+        server.cloud.life.secrets[SECRET] = json.dumps({"password": "sesame-17"})
         scheduler = unlimited("contract")
         yield ContractRig(
             scheduler,
             another=lambda: unlimited("other"),
-            cfg={"queue": QUEUE},
+            cfg={"queue": QUEUE, "execution_role_arn": "arn:aws:iam::123456789012:role/exec"},
             image="busybox",
             tells_streams=False,
             timeout=60,
+            secret=(SecretRef(SECRET, "password"), "sesame-17"),
             unknown_id=f"{QUEUE}:nosuchapp-x1",
         )
         await scheduler.close()

@@ -26,6 +26,7 @@ from asyncsched.specs import (
     Resource,
     Role,
     Secret,
+    SecretRef,
     VolumeMount,
     macros,
     named_resources,
@@ -79,6 +80,20 @@ GPU = AppDef(
     metadata={"team": "vision"},
 )
 SPOT = AppDef("spot", [role("worker", args=["--id", macros.app_id], max_retries=1)])
+VAULT = "arn:aws:secretsmanager:eu-west-1:1:secret:login-AbCdEf"
+SECRETS = AppDef(
+    "secrets",
+    [
+        role(
+            env={
+                "PLAIN": "1",
+                "WHOLE": SecretRef(VAULT),
+                "PASS": SecretRef(VAULT, "password"),
+                "PARAMETER": SecretRef("/app/parameter"),
+            }
+        )
+    ],
+)
 FARGATE = AppDef(
     "small", [role("job", resource=Resource(2, 0, 4096), mounts=[VolumeMount("fs-9", "/mnt", read_only=True)])]
 )
@@ -95,6 +110,7 @@ MANAGED = AppDef(
         ("four_gpu_nodes", make(GPU, share_id="research", priority=7, efs_options={"iam": "ENABLED"})),
         ("spot", make(SPOT, spot_retries=3)),
         ("managed_instances", make(MANAGED, platform="MANAGED_INSTANCES", job_role_arn="arn:job", cpu_arch="ARM64")),
+        ("secrets", make(SECRETS, execution_role_arn="arn:aws:iam::1:role/x", secrets={"DB": "arn:db", "PASS": "x"})),
         ("fargate", make(FARGATE, platform="FARGATE", execution_role_arn="arn:aws:iam::1:role/x", public_ip=True)),
     ],
 )
@@ -308,6 +324,13 @@ def test_every_option_reaches_the_requests() -> None:
         (app(), {"tags": {f"k{n}": "v" for n in range(50)}}, "too many"),
         (app(metadata={"a": "line\nbreak<"}), {}, "'a'"),
         (app(), {"platform": "FARGATE"}, "execution_role_arn"),
+        (app(role(env={"P": SecretRef("x")})), {"platform": "FARGATE"}, "execution_role_arn is missing"),
+        (app(role(env={"P": SecretRef("x")})), {}, "execution_role_arn is missing.*role main gets P from secrets"),
+        (
+            app(role(env={"P": SecretRef("/parameter", "key")})),
+            {"execution_role_arn": "x"},
+            "P of role main cannot be the key 'key' of /parameter.*Secrets Manager",
+        ),
         (app(), {"platform": "FARGATE", "execution_role_arn": "x"}, "1 vCPUs and 1024 MiB.*2048 to 8192"),
         (app(role(resource=Resource(3, 0, 4096))), {"platform": "FARGATE", "execution_role_arn": "x"}, "3 vCPUs"),
         (

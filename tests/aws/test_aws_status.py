@@ -9,7 +9,7 @@ import pytest
 
 from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
 from asyncsched.schedulers.aws_batch.status import STATES, job_state, job_to_response
-from asyncsched.specs import AppState, BindMount, DeviceMount, FailureCause, Secret, VolumeMount
+from asyncsched.specs import AppState, BindMount, DeviceMount, FailureCause, Secret, SecretRef, VolumeMount
 from tests.aws_emulator import shapes
 
 JOB: dict[str, Any] = {
@@ -255,6 +255,20 @@ def test_variables_come_back_as_secrets_and_mounts_as_they_were() -> None:
 
     assert {"X": Secret("1"), "TORCHX_ROLE_NAME": "main"} == role.env
     assert [BindMount("/s", "/d", True), VolumeMount("fs-1", "/e"), DeviceMount("/dev/x", "/dev/x", "r")] == role.mounts
+
+
+def test_secrets_come_back_as_what_names_them() -> None:
+    vault = "arn:aws:secretsmanager:eu-west-1:1:secret:login-AbCdEf"
+    sources = {"WHOLE": vault, "PASS": f"{vault}:password::", "OLD": f"{vault}::AWSPREVIOUS:", "PARAMETER": "/a/b"}
+    container = {"secrets": [{"name": name, "valueFrom": source} for name, source in sources.items()]}
+    env = job_to_response(row(container=container), {}).roles[0].env
+
+    assert {
+        "WHOLE": (vault, ""),
+        "PASS": (vault, "password"),
+        "OLD": (sources["OLD"], ""),
+        "PARAMETER": ("/a/b", ""),
+    } == {name: (value.name, value.key) for name, value in env.items() if isinstance(value, SecretRef)}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class AWSBatchOpts:
     priority: Annotated[int, Doc("scheduling priority (0-9999) inside the share; needs share_id")] = 0
     job_role_arn: Annotated[str | None, Doc("role that the program in the container acts as")] = None
     execution_role_arn: Annotated[
-        str | None, Doc("role with which the image, secrets and logs are reached; required on Fargate")
+        str | None, Doc("role with which image, secrets and logs are reached; required on Fargate and for secrets")
     ] = None
     image_repo: Annotated[str | None, Doc("repository (ECR) that a workspace's image is pushed to")] = None
     quiet: Annotated[bool, Doc("show no progress while an image is pushed")] = False

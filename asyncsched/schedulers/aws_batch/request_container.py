@@ -10,6 +10,7 @@ from itertools import count
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request_limits import FARGATE_SIZES, check_environment, check_fargate
+from asyncsched.schedulers.aws_batch.request_secrets import secrets_of, without_secret_refs
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.macros import macros
@@ -52,6 +53,8 @@ def container_properties(
     """
     role = _filled_in(role, app_id, multinode=multinode)
     check_environment(role)
+    secrets = secrets_of(role, options)
+    role.env = without_secret_refs(role)  # of a copy
     command, environment = _program(role, first_node)
     environment[ROLE_INDEX_ENV], environment[ROLE_NAME_ENV] = str(index), role.name
     if not multinode:
@@ -67,6 +70,7 @@ def container_properties(
         "logConfiguration": _logging(options),
         **_volumes(mounts, options),
         **_optional(options),
+        **({"secrets": secrets} if secrets else {}),
     }
     if options.platform == "FARGATE":
         check_fargate(role, options, vcpus=vcpus, memory=memory)
@@ -135,8 +139,6 @@ def _optional(options: AWSBatchOpts) -> Json:
         "readonlyRootFilesystem": options.readonly_root or None,
         "enableExecuteCommand": options.enable_exec or None,
     }
-    if options.secrets:
-        wanted["secrets"] = [{"name": name, "valueFrom": arn} for name, arn in options.secrets.items()]
     return {key: value for key, value in wanted.items() if value is not None}
 
 

@@ -84,6 +84,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     options = AWSBatchOpts
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.APPLICATION})
+    takes_secret_refs = True
     log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
     log_interval: float = 0.4
     log_settle_polls: int = 5

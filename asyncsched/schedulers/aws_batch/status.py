@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from asyncsched.schedulers._common.untrusted import read_float, read_number
 from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
+from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
 from asyncsched.schedulers.aws_batch.request_tasks import container_of
 from asyncsched.schedulers.aws_batch.status_causes import cause_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
@@ -320,12 +321,18 @@ def _role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[st
         entrypoint=command[0],
         args=list(command[1:]),
         # The service does not tell which of them were secrets.
-        env={k: v if k in OWN_ENV else Secret(v) for k, v in _environment(container).items()},
+        env=_told_environment(container),
         num_replicas=len(group.nodes),
         max_retries=max(0, part(row, "retryStrategy").get("attempts", 1) - 1),
         resource=_resource(container),
         mounts=list(_mounts(container)),
     )
+
+
+def _told_environment(container: Row) -> dict[str, str]:
+    told: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in _environment(container).items()}
+    secrets = {row.get("name", ""): row.get("valueFrom") for row in parts(container, "secrets")}
+    return told | {name: read_secret_ref(source) for name, source in secrets.items() if source}
 
 
 def _resource(container: Row) -> Resource:
