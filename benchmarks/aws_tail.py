@@ -85,7 +85,7 @@ async def _ours(aws: Emulator, nodes: int) -> Tail:
 async def _theirs(aws: Emulator, nodes: int, python: str) -> Tail:
     scheduler = create_scheduler("bench")
     job = (await scheduler.submit_dryrun(_app(nodes), {"queue": QUEUE})).request
-    connection = scheduler._open().connections.at()
+    connection = scheduler._connections.at()
     # The peer keeps everything in the definition, and reads it there.
     made = await connection.call("batch", "RegisterJobDefinition", "jobDefinitionArn", **job.job_def)
     definition = made["jobDefinitionArn"]

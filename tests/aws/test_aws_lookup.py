@@ -11,7 +11,7 @@ from asyncsched.specs import AppState
 from tests.aws.conftest import QUEUE, Virtual
 from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.many import end, running_jobs
-from tests.aws_emulator.model import Job
+from tests.aws_emulator.model import Job, new_id
 
 DELETED = {"asyncsched/deleted": "true"}
 
@@ -82,7 +82,7 @@ async def test_a_queue_that_is_too_long_to_be_listed_is_asked_for_each_name(
 async def test_of_two_jobs_of_one_name_the_newest_counts_with_a_note(
     virtual: Virtual, caplog: pytest.LogCaptureFixture, *, many: bool
 ) -> None:
-    _, newest, deleted = same_name(virtual.cloud, 3, f"twice-{many}")
+    _, newest, deleted = same_name(virtual.cloud, 3, f"twice-{new_id()[:8]}")
     deleted.tags = DELETED
     others = running_jobs(virtual.cloud, 20 if many else 0, QUEUE)
     with caplog.at_level(logging.WARNING, "asyncsched.schedulers.aws_batch"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from typing import TypeAlias
 
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.budget import budget_of
@@ -19,6 +20,8 @@ from asyncsched.schedulers.responses import DescribeAppResponse
 
 __all__ = ["Jobs", "calls_to_describe"]
 
+Seen: TypeAlias = Callable[[str, Connection, Row, Mapping[str, Row]], None]
+
 MAX_CHILDREN = 1000
 """The largest array whose children are looked at one by one."""
 
@@ -28,13 +31,13 @@ class Jobs:
 
     Args:
         connections: Where AWS is reached.
-        seen: Told of every job that has been read, with the rows of its nodes.
+        seen: Told of every job that has been read: its app, where it is, its row and those of its nodes.
 
     Attributes:
         names: Finds the jobs that app ids mean.
     """
 
-    def __init__(self, connections: Connections, seen: Callable[[str, Row, Mapping[str, Row]], None]) -> None:
+    def __init__(self, connections: Connections, seen: Seen) -> None:
         self.names = Names(connections)
         self._seen = seen
 
@@ -135,7 +138,7 @@ class Jobs:
     def _told(self, app_id: str, known: Known, row: Row, rows: Mapping[str, Row]) -> DescribeAppResponse:
         known.children = self._children(row)
         known.queue = queue_name(row["jobQueue"])
-        self._seen(app_id, row, rows)
+        self._seen(app_id, self.names.connection(known), row, rows)
         return job_to_response(row, rows)
 
     @staticmethod

@@ -9,7 +9,7 @@ from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 
-__all__ = ["DELETED_TAG", "MAX_IDS", "fetch_rows", "is_deleted", "list_jobs", "list_queues"]
+__all__ = ["DELETED_TAG", "MAX_IDS", "fetch_rows", "is_deleted", "list_jobs", "list_queues", "mark_deleted"]
 
 DELETED_TAG = "asyncsched/deleted"
 """AWS forgets jobs when it likes to; until then this tag says that an app has been deleted."""
@@ -66,3 +66,8 @@ async def fetch_rows(connection: Connection, ids: Sequence[str]) -> dict[str, Ro
 def is_deleted(row: Row) -> bool:
     """Tell whether a job was deleted through asyncsched."""
     return DELETED_TAG in part(row, "tags")
+
+
+async def mark_deleted(connection: Connection, row: Row) -> None:
+    """Let a job be taken for one that does not exist, by everybody who uses asyncsched."""
+    await connection.call("batch", "TagResource", resourceArn=row["jobArn"], tags={DELETED_TAG: "true"})

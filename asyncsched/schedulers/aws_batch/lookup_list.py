@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, Sequence
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, is_deleted, list_jobs, list_queues
+from asyncsched.schedulers.aws_batch.names_tags import app_name, session_of
 from asyncsched.schedulers.aws_batch.request import DEFINITION_PREFIX
 from asyncsched.schedulers.aws_batch.status import canonical_id, job_state, time_of
 from asyncsched.schedulers.aws_batch.status_rows import Row
-from asyncsched.schedulers.aws_batch.tags import app_name, session_of
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import make_app_handle
 

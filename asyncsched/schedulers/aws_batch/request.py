@@ -19,7 +19,9 @@ from asyncsched.schedulers.aws_batch.request_container import (
     INSTANCE_TYPE,
     OWN_ENV,
     SECRET_ARGS_TAG,
+    as_task,
     container_properties,
+    task_containers,
 )
 from asyncsched.schedulers.aws_batch.request_limits import (
     MAX_DEFINITION_BYTES,
@@ -33,7 +35,6 @@ from asyncsched.schedulers.aws_batch.request_limits import (
     revealed,
     size_of,
 )
-from asyncsched.schedulers.aws_batch.request_tasks import as_task, task_containers
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.masking import masked
 from asyncsched.specs.secret import Secret

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from itertools import count
+from typing import cast
 
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
@@ -17,7 +18,15 @@ from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.secret import Secret
 
-__all__ = ["INSTANCE_TYPE", "OWN_ENV", "ROLE_NAME_ENV", "SECRET_ARGS_TAG", "container_properties"]
+__all__ = [
+    "INSTANCE_TYPE",
+    "OWN_ENV",
+    "ROLE_NAME_ENV",
+    "SECRET_ARGS_TAG",
+    "as_task",
+    "container_properties",
+    "task_containers",
+]
 
 Json = dict[str, object]
 
@@ -34,6 +43,16 @@ DEFAULT_MEMORY = 1024
 
 _NODE_INDEX = "AWS_BATCH_JOB_NODE_INDEX"
 _ACCESS = {"r": "READ", "w": "WRITE", "m": "MKNOD"}
+#: A task's containers have names; the log streams of a job that has none call its container so.
+CONTAINER_NAME = "default"
+#: What belongs to the whole task, and how it is called there.
+_OF_TASK = {
+    "jobRoleArn": "taskRoleArn",
+    "executionRoleArn": "executionRoleArn",
+    "volumes": "volumes",
+    "enableExecuteCommand": "enableExecuteCommand",
+    "runtimePlatform": "runtimePlatform",
+}
 #: Stands for a replica's number while a command is built; no argument can contain it.
 _REPLICA = "\0replica\0"
 
@@ -223,3 +242,16 @@ def _ulimit(text: str) -> Json:
 def _tmpfs(text: str) -> Json:
     path, _, size = text.partition(":")
     return {"containerPath": path, "size": int(size)}
+
+
+def as_task(container: Mapping[str, object]) -> Json:
+    """Return container properties as ``ecsProperties`` of one task with this one container."""
+    task: Json = {_OF_TASK[key]: value for key, value in container.items() if key in _OF_TASK}
+    own = {key: value for key, value in container.items() if key not in _OF_TASK}
+    return {"taskProperties": [{"containers": [{"name": CONTAINER_NAME, "essential": True, **own}], **task}]}
+
+
+def task_containers(properties: object) -> list[list[Json]]:
+    """Return the containers of each task of ``ecsProperties``; to change them changes the properties."""
+    tasks = cast("list[dict[str, list[Json]]]", cast("Json", properties)["taskProperties"])
+    return [task["containers"] for task in tasks]

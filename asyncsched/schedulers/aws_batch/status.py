@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 
 from asyncsched.schedulers._common.untrusted import read_float, read_number
 from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
+from asyncsched.schedulers.aws_batch.names_tags import app_name, metadata_of, session_of
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
-from asyncsched.schedulers.aws_batch.request_tasks import container_of
 from asyncsched.schedulers.aws_batch.status_causes import cause_of
-from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
-from asyncsched.schedulers.aws_batch.tags import app_name, metadata_of, session_of
+from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, part, parts
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
@@ -33,7 +32,7 @@ __all__ = [
     "time_of",
 ]
 
-_log = logging.getLogger("asyncsched.aws_batch")
+_log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
 #: Nodes of a job, and children of an array, as AWS Batch accepts them.
 MAX_NODES, MAX_ARRAY = 1000, 10_000

@@ -10,13 +10,12 @@ from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND, may_have_happened
-from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows
+from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, mark_deleted
 from asyncsched.schedulers.aws_batch.lookup_names import Names, newest
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.request import BatchJob, submit_request
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
-from asyncsched.schedulers.aws_batch.traces import mark_deleted
 
 __all__ = ["DIGEST_TAG", "Submission"]
 
