@@ -23,17 +23,17 @@ async def delete_app(app_id: str, jobs: Jobs, definitions: Definitions) -> None:
     Raises:
         ConflictError: It has not ended.
     """
-    known, row, nodes = await jobs.look(app_id)
-    if known is None or row is None:
+    job = await jobs.look(app_id)
+    if job is None:
         return
-    if not job_state(row).is_terminal():
+    if not job_state(job.row).is_terminal():
         fix = "cancel it first, and wait for its end"
         raise ConflictError(f"{app_id} has not ended", fix=fix, backend=BACKEND, operation="delete")
-    connection = jobs.names.connection(known)
-    await _remove_traces(connection, row, nodes)
-    if definitions.is_leftover(row):
-        await definitions.deregister(connection, row["jobDefinition"])
-    jobs.names.forget(known.job_id)
+    connection = jobs.names.connection(job.known)
+    await _remove_traces(connection, job.row, job.nodes)
+    if definitions.is_leftover(job.row):
+        await definitions.deregister(connection, job.row["jobDefinition"])
+    jobs.names.forget(job.known.job_id)
 
 
 async def _remove_traces(connection: Connection, row: Row, nodes: Mapping[str, Row]) -> None:

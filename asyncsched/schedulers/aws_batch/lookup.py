@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from asyncsched.errors import AsyncSchedError
@@ -18,12 +19,27 @@ from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse
 
-__all__ = ["Jobs", "calls_to_describe"]
+__all__ = ["Jobs", "ReadJob", "calls_to_describe"]
 
 Seen: TypeAlias = Callable[[str, Connection, Row, Mapping[str, Row]], None]
 
 MAX_CHILDREN = 1000
 """The largest array whose children are looked at one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """A job as it has been read.
+
+    Attributes:
+        known: Which job it is, and where.
+        row: Its row of DescribeJobs.
+        nodes: The rows of its nodes or array children, by id.
+    """
+
+    known: Known
+    row: Row
+    nodes: Mapping[str, Row]
 
 
 class Jobs:
@@ -43,25 +59,23 @@ class Jobs:
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Describe one app: one call, if it has fewer than a hundred nodes."""
-        known, row, nodes = await self.look(app_id)
-        return None if known is None or row is None else self._told(app_id, known, row, nodes)
+        job = await self.look(app_id)
+        return None if job is None else self._told(app_id, job)
 
-    async def look(self, app_id: str) -> tuple[Known | None, Row | None, Mapping[str, Row]]:
-        """Return what is remembered of an app's job, its row, and those of its nodes or array children.
+    async def look(self, app_id: str) -> ReadJob | None:
+        """Read an app's job; None if there is none, or it is deleted.
 
-        A job that is not there, or deleted, has no row; its name is looked up again if another one may have it by now.
+        Its name is looked up again if another job may have it by now.
         """
         known = await self.names.find(app_id)
-        if known is None:
-            return None, None, {}
-        row, nodes = await self._read(known)
-        if row is None and self.names.stale([app_id]):
+        job = None if known is None else await self._read(known)
+        if job is None and known is not None and self.names.stale([app_id]):
             again = await self.names.find(app_id)
             if again is not None and again.job_id != known.job_id:
-                return again, *await self._read(again)
-        return known, row, nodes
+                return await self._read(again)
+        return job
 
-    async def _read(self, known: Known) -> tuple[Row | None, Mapping[str, Row]]:
+    async def _read(self, known: Known) -> ReadJob | None:
         connection = self.names.connection(known)
         # Asking for nodes that do not exist costs nothing; asking again would cost a call.
         guess = [f"{known.job_id}#{k}" for k in range(MAX_IDS)] if known.children is None else known.children
@@ -69,11 +83,11 @@ class Jobs:
         rows = await fetch_rows(connection, list(asked))
         row = _not_deleted(rows.get(known.job_id))
         if row is None:
-            return None, {}
+            return None
         missing = [child for child in self._children(row) if child not in asked]
         for more in await asyncio.gather(*(fetch_rows(connection, ids) for ids in _chunks(missing))):
             rows |= more
-        return row, rows
+        return ReadJob(known, row, rows)
 
     async def describe_all(self, app_ids: Iterable[str]) -> AsyncGenerator[Answers]:
         """Describe many apps, as many as possible with each call; one item for each call."""
@@ -127,7 +141,7 @@ class Jobs:
                     known.children = self._children(row)
                     again[app_id] = known
                 else:
-                    told[app_id] = None if row is None else self._told(app_id, known, row, rows)
+                    told[app_id] = None if row is None else self._told(app_id, ReadJob(known, row, rows))
             yield told
         for app_id in large:
             yield {app_id: await self.describe(app_id)}
@@ -135,11 +149,16 @@ class Jobs:
             async for answers in self._describe_at(connection, again):
                 yield answers
 
-    def _told(self, app_id: str, known: Known, row: Row, rows: Mapping[str, Row]) -> DescribeAppResponse:
+    def _told(self, app_id: str, job: ReadJob) -> DescribeAppResponse:
+        known, row = job.known, job.row
         known.children = self._children(row)
         known.queue = queue_name(row["jobQueue"])
-        self._seen(app_id, self.names.connection(known), row, rows)
-        return job_to_response(row, rows)
+        # One call tells of many jobs: what is kept of it is this one.
+        nodes = {child: job.nodes[child] for child in known.children if child in job.nodes}
+        self._seen(app_id, self.names.connection(known), row, nodes)
+        response = job_to_response(row, nodes)
+        response.native = ReadJob(known, row, nodes)
+        return response
 
     @staticmethod
     def _children(row: Row) -> Sequence[str]:

@@ -200,7 +200,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
-        return await self._logs.sources(self._jobs, replicas, query)
+        return await self._logs.sources(self._jobs, app, replicas, query)
 
     @override
     async def _close(self) -> None:
