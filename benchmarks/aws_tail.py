@@ -79,7 +79,7 @@ async def _bare(aws: Emulator, nodes: int) -> Tail:
     async with create_scheduler("bare") as scheduler:
         request: dict[str, object] = {"logGroupName": LOG_GROUP, "startTime": int(time.time() * 1000)}
         await scheduler.submit(_app(nodes), {"queue": QUEUE})
-        connection = scheduler._open().connections.at()
+        connection = scheduler._connections.at()
         while len(delays) < nodes * LINES:
             asked = time.monotonic()
             with suppress(NotFoundError):  # nothing has been written yet

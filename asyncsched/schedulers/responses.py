@@ -35,6 +35,7 @@ class DescribeAppResponse:
         finished_at: When its last replica ended.
         metadata: The AppDef's metadata, where the service keeps it.
         cause: Why it failed or cannot start, as a kind; None while nothing is wrong.
+        native_id: What the service itself calls it, where that is something else than `app_id`.
         native: What the backend has read, for its own log sources: it is neither printed, compared, copied nor
             pickled, and a watch drops it.
     """
@@ -54,6 +55,7 @@ class DescribeAppResponse:
     finished_at: datetime | None = field(default=None, kw_only=True)
     metadata: dict[str, str] = field(default_factory=dict[str, str], kw_only=True)
     cause: FailureCause | None = field(default=None, kw_only=True)
+    native_id: str = field(default="", kw_only=True)
     native: object = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
@@ -82,6 +84,7 @@ class ListAppResponse:
         name: The name that it was given in its AppDef.
         session: The session that submitted it.
         created_at: When it was submitted, aware UTC, where that is known.
+        native_id: What the service itself calls it, where that is something else than `app_id`.
     """
 
     app_id: str
@@ -90,6 +93,7 @@ class ListAppResponse:
     name: str = field(default="", kw_only=True)
     session: str = field(default="", kw_only=True)
     created_at: datetime | None = field(default=None, kw_only=True)
+    native_id: str = field(default="", kw_only=True)
 
 
 class StateEvent(NamedTuple):

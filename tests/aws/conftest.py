@@ -49,15 +49,14 @@ def cloud(server: Server) -> Cloud:
 @pytest.fixture
 async def scheduler(server: Server) -> AsyncIterator[AWSBatchScheduler]:
     """A scheduler that talks to the emulator through aiobotocore."""
-    made = quick(create_scheduler("session"))
+    made = quick("session")
     yield made
     await made.close()
 
 
-def quick(scheduler: AWSBatchScheduler) -> AWSBatchScheduler:
-    """Set times that fit an emulator, where lines are visible after 50 ms and not after 5 s."""
-    scheduler.log_interval = 0.1
-    scheduler.log_settle_polls = 2
+def quick(session: str, *clients: object, limits: Limits | None = None) -> AWSBatchScheduler:
+    """Make a scheduler with times that fit an emulator, where lines are visible after 50 ms and not after 5 s."""
+    scheduler = create_scheduler(session, *clients, limits=limits, log_interval=0.1, log_settle_polls=2)
     scheduler.poll_interval = 0.1
     return scheduler
 
@@ -71,12 +70,11 @@ class Virtual:
         self.cloud.queues.add(QUEUE)
         self.schedulers: list[AWSBatchScheduler] = []
 
-    def scheduler(self, latency: float = 0.03, limits: Limits | None = None) -> AWSBatchScheduler:
+    def scheduler(self, latency: float = 0.03, **more: Any) -> AWSBatchScheduler:
         batch, logs = (
             DirectClient(self.cloud, service, sleep=self.clock.sleep, latency=latency) for service in ("batch", "logs")
         )
-        made = create_scheduler("session", batch, logs, limits=limits)
-        made.clock = self.clock
+        made = create_scheduler("session", batch, logs, clock=self.clock, **more)
         self.schedulers.append(made)
         return made
 

@@ -79,8 +79,7 @@ async def test_what_goes_wrong_is_told_to_each_of_them(virtual: Virtual) -> None
 
 async def test_closing_tells_those_who_wait(virtual: Virtual) -> None:
     jobs = running_jobs(virtual.cloud, 60, QUEUE)
-    scheduler = virtual.scheduler(latency=100.0)
-    scheduler.retry_for = 1000.0
+    scheduler = virtual.scheduler(latency=100.0, retry_for=1000.0)
     calls = [asyncio.create_task(scheduler.cancel(f"{QUEUE}:{job.id}")) for job in jobs]
     await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -118,7 +118,7 @@ async def test_credentials_that_expire_are_renewed(server: Server, monkeypatch: 
     # Less than the time before their end at which the SDK has credentials renewed, and more than any request takes.
     server.control.credential_life = 60.0
     lines: list[str] = []
-    async with quick(create_scheduler("session")) as scheduler:
+    async with quick("session") as scheduler:
         app_id = await scheduler.submit(app(["lines", 20, 0.2, "$i"]), CFG)
         async for line in scheduler.log_iter(app_id, should_tail=True):
             lines.append(line.text)
@@ -130,8 +130,7 @@ async def test_credentials_that_expire_are_renewed(server: Server, monkeypatch: 
 
 
 async def test_nobody_at_the_endpoint(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    scheduler = create_scheduler("session", endpoint_url="http://127.0.0.1:1")
-    scheduler.retry_for = 0.5
+    scheduler = create_scheduler("session", endpoint_url="http://127.0.0.1:1", retry_for=0.5)
     with pytest.raises(UnavailableError) as caught:
         await scheduler.describe(f"{QUEUE}:11111111-2222-3333-4444-555555555555")
     await scheduler.close()
@@ -165,7 +164,7 @@ async def test_a_submit_that_is_cut_on_the_wire_after_it_took_effect(
 
     app_id = await scheduler.submit(app(), CFG)
 
-    assert [app_id] == [f"{QUEUE}:{job.id}" for job in server.cloud.jobs]
+    assert [app_id] == [f"{QUEUE}:{job.name}" for job in server.cloud.jobs]
 
 
 async def test_a_submit_that_is_cancelled_leaves_no_job_that_runs(server: Server, scheduler: AWSBatchScheduler) -> None:
@@ -190,7 +189,7 @@ async def test_clients_that_are_given_are_used_and_not_closed(server: Server, mo
 
     session = AioSession()
     async with session.create_client("batch") as batch, session.create_client("logs") as logs:
-        scheduler = quick(create_scheduler("session", batch, logs))
+        scheduler = quick("session", batch, logs)
         app_id = await scheduler.submit(app(["line", "x"]), CFG)
         assert ["x"] == [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
         await scheduler.close()

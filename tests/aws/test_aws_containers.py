@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import pytest
 
 from asyncsched.errors import AsyncSchedError
-from asyncsched.schedulers.aws_batch import create_scheduler
 from asyncsched.schedulers.aws_batch.submit_images import push_images
 from asyncsched.specs import AppDef, AppState, BindMount, DeviceMount, Resource, Role
 from tests.aws.conftest import QUEUE, quick
@@ -60,7 +59,7 @@ async def test_nodes_are_containers_that_know_their_place(tmp_path_factory: pyte
         "test -c /dev/mine && echo device; touch /data/x 2>/dev/null || echo read-only; exit 0"
     )
     mounts = [BindMount(str(directory), "/data", read_only=True), DeviceMount("/dev/null", "/dev/mine")]
-    scheduler = quick(create_scheduler("session"))
+    scheduler = quick("session")
     app = AppDef("app", [sh("sleep 1; echo main"), sh(script, "worker", num_replicas=2, mounts=mounts)])
 
     app_id = await scheduler.submit(app, {"queue": QUEUE, "shm_size_mb": 16})
@@ -83,7 +82,7 @@ async def test_nodes_are_containers_that_know_their_place(tmp_path_factory: pyte
 @pytest.mark.usefixtures("server")
 @pytest.mark.guard(left_over=False, reason="the emulator's Docker client keeps its connections for a while")
 async def test_cancelling_signals_the_container_and_a_missing_image_says_so() -> None:
-    scheduler = quick(create_scheduler("session"))
+    scheduler = quick("session")
     app_id = await scheduler.submit(
         AppDef("app", [sh("trap 'echo bye; exit 0' TERM; echo up; sleep 60 & wait")]), {"queue": QUEUE}
     )
@@ -110,7 +109,7 @@ async def test_cancelling_signals_the_container_and_a_missing_image_says_so() ->
 async def test_an_image_is_pushed_with_the_token_that_ecr_gives(server: Server, registry: Registry) -> None:
     """The registry wants a login, which only the token holds; its host stands for one of ECR's."""
     server.cloud.ecr_login = USER, PASSWORD
-    connections = quick(create_scheduler("session"))._open().connections
+    connections = quick("session")._connections
     images = {BUSYBOX_IMAGE: (f"{registry.address}/pushed", "1")}
 
     with pytest.raises(AsyncSchedError):

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
 from typing_extensions import override
 
 from asyncsched.schedulers._common.pacing import Limits
-from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import AppDef
+from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import AppState
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from tests.aws.conftest import QUEUE, quick
 from tests.aws_emulator.server import Server
+
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:login-AbCdEf"
 
 pytestmark = pytest.mark.service("aws")  # its nodes are processes, in real time
 
 
 def unlimited(session: str) -> AWSBatchScheduler:
     """Return a scheduler that calls without a pause: the emulator has no limits unless a test sets them."""
-    return quick(create_scheduler(session, limits=Limits(scale=100.0)))
+    return quick(session, limits=Limits(scale=100.0))
 
 
 @pytest.mark.slow
@@ -31,13 +35,17 @@ class TestContract(SchedulerContract):
         # Long enough for the children of a main node that ends at once to end by themselves.
         server.cloud.pace.stop_children = 0.5
         server.cloud.pace.grace = 1.0
+        server.cloud.pace.second_of_timeout = 0.02
+        server.cloud.life.secrets[SECRET] = json.dumps({"password": "sesame-17"})
         scheduler = unlimited("contract")
         yield ContractRig(
             scheduler,
             another=lambda: unlimited("other"),
-            cfg={"queue": QUEUE},
+            cfg={"queue": QUEUE, "execution_role_arn": "arn:aws:iam::123456789012:role/exec"},
             image="busybox",
             tells_streams=False,
+            timeout=60,
+            secret=(SecretRef(SECRET, "password"), "sesame-17"),
             unknown_id=f"{QUEUE}:nosuchapp-x1",
         )
         await scheduler.close()

@@ -89,6 +89,6 @@ def test_a_session_that_is_none_is_told_as_none(session: str, caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         told = [(job_to_response(job, {}).session, list_row(job).app_handle) for _ in range(3)]
 
-    assert [("", f"aws_batch:///torchx:{job['jobId']}")] * 3 == told
+    assert [("", "aws_batch:///torchx:app-x")] * 3 == told
     assert AppState.RUNNING is job_to_response(job, {}).state
     assert [1] == [message.count("asyncsched/session") for message in caplog.messages]

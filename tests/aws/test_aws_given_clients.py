@@ -60,12 +60,12 @@ async def test_a_submit_that_is_cut_after_it_took_effect_is_one_job_with_a_given
     server: Server, clients: dict[str, tuple[Any, Any]], sdk: str
 ) -> None:
     server.cloud.traffic.fail("SubmitJob", "cut_after")
-    scheduler = quick(create_scheduler("session", *clients[sdk]))
+    scheduler = quick("session", *clients[sdk])
 
     app_id = await scheduler.submit(app(), CFG)
     await scheduler.close()
 
-    assert [app_id] == [f"{QUEUE}:{job.id}" for job in server.cloud.jobs]
+    assert [app_id] == [f"{QUEUE}:{job.name}" for job in server.cloud.jobs]
     assert 1 == server.cloud.traffic.calls["SubmitJob"]
 
 
@@ -75,7 +75,7 @@ async def test_a_submit_that_is_cut_after_it_took_effect_is_one_job_with_a_given
 async def test_their_credentials_serve_every_operation_and_they_stay_open(
     clients: dict[str, tuple[Any, Any]], sdk: str
 ) -> None:
-    scheduler = quick(create_scheduler("session", *clients[sdk]))
+    scheduler = quick("session", *clients[sdk])
     app_id = await scheduler.submit(app(["line", "x"]), CFG)
     assert ["x"] == [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
     found = await scheduler.describe(app_id)
@@ -83,14 +83,14 @@ async def test_their_credentials_serve_every_operation_and_they_stay_open(
 
     assert found is not None
     assert AppState.SUCCEEDED == found.state
-    answer = clients[sdk][0].describe_jobs(jobs=[app_id.partition(":")[2]])
+    answer = clients[sdk][0].describe_jobs(jobs=[found.native_id])
     assert 1 == len((await answer if sdk == "aiobotocore" else answer)["jobs"])
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("of_another_account")
 async def test_a_batch_client_alone_tells_who_reads_the_logs(clients: dict[str, tuple[Any, Any]]) -> None:
-    scheduler = quick(create_scheduler("session", clients["boto3"][0]))
+    scheduler = quick("session", clients["boto3"][0])
     app_id = await scheduler.submit(app(["line", "x"]), CFG)
 
     assert ["x"] == [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
@@ -107,7 +107,7 @@ async def test_their_region_and_endpoint_go_before_the_environments(
     scheduler = create_scheduler("session", client)
 
     await scheduler.submit(app(), CFG)
-    shown = repr(scheduler._open().connections.at())  # type: ignore[attr-defined]
+    shown = repr(scheduler._connections.at())  # type: ignore[attr-defined]
     await scheduler.close()
     client.close()
 
@@ -158,7 +158,7 @@ async def test_their_proxy_and_their_trust_are_used(server: Server) -> None:
     tls = Config(proxies={"http": "http://127.0.0.1:1"}, client_cert="/nowhere/cert.pem")
     client = boto3.client("batch", config=tls, verify="/nowhere/ca.pem", **KEYS)
     scheduler = create_scheduler("session", client)
-    connection = scheduler._open().connections.at()
+    connection = scheduler._connections.at()
     own = await connection._client("batch")
     await scheduler.close()
     client.close()

@@ -124,8 +124,7 @@ def _if_node(index: int, *steps: list[object]) -> list[list[object]]:
 async def test_lines_that_arrive_late_and_out_of_order_are_delivered_once(virtual: Virtual) -> None:
     steps = [step for i in range(40) for step in (["line", str(i), (i * 7) % 12], ["sleep", 0.5])]
     virtual.cloud.pace.stop_children = 14.0
-    scheduler = virtual.scheduler()
-    scheduler.log_settle_polls = 12
+    scheduler = virtual.scheduler(log_settle_polls=12)
     app_id = await scheduler.submit(nodes(6, *steps, ["sleep", 14]), CFG)
 
     lines = await tail(scheduler, app_id)
@@ -292,7 +291,7 @@ async def test_where_gaps_are_to_be_raised_a_deleted_stream_raises(virtual: Virt
 async def put_lines(virtual: Virtual, app_id: str, count: int) -> None:
     """Let a log be as long as that, without a program that takes its time to write it."""
     virtual.cloud.timeline.catch_up()
-    job = virtual.cloud.batch.jobs[app_id.rpartition(":")[2]]
+    (job,) = (job for job in virtual.cloud.jobs if app_id == f"{QUEUE}:{job.name}")
     for node in job.nodes.values():
         attempt = node.current or node.attempts[-1]
         for number in range(count):

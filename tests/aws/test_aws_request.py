@@ -26,6 +26,7 @@ from asyncsched.specs import (
     Resource,
     Role,
     Secret,
+    SecretRef,
     VolumeMount,
     macros,
     named_resources,
@@ -55,6 +56,11 @@ def valid(operation: str, request: dict[str, Any]) -> None:
     assert not report.has_errors(), report.generate_report()
 
 
+@pytest.mark.parametrize("options", [{"timeout": 89.1}, {"timeout": 90}, {"timeout_s": 90}])
+def test_a_timeout_is_that_of_an_attempt_in_whole_seconds(options: dict[str, Any]) -> None:
+    assert {"attemptDurationSeconds": 90} == make(app(), **options).job_def["timeout"]
+
+
 ECHO = AppDef("echo", [role("echo", image="alpine:latest", args=["hello"])])
 GPU = AppDef(
     "train",
@@ -74,6 +80,20 @@ GPU = AppDef(
     metadata={"team": "vision"},
 )
 SPOT = AppDef("spot", [role("worker", args=["--id", macros.app_id], max_retries=1)])
+VAULT = "arn:aws:secretsmanager:eu-west-1:1:secret:login-AbCdEf"
+SECRETS = AppDef(
+    "secrets",
+    [
+        role(
+            env={
+                "PLAIN": "1",
+                "WHOLE": SecretRef(VAULT),
+                "PASS": SecretRef(VAULT, "password"),
+                "PARAMETER": SecretRef("/app/parameter"),
+            }
+        )
+    ],
+)
 FARGATE = AppDef(
     "small", [role("job", resource=Resource(2, 0, 4096), mounts=[VolumeMount("fs-9", "/mnt", read_only=True)])]
 )
@@ -90,6 +110,7 @@ MANAGED = AppDef(
         ("four_gpu_nodes", make(GPU, share_id="research", priority=7, efs_options={"iam": "ENABLED"})),
         ("spot", make(SPOT, spot_retries=3)),
         ("managed_instances", make(MANAGED, platform="MANAGED_INSTANCES", job_role_arn="arn:job", cpu_arch="ARM64")),
+        ("secrets", make(SECRETS, execution_role_arn="arn:aws:iam::1:role/x", secrets={"DB": "arn:db", "PASS": "x"})),
         ("fargate", make(FARGATE, platform="FARGATE", execution_role_arn="arn:aws:iam::1:role/x", public_ip=True)),
     ],
 )
@@ -282,7 +303,10 @@ def test_every_option_reaches_the_requests() -> None:
         (app(role(num_replicas=2)), {"array_size": 3}, "array_size"),
         (app(role(num_replicas=2)), {"main_node": 2}, "nodes 0 to 1"),
         (app(), {"array_size": 1}, "2 to 10000"),
-        (app(), {"timeout_s": 59}, "60 s"),
+        (app(), {"timeout_s": 59}, "timeout_s=59 is out of range.*60 s"),
+        (app(), {"timeout": 59.5}, "timeout=59.5 is out of range.*60 s"),
+        (app(), {"timeout": float("inf")}, "timeout=inf is out of range"),
+        (app(), {"timeout": 90, "timeout_s": 90}, "timeout and timeout_s are both given.*leave timeout_s out"),
         (app(), {"priority": 5}, "share_id"),
         (app(), {"priority": 10_000, "share_id": "x"}, "0 to 9999"),
         (app(), {"ulimits": ["nofile"]}, "nofile=1024:4096"),
@@ -300,6 +324,13 @@ def test_every_option_reaches_the_requests() -> None:
         (app(), {"tags": {f"k{n}": "v" for n in range(50)}}, "too many"),
         (app(metadata={"a": "line\nbreak<"}), {}, "'a'"),
         (app(), {"platform": "FARGATE"}, "execution_role_arn"),
+        (app(role(env={"P": SecretRef("x")})), {"platform": "FARGATE"}, "execution_role_arn is missing"),
+        (app(role(env={"P": SecretRef("x")})), {}, "execution_role_arn is missing.*role main gets P from secrets"),
+        (
+            app(role(env={"P": SecretRef("/parameter", "key")})),
+            {"execution_role_arn": "x"},
+            "P of role main cannot be the key 'key' of /parameter.*Secrets Manager",
+        ),
         (app(), {"platform": "FARGATE", "execution_role_arn": "x"}, "1 vCPUs and 1024 MiB.*2048 to 8192"),
         (app(role(resource=Resource(3, 0, 4096))), {"platform": "FARGATE", "execution_role_arn": "x"}, "3 vCPUs"),
         (

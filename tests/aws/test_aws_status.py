@@ -9,7 +9,7 @@ import pytest
 
 from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
 from asyncsched.schedulers.aws_batch.status import STATES, job_state, job_to_response
-from asyncsched.specs import AppState, BindMount, DeviceMount, Secret, VolumeMount
+from asyncsched.specs import AppState, BindMount, DeviceMount, FailureCause, Secret, SecretRef, VolumeMount
 from tests.aws_emulator import shapes
 
 JOB: dict[str, Any] = {
@@ -69,6 +69,82 @@ def test_a_failure_tells_code_reason_and_signal() -> None:
     assert (AppState.FAILED, 137, 9) == (replica.state, replica.exit_code, replica.signal)
     assert "Essential container in task exited: OutOfMemoryError" in found.msg
     assert "exit code 137" in found.msg
+
+
+EXITED = "Essential container in task exited"
+SPOT = {"attempts": 2, "evaluateOnExit": [{"onExitCode": "0"}, {"onStatusReason": "host ec2*", "action": "retry"}]}
+
+
+@pytest.mark.parametrize(
+    ("job", "cause"),
+    [
+        (row(), None),
+        (row(status="SUCCEEDED", statusReason=EXITED), None),
+        (row(status="FAILED", statusReason=EXITED, container={"exitCode": 3}), FailureCause.EXIT),
+        (row(status="FAILED", statusReason=EXITED, container={"exitCode": 139}), FailureCause.SIGNAL),
+        (
+            row(
+                status="FAILED", statusReason=EXITED, container={"exitCode": 137, "reason": "OutOfMemoryError: killed"}
+            ),
+            FailureCause.OOM,
+        ),
+        (
+            row(status="FAILED", statusReason="Job attempt duration exceeded timeout", container={"exitCode": 143}),
+            FailureCause.TIMEOUT,
+        ),
+        (row(status="FAILED", statusReason="Host EC2 (instance i-1) terminated."), FailureCause.NODE),
+        (
+            row(status="FAILED", statusReason="Host EC2 (instance i-1) terminated.", retryStrategy=SPOT),
+            FailureCause.PREEMPTED,
+        ),
+        (row(status="FAILED", statusReason="Your Spot Task was interrupted."), FailureCause.PREEMPTED),
+        (
+            row(
+                status="FAILED",
+                statusReason="Task failed to start",
+                container={"reason": "CannotPullContainerError: x"},
+            ),
+            FailureCause.IMAGE,
+        ),
+        (
+            row(
+                status="FAILED", container={"reason": 'CannotStartContainerError: exec: "x": executable file not found'}
+            ),
+            FailureCause.IMAGE,
+        ),
+        (row(status="FAILED", container={"reason": "CannotCreateContainerError: conflict"}), FailureCause.CONFIG),
+        (
+            row(status="FAILED", statusReason="ResourceInitializationError: unable to pull secrets or registry auth"),
+            FailureCause.CONFIG,
+        ),
+        (row(status="FAILED", statusReason="DockerTimeoutError: no answer"), FailureCause.NODE),
+        (row(status="FAILED", statusReason="Dependent Job failed"), FailureCause.UNKNOWN),
+        (row(status="FAILED"), FailureCause.UNKNOWN),
+        (row(status="FAILED", isTerminated=True, statusReason="OutOfMemory"), FailureCause.CANCELLED),
+        (
+            row(status="RUNNABLE", statusReason="MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - x"),
+            FailureCause.UNSCHEDULABLE,
+        ),
+        (row(status="RUNNABLE", statusReason="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"), FailureCause.UNSCHEDULABLE),
+        (row(status="RUNNABLE", statusReason="MISCONFIGURATION: the vCPU quota of the account"), FailureCause.QUOTA),
+        (row(status="RUNNABLE", statusReason="Host EC2 (instance i-1) terminated."), None),
+        (row(status="DREAMING", statusReason="CAPACITY:x"), None),
+    ],
+)
+def test_causes(job: dict[str, Any], cause: FailureCause | None) -> None:
+    found = job_to_response(job, {})
+
+    assert (cause, [cause]) == (found.cause, [replica.cause for replica in found.replicas])
+
+
+def test_a_job_of_several_nodes_has_the_cause_of_its_own_row_and_else_that_of_a_node() -> None:
+    nodes = dict([node(0, status="FAILED", container={"exitCode": 3}), node(1, status="SUCCEEDED")])
+    timed_out = row(status="FAILED", statusReason="Job attempt duration exceeded timeout", nodeProperties=NODES)
+    silent = row(status="FAILED", nodeProperties=NODES)
+    found = [job_to_response(job, nodes) for job in (timed_out, silent)]
+
+    assert [FailureCause.TIMEOUT, FailureCause.EXIT] == [app.cause for app in found]
+    assert [FailureCause.EXIT, None, FailureCause.TIMEOUT] == [replica.cause for replica in found[0].replicas]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +228,7 @@ def test_a_cancelled_app_has_no_failed_replicas() -> None:
 def test_a_job_that_somebody_else_made_is_described_too() -> None:
     found = job_to_response(row(container={"image": "i", "command": ["x", "y"], "vcpus": 2, "memory": 512}), {})
 
-    assert ("torchx:" + JOB["jobId"], "app-x", "") == (found.app_id, found.name, found.session)
+    assert ("torchx:app-x", JOB["jobId"], "app-x", "") == (found.app_id, found.native_id, found.name, found.session)
     assert ("app-x", "x", ["y"], 2, 512) == (
         found.roles[0].name,
         found.roles[0].entrypoint,
@@ -179,6 +255,20 @@ def test_variables_come_back_as_secrets_and_mounts_as_they_were() -> None:
 
     assert {"X": Secret("1"), "TORCHX_ROLE_NAME": "main"} == role.env
     assert [BindMount("/s", "/d", True), VolumeMount("fs-1", "/e"), DeviceMount("/dev/x", "/dev/x", "r")] == role.mounts
+
+
+def test_secrets_come_back_as_what_names_them() -> None:
+    vault = "arn:aws:secretsmanager:eu-west-1:1:secret:login-AbCdEf"
+    sources = {"WHOLE": vault, "PASS": f"{vault}:password::", "OLD": f"{vault}::AWSPREVIOUS:", "PARAMETER": "/a/b"}
+    container = {"secrets": [{"name": name, "valueFrom": source} for name, source in sources.items()]}
+    env = job_to_response(row(container=container), {}).roles[0].env
+
+    assert {
+        "WHOLE": (vault, ""),
+        "PASS": (vault, "password"),
+        "OLD": (sources["OLD"], ""),
+        "PARAMETER": ("/a/b", ""),
+    } == {name: (value.name, value.key) for name, value in env.items() if isinstance(value, SecretRef)}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from asyncsched.errors import NotFoundError
-from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.specs import AppDef, Resource, Role
 from tests.aws.conftest import quick
 
@@ -46,7 +46,7 @@ async def scheduler(moto: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         "DOCKER_HOST": "tcp://127.0.0.1:1",
     }.items():
         monkeypatch.setenv(name, value)
-    scheduler = quick(create_scheduler("session"))
+    scheduler = quick("session")
     yield scheduler
     await scheduler.close()
 
@@ -88,9 +88,9 @@ async def test_an_app_goes_its_way(scheduler: AWSBatchScheduler, replicas: int) 
 async def test_definitions_are_reused(scheduler: AWSBatchScheduler) -> None:
     for _ in range(2):
         await scheduler.submit(app(), {"queue": QUEUE})
-    again = quick(create_scheduler("another"))
+    again = quick("another")
     await again.submit(app(), {"queue": QUEUE})
-    connection = again._open().connections.at()
+    connection = again._connections.at()
     found = await connection.call("batch", "DescribeJobDefinitions", jobDefinitionName="asx-app", status="ACTIVE")
     await again.close()
 

@@ -17,6 +17,7 @@ from asyncsched.errors import (
     SchedulerError,
     ThrottledError,
     UnavailableError,
+    UsageError,
 )
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
@@ -35,24 +36,63 @@ def jobs(cloud: Cloud) -> list[str]:
     return [job.name for job in cloud.jobs]
 
 
-async def test_the_app_id_is_queue_and_job_id_and_other_forms_are_understood(virtual: Virtual) -> None:
+async def test_the_app_id_is_fixed_at_the_dry_run_and_other_forms_are_understood(virtual: Virtual) -> None:
     scheduler = virtual.scheduler()
     info = await scheduler.submit_dryrun(app(), CFG)
-    by_name = info.app_id
+    fixed = info.app_id
     app_id = await scheduler.schedule(info)
     job = virtual.cloud.jobs[0]
 
-    assert f"{QUEUE}:{job.id}" == app_id == info.app_id
-    assert f"{QUEUE}:{job.name}" == by_name
+    assert f"{QUEUE}:{job.name}" == fixed == app_id == info.app_id
+    assert fixed == (await scheduler.list())[0].app_id
     other = virtual.scheduler()
-    for form in (app_id, by_name, job.id, job.name, job.arn, f"{app_id}#0"):
+    forms = (app_id, job.id, job.name, job.arn, f"{app_id}#0", f"{QUEUE}:{job.id}", f"{QUEUE}:{job.id}#0")
+    for form in forms:
         found = await other.describe(form)
-        assert app_id == getattr(found, "app_id", None), form
+        assert (app_id, job.id) == (found and (found.app_id, found.native_id)), form
     for unknown in (f"{QUEUE}:nobody", "nowhere:nobody", "nobody", "11111111-2222-3333-4444-555555555555"):
         assert await other.describe(unknown) is None
     for wrong in ("", "a/b", ":x", f"{QUEUE}:", "arn:aws:batch:x"):
-        with pytest.raises(ValueError, match="<queue>:<jobId>"):
+        with pytest.raises(ValueError, match="<queue>:<jobName>"):
             await other.describe(wrong)
+
+
+@pytest.mark.parametrize("edit", [{"name": "another"}, {"queue": "another"}])
+async def test_a_request_that_was_edited_keeps_its_name_and_queue(virtual: Virtual, edit: dict[str, str]) -> None:
+    scheduler = virtual.scheduler()
+    info = await scheduler.submit_dryrun(app(), CFG)
+    for name, value in edit.items():
+        setattr(info.request, name, value)
+
+    with pytest.raises(UsageError, match="dry-run again"):
+        await scheduler.schedule(info)
+
+    assert [] == virtual.cloud.jobs
+
+
+async def test_a_key_of_a_deleted_app_whose_new_submit_is_lost_on_the_way_makes_a_new_job(virtual: Virtual) -> None:
+    """The deleted job still has the name by which the lost one is looked for."""
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(app(["exit", 0]), CFG, key="order")
+    _ = [event async for event in scheduler.watch([app_id])]
+    await scheduler.delete(app_id)
+    virtual.cloud.traffic.fail("SubmitJob", "unavailable")
+
+    assert app_id == await scheduler.submit(app(["exit", 0]), CFG, key="order")
+    assert 2 == len(virtual.cloud.jobs)
+    found = await scheduler.describe(app_id)
+    assert virtual.cloud.jobs[-1].id == (found and found.native_id)
+
+
+async def test_an_app_depends_on_others_by_their_ids(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    first = await scheduler.submit(app(["sleep", 5]), CFG)
+    job = virtual.cloud.jobs[0]
+    await virtual.scheduler().submit(app(), {**CFG, "depends_on": [first, job.id]})
+
+    assert [{"jobId": job.id}] * 2 == virtual.cloud.jobs[1].depends_on
+    with pytest.raises(NotFoundError, match="depends_on names"):
+        await scheduler.submit(app(), {**CFG, "depends_on": [f"{QUEUE}:nobody"]})
 
 
 @pytest.mark.parametrize("kind", ["cut_after", "cut", "error", "unavailable", "garbage", "throttle"])
@@ -63,7 +103,7 @@ async def test_a_submit_whose_answer_is_lost_makes_exactly_one_job(virtual: Virt
 
     app_id = await scheduler.submit(app(), CFG)
 
-    assert [app_id.partition(":")[2]] == [job.id for job in virtual.cloud.jobs]
+    assert [app_id.partition(":")[2]] == [job.name for job in virtual.cloud.jobs]
     assert AppState.SUCCEEDED == [event async for event in scheduler.watch([app_id])][-1].state
 
 
@@ -174,13 +214,13 @@ async def test_describing_an_app_takes_one_call_for_a_hundred_ids(virtual: Virtu
     scheduler = virtual.scheduler()
     app_id = await scheduler.submit(app(["sleep", 100], num_replicas=nodes), CFG)
     await virtual.clock.sleep(2)
-    for reader in (scheduler, virtual.scheduler()):
+    for reader, by_name in ((scheduler, {}), (virtual.scheduler(), {"ListJobs": 1})):
         virtual.cloud.traffic.calls.clear()
         found = await reader.describe(app_id)
 
         assert found is not None
         assert [AppState.RUNNING] * nodes == [replica.state for replica in found.replicas]
-        assert {"DescribeJobs": calls} == dict(virtual.cloud.traffic.calls)
+        assert {"DescribeJobs": calls, **by_name} == dict(virtual.cloud.traffic.calls)
 
 
 async def refused(scheduler: AWSBatchScheduler, cfg: dict[str, Any]) -> AsyncSchedError:
@@ -297,7 +337,7 @@ async def test_a_submit_whose_fate_cannot_be_looked_up_is_not_sent_again(virtual
     assert 1 == virtual.cloud.traffic.calls["SubmitJob"]
     (job,) = virtual.cloud.jobs
     if away < 60:
-        assert f"{QUEUE}:{job.id}" == outcome
+        assert f"{QUEUE}:{job.name}" == outcome
     else:
         assert isinstance(outcome, SchedulerError)
         assert not outcome.retryable

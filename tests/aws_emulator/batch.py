@@ -209,6 +209,9 @@ class Batch:
 
     def _new(self, request: Json, queue: str, definition: Json, identifier: str) -> Job:
         nodes, main = _node_containers(definition, request)
+        timeout = request.get("timeout") or definition.get("timeout")
+        if timeout and timeout["attemptDurationSeconds"] < 60:
+            raise client_error("attemptDurationSeconds must be at least 60 seconds")
         job = Job(
             id=identifier,
             name=request["jobName"],
@@ -219,7 +222,7 @@ class Batch:
             order=self.next_order(),
             main=main,
             retry=request.get("retryStrategy") or definition.get("retryStrategy") or {},
-            timeout=request.get("timeout") or definition.get("timeout"),
+            timeout=timeout,
             tags=_checked_tags(request.get("tags", {})),
             parameters={**definition.get("parameters", {}), **request.get("parameters", {})},
             depends_on=request.get("dependsOn", []),

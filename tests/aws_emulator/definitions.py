@@ -90,6 +90,7 @@ def _check(request: Json) -> None:
         containers = _nodes(request)
     for container in containers:
         check_environment(container)
+        _check_secrets(container, request)
     if "FARGATE" in request.get("platformCapabilities", ()):
         _check_fargate(request)
     if "MANAGED_INSTANCES" in request.get("platformCapabilities", ()):
@@ -135,6 +136,14 @@ def _check_fargate(request: Json) -> None:
             raise client_error(f"{member} is not applicable for Fargate")
     if any(row["type"] == "GPU" for row in container.get("resourceRequirements", ())):
         raise client_error("GPU is not supported on Fargate")
+
+
+def _check_secrets(container: Json, request: Json) -> None:
+    tasks = request.get("ecsProperties", {}).get("taskProperties", [{}])
+    if container.get("secrets") and not (container.get("executionRoleArn") or tasks[0].get("executionRoleArn")):
+        raise client_error(
+            "When you are specifying container secrets, you must also specify a value for 'executionRoleArn'"
+        )
 
 
 def check_environment(container: Json) -> None:

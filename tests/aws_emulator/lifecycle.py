@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable
@@ -29,6 +30,16 @@ class Task:
         self.grace = life.pace.grace
         self.job_id, self.is_main = job.id, node.index == job.main
         self._life, self._job, self._node, self._attempt = life, job, node, attempt
+        #: Why it cannot be started; empty if it can.
+        self.refused = ""
+        for row in node.container.get("secrets", ()):
+            value = _secret(life.secrets, row["valueFrom"])
+            if value is None:
+                self.refused = (
+                    f"ResourceInitializationError: unable to pull secrets or registry auth: {row['valueFrom']}"
+                )
+            else:
+                self.environment[row["name"]] = value
         options = node.container.get("logConfiguration", {}).get("options", {})
         self._group = options.get("awslogs-group", LOG_GROUP)
 
@@ -60,6 +71,8 @@ class Lifecycle:
     def __init__(self, timeline: Timeline, logs: LogEvents, runner: Runner) -> None:
         self.timeline, self.logs, self.runner = timeline, logs, runner
         self.pace = Pace()
+        #: Values of secrets and parameters by what a container names them, without the key.
+        self.secrets: dict[str, str] = {}
         #: Queues without capacity, and the reason that their RUNNABLE jobs show.
         self.stuck: dict[str, str | None] = {}
 
@@ -147,7 +160,8 @@ class Lifecycle:
                 self.timeline.after(delay, lambda node=node: self._run_child(job, node))
         if job.timeout:
             number = len(job.nodes[job.main].attempts)
-            self.timeline.after(job.timeout["attemptDurationSeconds"], lambda: self._time_out(job, number))
+            limit = job.timeout["attemptDurationSeconds"] * self.pace.second_of_timeout
+            self.timeline.after(limit, lambda: self._time_out(job, number))
 
     def _run_child(self, job: Job, node: Node) -> None:
         if job.status == "RUNNING" and not job.verdict and not job.terminated and node.status == "STARTING":
@@ -158,7 +172,11 @@ class Lifecycle:
         stream = f"{job.definition['jobDefinitionName'][:200]}/default/{task_id}"
         attempt = Attempt(len(node.attempts) + 1, stream, task_id, self.timeline.now_ms)
         node.current, node.status = attempt, "RUNNING"
-        attempt.stop = self.runner(Task(self, job, node, attempt))
+        task = Task(self, job, node, attempt)
+        if task.refused:
+            self.timeline.after(0, lambda: task.exited(None, task.refused))
+        else:
+            attempt.stop = self.runner(task)
 
     def _main_ended(self, job: Job, attempt: Attempt) -> None:
         """Let the main node decide, once its children are stopped too."""
@@ -223,6 +241,17 @@ def _matches(pattern: str | None, value: object) -> bool:
     if pattern is None:
         return True
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), "" if value is None else str(value)) is not None
+
+
+def _secret(store: dict[str, str], source: str) -> str | None:
+    """What a container gets for ``arn``, ``arn:key::`` or a parameter's name; None if there is no such thing."""
+    if source in store:
+        return store[source]
+    found = re.fullmatch(r"(.+:secret:[^:]+):([^:]*):[^:]*:[^:]*", source)
+    if found is None or found[1] not in store:
+        return None
+    value = json.loads(store[found[1]]).get(found[2]) if found[2] else store[found[1]]
+    return None if value is None else str(value)
 
 
 def _with_parameters(part: str, parameters: dict[str, str]) -> str:

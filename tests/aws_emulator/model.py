@@ -30,6 +30,8 @@ class Pace:
     child: float = 0.02
     #: From the main node's end to the signal that its children get.
     stop_children: float = 0.05
+    #: How long a second of a job's time limit takes: the service takes none below 60.
+    second_of_timeout: float = 1.0
     #: From SIGTERM to SIGKILL (30 s on ECS).
     grace: float = 2.0
     #: From a line's time to its appearance in CloudWatch.

@@ -78,8 +78,7 @@ async def old_service(frozen: Any) -> AsyncIterator[Scheduler]:
         cloud.events.put("/aws/batch/job", event["stream"], event["timestamp"], event["message"], event["timestamp"])
     async with clock:
         logs = DirectClient(cloud, "logs", sleep=clock.sleep)
-        async with create_scheduler("session", OldBatch(frozen), logs) as scheduler:
-            scheduler.clock = clock
+        async with create_scheduler("session", OldBatch(frozen), logs, clock=clock) as scheduler:
             yield scheduler
 
 

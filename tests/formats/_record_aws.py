@@ -51,8 +51,7 @@ async def record_aws(target: Path) -> None:
     cloud = Cloud(clock=lambda: clock.time_ns() / 1e9)
     cloud.queues.add(QUEUE)
     batch, logs = (Recorded(DirectClient(cloud, name, sleep=clock.sleep)) for name in ("batch", "logs"))
-    async with clock, create_scheduler("session", batch, logs) as scheduler:
-        scheduler.clock = clock
+    async with clock, create_scheduler("session", batch, logs, clock=clock) as scheduler:
         ids = {name: await scheduler.submit(app, OPTIONS | more) for name, (app, more) in APPS.items()}
         info = await scheduler.submit_dryrun(KEYED, OPTIONS, key=KEYS)
         ids["keyed"] = await scheduler.schedule(info)

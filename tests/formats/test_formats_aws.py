@@ -74,7 +74,6 @@ async def _sent() -> dict[str, Any]:
     cloud = Cloud(clock=lambda: clock.time_ns() / 1e9)
     cloud.queues.add(QUEUE)
     batch, logs = (Recorded(DirectClient(cloud, name, sleep=clock.sleep)) for name in ("batch", "logs"))
-    async with clock, create_scheduler("session", batch, logs) as scheduler:
-        scheduler.clock = clock
+    async with clock, create_scheduler("session", batch, logs, clock=clock) as scheduler:
         await scheduler.schedule(await scheduler.submit_dryrun(KEYED, OPTIONS, key=KEYS))
     return dict(batch.asked)

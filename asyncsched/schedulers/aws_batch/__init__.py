@@ -27,6 +27,8 @@ def create_scheduler(
     profile: str | None = None,
     endpoint_url: str | None = None,
     limits: object | None = None,
+    log_interval: float = 0.4,
+    log_settle_polls: int = 5,
     **tunables: Unpack[Tunables],
 ) -> AWSBatchScheduler:
     """Make a scheduler for AWS Batch; no call is made and nothing is read before its first use.
@@ -41,6 +43,8 @@ def create_scheduler(
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
         limits: The pacers (`asyncsched.schedulers._common.pacing.Limits`) to share with other schedulers.
+        log_interval: Seconds between two looks for log lines while some come; up to five while none do.
+        log_settle_polls: After an app's end, so many looks without a new line are the end of its log.
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
     """
     return AWSBatchScheduler(
@@ -52,5 +56,7 @@ def create_scheduler(
         profile=profile,
         endpoint_url=endpoint_url,
         limits=cast("Limits | None", limits),
+        log_interval=log_interval,
+        log_settle_polls=log_settle_polls,
         **tunables,
     )

@@ -12,14 +12,13 @@ from contextlib import aclosing
 from typing import Any
 
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.lookup import Jobs, Known, calls_to_describe
+from asyncsched.schedulers.aws_batch.lookup import Jobs, calls_to_describe
+from asyncsched.schedulers.aws_batch.lookup_calls import list_jobs
+from asyncsched.schedulers.aws_batch.lookup_names import ACTIVE, MAX_ROWS, Known
 from asyncsched.schedulers.port import Answers
 
 __all__ = ["Sweeper"]
 
-#: In this order a job that moves on while the queue is listed is seen twice, and never missed.
-ACTIVE = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING")
-MAX_ROWS = 1000
 _NODES_AGAIN = 90
 
 Summary = tuple[object, ...]
@@ -42,7 +41,7 @@ class Sweeper:
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         """Yield what is new of these apps, and perhaps some of what is not."""
-        known = {app_id: self._jobs.known(app_id) for app_id in app_ids}
+        known = {app_id: self._jobs.names.known(app_id) for app_id in app_ids}
         self._forget(known)
         await asyncio.sleep(0)  # Each pass over ten thousand apps is a step of its own.
         places = _by_queue(self._jobs, known)
@@ -63,7 +62,7 @@ class Sweeper:
         now: dict[str, Summary] = {}
         calls = 0
         for status in ACTIVE:
-            pages = self._jobs.listed(connection, jobQueue=queue, jobStatus=status, maxResults=MAX_ROWS)
+            pages = list_jobs(connection, jobQueue=queue, jobStatus=status, maxResults=MAX_ROWS)
             async with aclosing(pages):
                 async for rows in pages:
                     calls += 1
@@ -107,7 +106,7 @@ def _by_queue(jobs: Jobs, known: Mapping[str, Known | None]) -> dict[tuple[Conne
     places: dict[tuple[Connection, str], dict[str, Known]] = {}
     for app_id, each in known.items():
         if each is not None and each.queue and each.children is not None:
-            places.setdefault((jobs.connection(each), each.queue), {})[app_id] = each
+            places.setdefault((jobs.names.connection(each), each.queue), {})[app_id] = each
     return places
 
 

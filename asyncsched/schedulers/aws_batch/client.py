@@ -24,7 +24,7 @@ from asyncsched.schedulers.aws_batch.errors import BACKEND, translate
 
 __all__ = ["Connection", "Connections", "Location"]
 
-_log = logging.getLogger("asyncsched.aws_batch")
+_log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
 #: Calls a second, by what shares a limit; AWS's own limits hold for the whole account and region.
 RATES = {

@@ -4,48 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import Collection, Mapping
+from contextlib import aclosing
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import outlast
-from asyncsched.errors import InvalidRequestError, PermissionDeniedError, SchedulerError
+from asyncsched.errors import AsyncSchedError, InvalidRequestError, PermissionDeniedError, SchedulerError
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
-from asyncsched.schedulers.aws_batch.lookup import Jobs
+from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, is_deleted
+from asyncsched.schedulers.aws_batch.lookup_names import Known, Names
 from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state
 
-__all__ = ["Endings"]
+__all__ = ["Endings", "cancel_all", "cancel_one"]
 
 #: Ids in one TerminateJobs, as AWS Batch accepts them.
 MAX_IDS = 50
 
-Waiting = dict[str, list[asyncio.Future[None]]]
+Waiting = dict[str, list[asyncio.Future[bool]]]
 
 
 class Endings:
-    """Terminates jobs. Who asks while a call is on its way is served by the next one, together with all others.
+    """Terminates jobs. Who asks while a call is on its way is served by the next one, together with all others."""
 
-    Args:
-        jobs: Where jobs are read.
-    """
-
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs = jobs
+    def __init__(self) -> None:
         self._waiting: dict[Connection, Waiting] = {}
         self._tasks: dict[Connection, asyncio.Task[None]] = {}
+        self._closed = False
         self._in_bulk = True  # until the service, or the SDK, turns out not to know how
 
-    async def end(self, connection: Connection, job_id: str) -> None:
-        """Terminate a job unless it has ended; who is cancelled while waiting may have ended it."""
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def end(self, connection: Connection, job_id: str) -> bool:
+        """Terminate a job unless it has ended; who is cancelled while waiting may have ended it.
+
+        Returns:
+            Whether there is such a job, and it is not deleted.
+        """
+        if self._closed:
+            raise _closed_error()
+        told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(connection, {}).setdefault(job_id, []).append(told)
         if connection not in self._tasks:
             self._tasks[connection] = asyncio.get_running_loop().create_task(
                 self._serve(connection), name="aws_batch: ending jobs", context=contextvars.Context()
             )
-        await told
+        return await told
 
     async def aclose(self) -> None:
         """End the tasks; what they have not asked for yet is not asked for."""
+        self._closed = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -56,11 +62,11 @@ class Endings:
         try:
             while taken := self._take(connection):
                 try:
-                    await self._end_all(connection, list(taken))
+                    there = await self._end_all(connection, list(taken))
                 except Exception as error:  # noqa: BLE001 - whatever it is, it is told to those who wait
-                    _tell(taken, error)
+                    _fail(taken, error)
                 else:
-                    _tell(taken, None)
+                    _tell(taken, there)
         finally:
             del self._tasks[connection]
             for left in (taken, self._waiting.pop(connection, {})):
@@ -77,13 +83,16 @@ class Endings:
                 taken[job_id] = alive
         return taken
 
-    async def _end_all(self, connection: Connection, job_ids: list[str]) -> None:
-        rows = await self._jobs.rows(connection, job_ids)
-        alive = [job_id for job_id, row in rows.items() if not job_state(row).is_terminal()]
+    async def _end_all(self, connection: Connection, job_ids: list[str]) -> set[str]:
+        """Terminate jobs; returns those that there are."""
+        rows = await fetch_rows(connection, job_ids)
+        there = {job_id: row for job_id, row in rows.items() if not is_deleted(row)}
+        alive = [job_id for job_id, row in there.items() if not job_state(row).is_terminal()]
         if len(alive) > 1 and self._in_bulk:
             alive = await self._in_one_call(connection, alive)
         for job_id in alive:
             await connection.call("batch", "TerminateJob", jobId=job_id, reason=REASON_CANCELLED)
+        return set(there)
 
     async def _in_one_call(self, connection: Connection, job_ids: list[str]) -> list[str]:
         """Terminate jobs in bulk; returns those that have to be terminated one by one."""
@@ -96,16 +105,78 @@ class Endings:
         return [row["job"] for row in answer.get("errors", ())]
 
 
-def _tell(waiting: Waiting, error: Exception | None) -> None:
+async def cancel_one(app_id: str, names: Names, endings: Endings) -> None:
+    """Terminate the job of an app; an unknown or ended one is left alone."""
+    known = await names.find(app_id)
+    if known is None or await endings.end(names.connection(known), known.job_id):
+        return
+    if names.stale([app_id]):  # Another job may have got the name that is remembered for one that is gone.
+        again = await names.find(app_id)
+        if again is not None:
+            await endings.end(names.connection(again), again.job_id)
+
+
+async def cancel_all(app_ids: Collection[str], names: Names, endings: Endings) -> Mapping[str, SchedulerError | None]:
+    """Terminate the jobs of these apps; unknown and ended ones are left alone.
+
+    Returns:
+        For each app None, or why its job could not be terminated.
+
+    Raises:
+        MalformedHandleError: One of the ids has none of the accepted forms; nothing was terminated.
+    """
+    told: dict[str, SchedulerError | None] = {}
+    gone = await _cancel_found(app_ids, names, endings, told)
+    if again := names.stale(gone):
+        await _cancel_found(again, names, endings, told)
+    return told
+
+
+async def _cancel_found(
+    app_ids: Collection[str], names: Names, endings: Endings, told: dict[str, SchedulerError | None]
+) -> list[str]:
+    """Terminate the jobs of these apps, and return the apps whose jobs are not there."""
+    gone: list[str] = []
+
+    async def one(app_id: str, known: Known) -> None:
+        try:
+            if not await endings.end(names.connection(known), known.job_id):
+                gone.append(app_id)
+        except SchedulerError as error:
+            told[app_id] = error
+
+    found: dict[str, Known] = {}
+    async with aclosing(names.find_all(app_ids)) as answers:
+        async for answer in answers:
+            for app_id, known in answer.items():
+                told[app_id] = known if isinstance(known, SchedulerError) else None
+                if isinstance(known, Known):
+                    found[app_id] = known
+                elif isinstance(known, AsyncSchedError) and not isinstance(known, SchedulerError):
+                    raise known
+    ends = await asyncio.gather(*(one(app_id, known) for app_id, known in found.items()), return_exceptions=True)
+    for error in ends:
+        if error is not None:
+            raise error
+    return gone
+
+
+def _tell(waiting: Waiting, there: set[str]) -> None:
+    for job_id, each in waiting.items():
+        for told in each:
+            if not told.done():
+                told.set_result(job_id in there)
+
+
+def _fail(waiting: Waiting, error: Exception) -> None:
     for told in (told for each in waiting.values() for told in each):
-        if told.done():
-            continue
-        if error is None:
-            told.set_result(None)
-        else:
+        if not told.done():
             told.set_exception(for_one(error))
 
 
 def _cancel(waiting: Waiting) -> None:
-    closed = SchedulerError("the scheduler was closed before the job was ended", backend=BACKEND, operation="cancel")
-    _tell(waiting, closed)
+    _fail(waiting, _closed_error())
+
+
+def _closed_error() -> SchedulerError:
+    return SchedulerError("the scheduler was closed before the job was ended", backend=BACKEND, operation="cancel")

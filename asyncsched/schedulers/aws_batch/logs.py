@@ -14,8 +14,9 @@ from asyncsched.logs.subscriber import HubSource
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.logs_cloudwatch import CloudWatchHub
 from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces, Place
-from asyncsched.schedulers.aws_batch.lookup import Jobs
+from asyncsched.schedulers.aws_batch.lookup import Jobs, ReadJob
 from asyncsched.schedulers.aws_batch.status_rows import Row
+from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.state import ReplicaStatus
 
 __all__ = ["LogBook"]
@@ -51,26 +52,27 @@ class LogBook:
             for reader in list(readers):
                 reader.look(places)
 
-    async def sources(self, jobs: Jobs, replicas: Sequence[ReplicaStatus], query: LogQuery) -> Sequence[HubSource]:
+    async def sources(
+        self, jobs: Jobs, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[HubSource]:
         """Return a source for these replicas, one for each log group: almost always one.
 
         Raises:
             NotImplementedError: The containers log to something else than CloudWatch.
         """
-        known = await jobs.find(query.app_id)
-        if known is None:
+        # What a watch tells has nothing of the job with it.
+        job = app.native if isinstance(app.native, ReadJob) else await jobs.look(query.app_id)
+        if job is None:
             return []  # It has been deleted since it was described.
-        row, nodes = await jobs.read(known)
-        if row is None:
-            return []
-        places = LogPlaces(row, nodes)
+        places = LogPlaces(job.row, job.nodes)
         by_group: dict[str, list[tuple[str, int]]] = {}
         for replica in replicas:
             group = places.group(replica.role, replica.id)
             by_group.setdefault(group, []).append((replica.role, replica.id))
-        connection = jobs.connection(known)
+        connection = jobs.names.connection(job.known)
         return [
-            self._source(self._hub(connection, group), wanted, query, row, places) for group, wanted in by_group.items()
+            self._source(self._hub(connection, group), wanted, query, job.row, places)
+            for group, wanted in by_group.items()
         ]
 
     def _source(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from asyncsched.schedulers.aws_batch.request_tasks import container_of
 from asyncsched.schedulers.aws_batch.status import node_groups, node_ids
-from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
+from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, part, parts
 
 __all__ = ["LOG_GROUP", "LogPlaces", "Place"]
 

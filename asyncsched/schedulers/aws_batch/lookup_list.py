@@ -8,20 +8,20 @@ from collections.abc import AsyncGenerator, Sequence
 
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
-from asyncsched.schedulers.aws_batch.lookup import DELETED_TAG, Jobs
+from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, is_deleted, list_jobs, list_queues
+from asyncsched.schedulers.aws_batch.names_tags import app_name, session_of
 from asyncsched.schedulers.aws_batch.request import DEFINITION_PREFIX
 from asyncsched.schedulers.aws_batch.status import canonical_id, job_state, time_of
-from asyncsched.schedulers.aws_batch.status_rows import Row, part
-from asyncsched.schedulers.aws_batch.tags import app_name, session_of
+from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import make_app_handle
 
 __all__ = ["list_apps", "list_row"]
 
 
-async def list_apps(jobs: Jobs, connection: Connection) -> AsyncGenerator[ListAppResponse]:
+async def list_apps(connection: Connection) -> AsyncGenerator[ListAppResponse]:
     """Yield a row for each app in any queue, newest first; two calls for a hundred apps, made as they are needed."""
-    pages = [_Queue(jobs, connection, queue) for queue in await jobs.queues(connection)]
+    pages = [_Queue(connection, queue) for queue in await list_queues(connection)]
     try:
         async for row in _merged(pages):
             yield list_row(row)
@@ -47,10 +47,10 @@ async def _merged(pages: Sequence[_Queue]) -> AsyncGenerator[Row]:
 class _Queue:
     """The jobs of one queue that were made by us, page by page; `rows` ends with the newest."""
 
-    def __init__(self, jobs: Jobs, connection: Connection, queue: str) -> None:
-        self._jobs, self._connection = jobs, connection
+    def __init__(self, connection: Connection, queue: str) -> None:
+        self._connection = connection
         filters = [{"name": "JOB_DEFINITION", "values": [f"{DEFINITION_PREFIX}*"]}]
-        self._pages = jobs.listed(connection, jobQueue=queue, filters=filters)
+        self._pages = list_jobs(connection, jobQueue=queue, filters=filters)
         self._over = False
         self._told: set[str] = set()  # A list that begins anew repeats jobs.
         self.rows: list[Row] = []
@@ -65,9 +65,9 @@ class _Queue:
             ids = [row["jobId"] for row in page or () if row["jobId"] not in self._told]
             self._told.update(ids)
             # The list shows no tags, and those say whose job it is.
-            details = await self._jobs.rows(self._connection, ids) if ids else {}
+            details = await fetch_rows(self._connection, ids) if ids else {}
             shown = (details[job_id] for job_id in reversed(ids) if job_id in details)
-            self.rows = [row for row in shown if DELETED_TAG not in part(row, "tags")]
+            self.rows = [row for row in shown if not is_deleted(row)]
 
 
 def list_row(row: Row) -> ListAppResponse:
@@ -80,4 +80,5 @@ def list_row(row: Row) -> ListAppResponse:
         name=app_name(row),
         session=session,
         created_at=time_of(row["createdAt"]),
+        native_id=row["jobId"],
     )

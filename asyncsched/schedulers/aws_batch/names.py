@@ -1,7 +1,7 @@
 """The names of apps: what a job is called, and which forms of an app id mean which job.
 
-An app is known by its ``<queue>:<jobId>``. Accepted as well are ``<queue>:<jobName>`` (what a dry-run can
-already know), a job id or name without its queue, and a job's ARN; a node's ``#<index>`` is cut off.
+An app is known by its ``<queue>:<jobName>``, from the dry-run on. Accepted as well are ``<queue>:<jobId>``, a job's id
+or name without its queue, and its ARN; a node's ``#<index>`` is cut off.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from asyncsched.errors import MalformedHandleError
 
-__all__ = ["JobRef", "job_stem", "parse_app_id", "queue_name"]
+__all__ = ["JobRef", "is_job_name", "job_stem", "parse_app_id", "queue_name"]
 
 MAX_JOB_NAME = 128
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:\d+)?")
 _ARN = re.compile(r"arn:[\w-]+:batch:(?P<region>[\w-]+):\d+:job/(?P<id>[^#]+)(#\d+)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_FORMS = "<queue>:<jobId>, <queue>:<jobName>, a job's id, name or ARN"
+_FORMS = "<queue>:<jobName>, <queue>:<jobId>, a job's id, name or ARN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,11 @@ def parse_app_id(app_id: str) -> JobRef:
     if _NAME.fullmatch(job := _without_node(app_id)):
         return JobRef(name=job)
     raise MalformedHandleError(f"{app_id!r} is not the id of an app on AWS Batch", fix=f"write it as {_FORMS}")
+
+
+def is_job_name(text: str) -> bool:
+    """Tell whether an app can be called by this name of its job."""
+    return _NAME.fullmatch(text) is not None and _UUID.fullmatch(text) is None
 
 
 def _without_node(identifier: str) -> str:

@@ -31,7 +31,7 @@ class AWSBatchOpts:
     priority: Annotated[int, Doc("scheduling priority (0-9999) inside the share; needs share_id")] = 0
     job_role_arn: Annotated[str | None, Doc("role that the program in the container acts as")] = None
     execution_role_arn: Annotated[
-        str | None, Doc("role with which the image, secrets and logs are reached; required on Fargate")
+        str | None, Doc("role with which image, secrets and logs are reached; required on Fargate and for secrets")
     ] = None
     image_repo: Annotated[str | None, Doc("repository (ECR) that a workspace's image is pushed to")] = None
     quiet: Annotated[bool, Doc("show no progress while an image is pushed")] = False
@@ -45,7 +45,10 @@ class AWSBatchOpts:
         Doc("auto: one replica is a container job (Spot and Fargate can run it), several are multi-node"),
     ] = "auto"
     platform: Annotated[Literal["EC2", "FARGATE", "MANAGED_INSTANCES"], Doc("what runs the containers")] = "EC2"
-    timeout_s: Annotated[int | None, Doc("end each attempt after so many seconds (at least 60)")] = None
+    timeout: Annotated[
+        float | None, Doc("seconds that an attempt may run (at least 60): over it the app is FAILED, and not retried")
+    ] = None
+    timeout_s: Annotated[int | None, Doc("another name of timeout")] = None
     spot_retries: Annotated[
         int, Doc("run again so often when Spot takes the host away; with max_retries the sum is shared")
     ] = 0
@@ -53,7 +56,7 @@ class AWSBatchOpts:
         str | None, Doc("instance type of multi-node jobs; else the resource's instance-type capability")
     ] = None
     main_node: Annotated[int, Doc("node that decides a multi-node job's end and verdict")] = 0
-    depends_on: Annotated[list[str] | None, Doc("ids of jobs that must succeed first (at most 20)")] = None
+    depends_on: Annotated[list[str] | None, Doc("ids of apps or jobs that must succeed first (at most 20)")] = None
     array_size: Annotated[
         int | None, Doc("run the one replica so often, each with its AWS_BATCH_JOB_ARRAY_INDEX (2-10000)")
     ] = None

@@ -6,19 +6,22 @@ import copy
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import cast
 
-from asyncsched.errors import ConfigError
-from asyncsched.schedulers.aws_batch.names import parse_app_id
+from asyncsched.errors import ConfigError, UsageError
+from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request_container import (
     INSTANCE_TYPE,
     OWN_ENV,
     SECRET_ARGS_TAG,
+    as_task,
     container_properties,
+    task_containers,
 )
 from asyncsched.schedulers.aws_batch.request_limits import (
     MAX_DEFINITION_BYTES,
@@ -32,7 +35,6 @@ from asyncsched.schedulers.aws_batch.request_limits import (
     revealed,
     size_of,
 )
-from asyncsched.schedulers.aws_batch.request_tasks import as_task, task_containers
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.masking import masked
 from asyncsched.specs.secret import Secret
@@ -42,6 +44,7 @@ __all__ = [
     "HASH_TAG",
     "BatchJob",
     "app_to_request",
+    "check_unrenamed",
     "definition_hash",
     "own_definition",
     "register_request",
@@ -146,6 +149,21 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
     check_size("job definition", register_request(job), MAX_DEFINITION_BYTES)
     check_size("job", submit_request(job, "x" * 128), MAX_SUBMIT_BYTES)
     return job
+
+
+def check_unrenamed(job: BatchJob, app_id: str) -> None:
+    """Check that an edited request still is the one of its app.
+
+    Raises:
+        UsageError: Another process would not find the job by the app's id.
+    """
+    edited = f"{queue_name(job.queue)}:{job.name}"
+    if edited != app_id:
+        raise UsageError(
+            f"the request names the job {edited}, and the app's id is {app_id}",
+            why="the id is fixed at the dry-run",
+            fix="leave request.name and request.queue as they are, or dry-run again with another queue",
+        )
 
 
 def register_request(job: BatchJob) -> Json:
@@ -290,8 +308,9 @@ def _further(options: AWSBatchOpts) -> Json:
     further: Json = {}
     if options.share_id is not None:
         further["schedulingPriority"] = options.priority
-    if options.timeout_s is not None:
-        further["timeout"] = {"attemptDurationSeconds": options.timeout_s}
+    if (limit := options.timeout_s if options.timeout is None else options.timeout) is not None:
+        # AWS Batch retries no attempt that it has ended for this, whatever the rules of retries say.
+        further["timeout"] = {"attemptDurationSeconds": math.ceil(limit)}
     if options.propagate_tags:
         further["propagateTags"] = True
     if options.consumable_resources:
@@ -306,17 +325,11 @@ def _further(options: AWSBatchOpts) -> Json:
 def _submit_only(options: AWSBatchOpts) -> Json:
     submit: Json = {}
     if options.depends_on:
-        submit["dependsOn"] = [{"jobId": _job_id(app_id)} for app_id in options.depends_on]
+        # An app that is named by its job's name is looked up before the submit.
+        submit["dependsOn"] = [{"jobId": parse_app_id(app_id).job_id or app_id} for app_id in options.depends_on]
     if options.array_size is not None:
         submit["arrayProperties"] = {"size": options.array_size}
     return submit
-
-
-def _job_id(app_id: str) -> str:
-    job_id = parse_app_id(app_id).job_id
-    if not job_id:
-        raise ConfigError(f"depends_on cannot name {app_id}", fix="give the id that submit returned, or a job id")
-    return job_id
 
 
 def _location(options: AWSBatchOpts) -> dict[str, str]:

@@ -6,17 +6,27 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from itertools import count
+from typing import cast
 
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request_limits import FARGATE_SIZES, check_environment, check_fargate
+from asyncsched.schedulers.aws_batch.request_secrets import secrets_of, without_secret_refs
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.secret import Secret
 
-__all__ = ["INSTANCE_TYPE", "OWN_ENV", "ROLE_NAME_ENV", "SECRET_ARGS_TAG", "container_properties"]
+__all__ = [
+    "INSTANCE_TYPE",
+    "OWN_ENV",
+    "ROLE_NAME_ENV",
+    "SECRET_ARGS_TAG",
+    "as_task",
+    "container_properties",
+    "task_containers",
+]
 
 Json = dict[str, object]
 
@@ -33,6 +43,16 @@ DEFAULT_MEMORY = 1024
 
 _NODE_INDEX = "AWS_BATCH_JOB_NODE_INDEX"
 _ACCESS = {"r": "READ", "w": "WRITE", "m": "MKNOD"}
+#: A task's containers have names; the log streams of a job that has none call its container so.
+CONTAINER_NAME = "default"
+#: What belongs to the whole task, and how it is called there.
+_OF_TASK = {
+    "jobRoleArn": "taskRoleArn",
+    "executionRoleArn": "executionRoleArn",
+    "volumes": "volumes",
+    "enableExecuteCommand": "enableExecuteCommand",
+    "runtimePlatform": "runtimePlatform",
+}
 #: Stands for a replica's number while a command is built; no argument can contain it.
 _REPLICA = "\0replica\0"
 
@@ -52,6 +72,8 @@ def container_properties(
     """
     role = _filled_in(role, app_id, multinode=multinode)
     check_environment(role)
+    secrets = secrets_of(role, options)
+    role.env = without_secret_refs(role)  # of a copy
     command, environment = _program(role, first_node)
     environment[ROLE_INDEX_ENV], environment[ROLE_NAME_ENV] = str(index), role.name
     if not multinode:
@@ -67,6 +89,7 @@ def container_properties(
         "logConfiguration": _logging(options),
         **_volumes(mounts, options),
         **_optional(options),
+        **({"secrets": secrets} if secrets else {}),
     }
     if options.platform == "FARGATE":
         check_fargate(role, options, vcpus=vcpus, memory=memory)
@@ -135,8 +158,6 @@ def _optional(options: AWSBatchOpts) -> Json:
         "readonlyRootFilesystem": options.readonly_root or None,
         "enableExecuteCommand": options.enable_exec or None,
     }
-    if options.secrets:
-        wanted["secrets"] = [{"name": name, "valueFrom": arn} for name, arn in options.secrets.items()]
     return {key: value for key, value in wanted.items() if value is not None}
 
 
@@ -221,3 +242,16 @@ def _ulimit(text: str) -> Json:
 def _tmpfs(text: str) -> Json:
     path, _, size = text.partition(":")
     return {"containerPath": path, "size": int(size)}
+
+
+def as_task(container: Mapping[str, object]) -> Json:
+    """Return container properties as ``ecsProperties`` of one task with this one container."""
+    task: Json = {_OF_TASK[key]: value for key, value in container.items() if key in _OF_TASK}
+    own = {key: value for key, value in container.items() if key not in _OF_TASK}
+    return {"taskProperties": [{"containers": [{"name": CONTAINER_NAME, "essential": True, **own}], **task}]}
+
+
+def task_containers(properties: object) -> list[list[Json]]:
+    """Return the containers of each task of ``ecsProperties``; to change them changes the properties."""
+    tasks = cast("list[dict[str, list[Json]]]", cast("Json", properties)["taskProperties"])
+    return [task["containers"] for task in tasks]

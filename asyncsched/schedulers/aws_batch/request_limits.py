@@ -36,6 +36,7 @@ MAX_SUBMIT_BYTES = 30 * 1024
 #: ECS takes 8192 characters for each task, in which Batch needs some for its own variables.
 MAX_OVERRIDES_BYTES = 7 * 1024
 MAX_TAGS = 50
+MAX_TIMEOUT = 2**31 - 1
 #: Tags that come later: what was submitted, and that it has been deleted.
 _LATER_TAGS = 2
 #: Tags of ours, by which apps are found, told apart and deleted.
@@ -108,8 +109,7 @@ def check_options(options: AWSBatchOpts, *, multinode: bool) -> None:
         raise ConfigError(f"spot_retries={options.spot_retries} is out of range", fix="choose 0 to 9")
     if options.array_size is not None and not 2 <= options.array_size <= 10_000:
         raise ConfigError(f"array_size={options.array_size} is out of range", fix="choose 2 to 10000")
-    if options.timeout_s is not None and options.timeout_s < 60:
-        raise ConfigError(f"timeout_s={options.timeout_s} is too short", fix="AWS Batch takes 60 s and more")
+    _check_timeout(options)
     if options.priority and options.share_id is None:
         why = "a priority counts inside a share only"
         raise ConfigError("priority without share_id", why=why, fix="give share_id, or leave priority out")
@@ -123,6 +123,16 @@ def check_options(options: AWSBatchOpts, *, multinode: bool) -> None:
         _check_form(text, _TMPFS, "tmpfs", "/scratch:64")
     for name, amount in (options.consumable_resources or {}).items():
         _check_form(f"{name}={amount}", _AMOUNT, "consumable_resources", "license=2")
+
+
+def _check_timeout(options: AWSBatchOpts) -> None:
+    if options.timeout is not None and options.timeout_s is not None:
+        why = "they are two names of one option"
+        raise ConfigError("timeout and timeout_s are both given", why=why, fix="leave timeout_s out")
+    for name, limit in (("timeout", options.timeout), ("timeout_s", options.timeout_s)):
+        if limit is not None and not 60 <= limit <= MAX_TIMEOUT:
+            fix = f"AWS Batch takes 60 s and more, up to {MAX_TIMEOUT} s"
+            raise ConfigError(f"{name}={limit:g} is out of range", fix=fix)
 
 
 def _check_platform(options: AWSBatchOpts) -> None:

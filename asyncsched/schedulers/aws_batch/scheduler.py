@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import importlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import ClassVar
 
 from typing_extensions import Unpack, override
 
 from asyncsched import __version__
-from asyncsched._tasks import outlast
-from asyncsched.errors import ConflictError
+from asyncsched.errors import SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.aws_batch.changes import Sweeper
-from asyncsched.schedulers.aws_batch.client import Connections, Location
+from asyncsched.schedulers.aws_batch.client import Connection, Connections, Location
 from asyncsched.schedulers.aws_batch.client_given import accept
-from asyncsched.schedulers.aws_batch.ending import Endings
+from asyncsched.schedulers.aws_batch.ending import Endings, cancel_all, cancel_one
+from asyncsched.schedulers.aws_batch.ending_delete import delete_app
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.logs import LogBook
-from asyncsched.schedulers.aws_batch.lookup import Jobs, Known
+from asyncsched.schedulers.aws_batch.lookup import Jobs
 from asyncsched.schedulers.aws_batch.lookup_list import list_apps
+from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request
+from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request, check_unrenamed
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
-from asyncsched.schedulers.aws_batch.traces import remove_traces
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
@@ -69,23 +69,20 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
         limits: The pacers to share with other schedulers of this account and region.
+        log_interval: Seconds between two looks for log lines while some come; up to five while none do.
+        log_settle_polls: After an app's end, so many looks without a new line are the end of its log: five take
+            some six seconds, as lines may need five to arrive.
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
         ConfigError: `client` or `log_client` is not a client for its service.
-
-    Attributes:
-        log_interval: Seconds between two looks for log lines while some come; up to five while none do.
-        log_settle_polls: After an app's end, so many looks without a new line are the end of its log: five take
-            some six seconds, as lines may need five to arrive.
     """
 
     options = AWSBatchOpts
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.APPLICATION})
+    takes_secret_refs = True
     log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
-    log_interval: float = 0.4
-    log_settle_polls: int = 5
 
     def __init__(
         self,
@@ -98,15 +95,26 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         profile: str | None = None,
         endpoint_url: str | None = None,
         limits: Limits | None = None,
+        log_interval: float = 0.4,
+        log_settle_polls: int = 5,
         **tunables: Unpack[Tunables],
     ) -> None:
         super().__init__(BACKEND, session_name, **tunables)
-        self._location = Location(region=region, profile=profile, endpoint_url=endpoint_url)
-        self._given = accept(batch=client, logs=log_client)
         self._docker = docker_client
-        self._limits = limits or Limits()
         self._fresh: OrderedDict[str, None] = OrderedDict()
-        self._parts: _Parts | None = None
+        self._connections = Connections(
+            Location(region=region, profile=profile, endpoint_url=endpoint_url),
+            accept(batch=client, logs=log_client),
+            clock=self.clock,
+            limits=limits or Limits(),
+            request_timeout=self.request_timeout,
+            retry_for=self.retry_for,
+        )
+        self._logs = LogBook(self.clock, retry_for=self.retry_for, interval=log_interval, settle_polls=log_settle_polls)
+        self._jobs = Jobs(self._connections, self._seen)
+        self._sweeper = Sweeper(self._jobs)
+        self._definitions = Definitions()
+        self._endings = Endings()
 
     # Submitting
 
@@ -129,80 +137,62 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
-        """Submit the job; from here on its id is the app's, which costs no call to look up."""
-        job, parts = info.request, self._open()
-        known = parts.jobs.known(info.app_id)
+        check_unrenamed(info.request, info.app_id)
+        known = self._jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:
-            known = await self._submitted(info, parts)
-        queue = queue_name(job.queue)
-        canonical = f"{queue}:{known.job_id}"
-        for app_id in (info.app_id, canonical):
-            parts.jobs.remember(app_id, known)
-        info.app_id = canonical
+            known = await self._submitted(info)
+        self._jobs.names.remember(info.app_id, known)
 
-    async def _submitted(self, info: AppDryRunInfo[BatchJob], parts: _Parts) -> Known:
+    async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> Known:
         job = info.request
-        connection = parts.connections.at(job.location)
-        submission = Submission(connection, job, info.digest, parts.jobs, self.clock)
+        connection = self._connections.at(job.location)
+        submission = Submission(connection, job, info.digest, self.clock)
         is_fresh = info.app_id in self._fresh
         self._fresh.pop(info.app_id, None)
         job_id = None if is_fresh else await submission.existing()
         if job_id is None:
+            await submission.name_dependencies(self._jobs.names)
             if job.images_to_push:
-                await self._push(parts.connections, job)
+                await self._push(job)
             async with self._or_removed(info.app_id, submission.undo):
-                job_id = await submission.send(parts.definitions, retry_for=self.retry_for)
-        return Known(job_id, queue_name(job.queue), dict(job.location), job.children(job_id), info.digest)
+                job_id = await submission.send(self._definitions, retry_for=self.retry_for)
+        where, children = dict(job.location), job.children(job_id)
+        return Known(job_id, queue_name(job.queue), where, children, info.digest, by_name=True)
 
-    async def _push(self, connections: Connections, job: BatchJob) -> None:
+    async def _push(self, job: BatchJob) -> None:
         # Who never pushes an image needs no Docker SDK, and does not wait for its import.
         images = await asyncio.to_thread(importlib.import_module, "asyncsched.schedulers.aws_batch.submit_images")
-        await images.push_images(job.images_to_push, connections, self._docker, create=job.create_repository)
+        await images.push_images(job.images_to_push, self._connections, self._docker, create=job.create_repository)
 
     # Looking
 
     @override
     async def _describe(self, app_id: str) -> DescribeAppResponse | None:
-        return await self._open().jobs.describe(app_id)
+        return await self._jobs.describe(app_id)
 
     @override
     async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
-        async for answers in self._open().sweeper.sweep(app_ids):
+        async for answers in self._sweeper.sweep(app_ids):
             yield answers
 
     @override
     async def _list(self) -> AsyncGenerator[ListAppResponse]:
-        parts = self._open()
-        async for row in list_apps(parts.jobs, parts.connections.at()):
+        async for row in list_apps(self._connections.at()):
             yield row
 
     # Ending
 
     @override
     async def _cancel(self, app_id: str) -> None:
-        parts = self._open()
-        known = await parts.jobs.find(app_id)
-        if known is not None:
-            await parts.endings.end(parts.jobs.connection(known), known.job_id)
+        await cancel_one(app_id, self._jobs.names, self._endings)
+
+    @override
+    async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        return await cancel_all(app_ids, self._jobs.names, self._endings)
 
     @override
     async def _delete(self, app_id: str) -> None:
-        """Remove the app's log streams and its own definition, and mark its job, which AWS itself forgets later."""
-        parts = self._open()
-        known = await parts.jobs.find(app_id)
-        if known is None:
-            return
-        row, nodes = await parts.jobs.read(known)
-        if row is None:
-            return
-        if not job_state(row).is_terminal():
-            fix = "cancel it first, and wait for its end"
-            raise ConflictError(f"{app_id} has not ended", fix=fix, backend=BACKEND, operation="delete")
-        connection = parts.jobs.connection(known)
-        await remove_traces(connection, row, nodes)
-        if parts.definitions.is_leftover(row):
-            await parts.definitions.deregister(connection, row["jobDefinition"])
-        parts.jobs.forget(known.job_id)
+        await delete_app(app_id, self._jobs, self._definitions)
 
     # Reading logs
 
@@ -210,66 +200,16 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
-        parts = self._open()
-        return await parts.logs.sources(parts.jobs, replicas, query)
+        return await self._logs.sources(self._jobs, app, replicas, query)
 
     @override
     async def _close(self) -> None:
-        parts, self._parts = self._parts, None
-        if parts is not None:
-            await parts.aclose()
+        async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
+            for closed in (self._connections, self._definitions, self._endings):
+                closing.push_async_callback(closed.aclose)
 
-    def _open(self) -> _Parts:
-        if self._parts is None:
-            connections = Connections(
-                self._location,
-                self._given,
-                clock=self.clock,
-                limits=self._limits,
-                request_timeout=self.request_timeout,
-                retry_for=self.retry_for,
-            )
-            logs = LogBook(
-                self.clock,
-                retry_for=self.retry_for,
-                interval=self.log_interval,
-                settle_polls=self.log_settle_polls,
-            )
-            self._parts = _Parts(connections, logs)
-        return self._parts
-
-
-class _Parts:
-    """What a scheduler holds once it is in use, on its loop."""
-
-    def __init__(self, connections: Connections, logs: LogBook) -> None:
-        self.connections, self.logs = connections, logs
-        self.jobs = Jobs(connections, self._seen)
-        self.sweeper = Sweeper(self.jobs)
-        self.definitions = Definitions()
-        self.endings = Endings(self.jobs)
-        self._tidying: set[asyncio.Task[None]] = set()
-
-    def _seen(self, app_id: str, row: Row, nodes: Mapping[str, Row]) -> None:
-        self.sweeper.note(row)
-        self.logs.note(app_id, row, nodes)
-        if job_state(row).is_terminal() and self.definitions.is_leftover(row):
-            self._tidy(app_id, row)
-
-    def _tidy(self, app_id: str, row: Row) -> None:
-        known = self.jobs.known(app_id)
-        assert known is not None  # It has just been described.
-        connection = self.jobs.connection(known)
-        tidying = self.definitions.deregister(connection, row["jobDefinition"])
-        # Whoever happened to look first must not wait for this, nor give it its context.
-        task = asyncio.get_running_loop().create_task(tidying, context=contextvars.Context())
-        self._tidying.add(task)
-        task.add_done_callback(self._tidying.discard)
-
-    async def aclose(self) -> None:
-        """End every task and close every connection."""
-        await self.endings.aclose()
-        await outlast(list(self._tidying), 5.0)
-        for task in self._tidying:
-            task.cancel()
-        await self.connections.aclose()
+    def _seen(self, app_id: str, connection: Connection, row: Row, nodes: Mapping[str, Row]) -> None:
+        self._sweeper.note(row)
+        self._logs.note(app_id, row, nodes)
+        if job_state(row).is_terminal():
+            self._definitions.tidy(connection, row)

@@ -8,16 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from asyncsched.schedulers._common.untrusted import read_float, read_number
-from asyncsched.schedulers.aws_batch.names import queue_name
+from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
+from asyncsched.schedulers.aws_batch.names_tags import app_name, metadata_of, session_of
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
-from asyncsched.schedulers.aws_batch.request_tasks import container_of
-from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
-from asyncsched.schedulers.aws_batch.tags import app_name, metadata_of, session_of
+from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
+from asyncsched.schedulers.aws_batch.status_causes import cause_of
+from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, part, parts
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.secret import Secret
-from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, find_cause
 
 __all__ = [
     "REASON_CANCELLED",
@@ -31,7 +32,7 @@ __all__ = [
     "time_of",
 ]
 
-_log = logging.getLogger("asyncsched.aws_batch")
+_log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
 #: Nodes of a job, and children of an array, as AWS Batch accepts them.
 MAX_NODES, MAX_ARRAY = 1000, 10_000
@@ -89,8 +90,14 @@ def _report_unknown(status: str) -> None:
 
 
 def canonical_id(row: Row, queue: str = "") -> str:
-    """Return the id of the app: ``<queue>:<jobId>``, with the queue's name where a row has none."""
-    return f"{queue_name(row.get('jobQueue', queue))}:{row['jobId']}"
+    """Return the id of the app: ``<queue>:<jobName>``, with the queue's name where a row has none.
+
+    A child of an array has its parent's name, and what somebody else has made may have one that means a job's id: such
+    a job is called by its id.
+    """
+    is_child = ":" in row["jobId"]
+    name = row["jobId"] if is_child or not is_job_name(row["jobName"]) else row["jobName"]
+    return f"{queue_name(row.get('jobQueue', queue))}:{name}"
 
 
 def node_ids(row: Row) -> list[str]:
@@ -167,13 +174,17 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
     state = job_state(row)
     children = node_ids(row)
     groups = node_groups(row)
+    cause = _cause(row, state)
+    roles = [RoleStatus(each.name, list(_replicas(row, state, cause, each, children, nodes))) for each in groups]
+    if cause is FailureCause.UNKNOWN:
+        cause = find_cause(state, (replica for role in roles for replica in role.replicas))
     return DescribeAppResponse(
         app_id=canonical_id(row),
         state=state,
         num_restarts=_restarts(row, state),
         msg=_message(row, state),
         ui_url=_console(row),
-        roles_statuses=[RoleStatus(each.name, list(_replicas(row, state, each, children, nodes))) for each in groups],
+        roles_statuses=roles,
         roles=[_role(row, group, children, nodes) for group in groups],
         name=app_name(row),
         session=session_of(row),
@@ -181,16 +192,23 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
         started_at=time_of(row.get("startedAt")),
         finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
         metadata=metadata_of(row),
+        cause=cause,
+        native_id=row["jobId"],
     )
 
 
 def _replicas(
-    row: Row, state: AppState, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]
+    row: Row,
+    state: AppState,
+    cause: FailureCause | None,
+    group: NodeGroup,
+    children: Sequence[str],
+    nodes: Mapping[str, Row],
 ) -> Iterator[ReplicaStatus]:
     for replica, node in enumerate(group.nodes):
         own = nodes.get(children[node]) if children else row
         if own is None:
-            yield ReplicaStatus(replica, _without_news(state), group.name, "")
+            yield ReplicaStatus(replica, _without_news(state), group.name, "", cause=cause)
         else:
             yield _replica(replica, own, group.name, cancelled=state is AppState.CANCELLED)
 
@@ -217,7 +235,20 @@ def _replica(replica: int, row: Row, role: str, *, cancelled: bool) -> ReplicaSt
         num_restarts=_restarts(row, state),
         started_at=time_of(row.get("startedAt")),
         finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
+        cause=_cause(row, state),
     )
+
+
+def _cause(row: Row, state: AppState) -> FailureCause | None:
+    last = _last_run(row)
+    reasons = [text for text in (row.get("statusReason"), last.get("reason")) if text]
+    return cause_of(state, reasons, last.get("exitCode"), on_spot=_is_for_spot(row))
+
+
+def _is_for_spot(row: Row) -> bool:
+    """Tell whether a job is run again when its host is taken away, as the option `spot_retries` has it."""
+    rules = parts(part(row, "retryStrategy"), "evaluateOnExit")
+    return any((rule.get("onStatusReason") or "").lower().startswith(("host ec2", "your spot")) for rule in rules)
 
 
 def finished_attempts(row: Row) -> Sequence[Row]:
@@ -289,12 +320,18 @@ def _role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[st
         entrypoint=command[0],
         args=list(command[1:]),
         # The service does not tell which of them were secrets.
-        env={k: v if k in OWN_ENV else Secret(v) for k, v in _environment(container).items()},
+        env=_told_environment(container),
         num_replicas=len(group.nodes),
         max_retries=max(0, part(row, "retryStrategy").get("attempts", 1) - 1),
         resource=_resource(container),
         mounts=list(_mounts(container)),
     )
+
+
+def _told_environment(container: Row) -> dict[str, str]:
+    told: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in _environment(container).items()}
+    secrets = {row.get("name", ""): row.get("valueFrom") for row in parts(container, "secrets")}
+    return told | {name: read_secret_ref(source) for name, source in secrets.items() if source}
 
 
 def _resource(container: Row) -> Resource:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 from asyncsched.clock import Clock
 from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND, may_have_happened
-from asyncsched.schedulers.aws_batch.lookup import DELETED_TAG, Jobs
+from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, mark_deleted
+from asyncsched.schedulers.aws_batch.lookup_names import Names, newest
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.request import BatchJob, submit_request
-from asyncsched.schedulers.aws_batch.status_rows import part
+from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
-from asyncsched.schedulers.aws_batch.traces import mark_deleted
 
 __all__ = ["DIGEST_TAG", "Submission"]
 
@@ -32,9 +35,9 @@ class Submission:
         open: Whether a request is on its way whose fate is not known.
     """
 
-    def __init__(self, connection: Connection, job: BatchJob, digest: str, jobs: Jobs, clock: Clock) -> None:
+    def __init__(self, connection: Connection, job: BatchJob, digest: str, clock: Clock) -> None:
         self._connection, self._job, self._digest = connection, job, digest
-        self._jobs, self._clock = jobs, clock
+        self._clock = clock
         self.job_id: str | None = None
         self.open = False
         self._own_definition: str | None = None
@@ -45,11 +48,8 @@ class Submission:
         Raises:
             ConflictError: It is not this one.
         """
-        job_id = await self._look_up()
-        if job_id is None:
-            return None
-        row = (await self._jobs.rows(self._connection, [job_id])).get(job_id, {})
-        if DELETED_TAG in part(row, "tags"):
+        row = await self._look_up()
+        if row is None:
             return None
         if part(row, "tags").get(DIGEST_TAG) not in (None, self._digest):
             raise ConflictError(
@@ -59,7 +59,28 @@ class Submission:
                 backend=BACKEND,
                 operation="submit",
             )
-        return job_id
+        return str(row["jobId"])
+
+    async def name_dependencies(self, names: Names) -> None:
+        """Put the jobs in the place of the apps that `depends_on` names by their ids.
+
+        Raises:
+            NotFoundError: There is no such app; nothing has been sent.
+        """
+        rows = cast("list[dict[str, str]]", self._job.submit.get("dependsOn", []))
+        named: list[dict[str, str]] = []
+        for row in rows:
+            found = await names.find(row["jobId"]) if "jobId" in row else None
+            if found is None and "jobId" in row:
+                raise NotFoundError(
+                    f"depends_on names {row['jobId']}, which does not exist",
+                    fix="give the id of an app that was submitted",
+                    backend=BACKEND,
+                    operation="submit",
+                )
+            named.append(row if found is None else {**row, "jobId": found.job_id})
+        if named:
+            self._job = replace(self._job, submit={**self._job.submit, "dependsOn": named})
 
     async def send(self, definitions: Definitions, *, retry_for: float) -> str:
         """Submit the job and return its id, trying again only what cannot have taken effect."""
@@ -81,10 +102,10 @@ class Submission:
     async def undo(self) -> None:
         """End the job, if there is one, after a submit that was broken off; a definition of its own goes too."""
         if self.job_id is None and self.open:
-            self.job_id = await self._look_up_often()
+            self.job_id = await self._find_often()
         if self.job_id is not None:
             await self._connection.call("batch", "TerminateJob", jobId=self.job_id, reason=REASON_UNFINISHED)
-            row = (await self._jobs.rows(self._connection, [self.job_id])).get(self.job_id)
+            row = (await fetch_rows(self._connection, [self.job_id])).get(self.job_id)
             if row is not None:  # The service keeps it for days; for us it does not exist.
                 await mark_deleted(self._connection, row)
         if self._own_definition is not None:
@@ -106,7 +127,7 @@ class Submission:
     async def _found_again(self) -> str | None:
         """Look for a job that may have been submitted; where that fails, it must not be sent again."""
         try:
-            return await self._look_up_often()
+            return await self._find_often()
         except SchedulerError as error:
             app_id = f"{queue_name(self._job.queue)}:{self._job.name}"
             raise SchedulerError(
@@ -117,15 +138,16 @@ class Submission:
                 operation="SubmitJob",
             ) from error
 
-    async def _look_up_often(self) -> str | None:
-        for pause in _LOOKS:
-            if (found := await self._look_up()) is not None:
-                return found
-            await self._clock.sleep(pause)
-        return await self._look_up()
+    async def _find_often(self) -> str | None:
+        for pause in (*_LOOKS, 0.0):
+            if (row := await self._look_up()) is not None:
+                return str(row["jobId"])
+            if pause:
+                await self._clock.sleep(pause)
+        return None
 
-    async def _look_up(self) -> str | None:
-        return await self._jobs.find_in_queue(self._connection, self._job.queue, self._job.name)
+    async def _look_up(self) -> Row | None:
+        return await newest(self._connection, self._job.queue, self._job.name)
 
     def _named(self, error: NotFoundError) -> NotFoundError:
         if queue_name(self._job.queue) not in error.why:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, cast
 
+from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, own_definition, register_request
@@ -15,7 +17,7 @@ from asyncsched.schedulers.aws_batch.status_rows import part
 
 __all__ = ["Definitions"]
 
-_log = logging.getLogger("asyncsched.aws_batch")
+_log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
 #: Definitions that have been deregistered, so that it is not done again at each look.
 MAX_REMOVED = 10_000
@@ -32,6 +34,7 @@ class Definitions:
         self._revisions: dict[tuple[Connection, str], str] = {}
         self._removed: OrderedDict[str, None] = OrderedDict()
         self._lock = asyncio.Lock()
+        self._tidying: set[asyncio.Task[None]] = set()
 
     async def ensure(self, connection: Connection, job: BatchJob) -> str:
         """Return the ARN of a definition for this job."""
@@ -57,6 +60,22 @@ class Definitions:
         if len(self._removed) > MAX_REMOVED:
             self._removed.popitem(last=False)
         return True
+
+    def tidy(self, connection: Connection, row: Mapping[str, Any]) -> None:
+        """Deregister the definition of a job that has ended, if it was its own, in a task that nobody waits for."""
+        if not self.is_leftover(row):
+            return
+        removing = self.deregister(connection, row["jobDefinition"])
+        # Whoever happened to look first must not wait for this, nor give it its context.
+        task = asyncio.get_running_loop().create_task(removing, context=contextvars.Context())
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
+
+    async def aclose(self) -> None:
+        """Give what is being deregistered a little time, then end it."""
+        await outlast(list(self._tidying), 5.0)
+        for task in self._tidying:
+            task.cancel()
 
     async def deregister(self, connection: Connection, arn: str) -> None:
         """Deregister a definition whose app is over; a failure is told and left."""

@@ -13,7 +13,7 @@ _SESSION = "asyncsched/session"
 _NAME = "asyncsched/app"
 _OURS = ("asyncsched/", "aws:")
 
-_once = Once(logging.getLogger("asyncsched.aws_batch"))
+_once = Once(logging.getLogger("asyncsched.schedulers.aws_batch"))
 
 
 def session_of(row: Row) -> str:

@@ -1,0 +1,62 @@
+"""Secrets that AWS keeps, as a container names them: pure, in both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.specs.app import Role
+from asyncsched.specs.secret_ref import SecretRef
+
+__all__ = ["read_secret_ref", "secrets_of", "without_secret_refs"]
+
+_SECRET_ARN = re.compile(r"(arn:[\w-]+:secretsmanager:[\w-]*:\w*:secret:[^:]+)(?::([^:]+)::)?")
+
+
+def secrets_of(role: Role, options: AWSBatchOpts) -> list[dict[str, str]]:
+    """Return the secrets of a role's container: those of the option, and over them those of its own variables.
+
+    Raises:
+        ConfigError: AWS could not fill one in.
+    """
+    wanted = dict(options.secrets or {})
+    wanted |= {name: _value_from(role, name, ref) for name, ref in _refs(role).items()}
+    if wanted and options.execution_role_arn is None:
+        named = " and ".join(wanted)
+        why = f"role {role.name} gets {named} from secrets, which AWS reads with that role"
+        raise ConfigError("execution_role_arn is missing", why=why, fix="give execution_role_arn")
+    return [{"name": name, "valueFrom": source} for name, source in wanted.items()]
+
+
+def without_secret_refs(role: Role) -> dict[str, str]:
+    """Return a role's variables but for those that AWS fills in."""
+    return {name: value for name, value in role.env.items() if not isinstance(value, SecretRef)}
+
+
+def read_secret_ref(value_from: str) -> SecretRef:
+    """Return the secret that a container names.
+
+    Args:
+        value_from: The ARN of a secret, perhaps with the key of its JSON, or the ARN or name of a parameter.
+    """
+    found = _SECRET_ARN.fullmatch(value_from)
+    return SecretRef(found[1], found[2] or "") if found else SecretRef(value_from)
+
+
+def _refs(role: Role) -> Mapping[str, SecretRef]:
+    return {name: value for name, value in role.env.items() if isinstance(value, SecretRef)}
+
+
+def _value_from(role: Role, name: str, ref: SecretRef) -> str:
+    if not ref.key:
+        return ref.name
+    found = _SECRET_ARN.fullmatch(ref.name)
+    if found is None or found[2] is not None:
+        raise ConfigError(
+            f"{name} of role {role.name} cannot be the key {ref.key!r} of {ref.name}",
+            why="only a secret of Secrets Manager, named by its ARN, has keys",
+            fix="write SecretRef('arn:aws:secretsmanager:...:secret:...', key), or leave the key out",
+        )
+    return f"{ref.name}:{ref.key}::"

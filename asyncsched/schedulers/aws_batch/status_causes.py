@@ -1,0 +1,68 @@
+"""Why a job failed or does not start: one table over the reasons that AWS Batch, ECS and EC2 give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from asyncsched.specs.state import AppState, FailureCause
+
+__all__ = ["cause_of", "read_cause"]
+
+CAUSES: tuple[tuple[re.Pattern[str], FailureCause], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), cause)
+    for pattern, cause in (
+        (r"attempt duration exceeded timeout", FailureCause.TIMEOUT),
+        (r"OutOfMemory", FailureCause.OOM),
+        (r"Spot Task was interrupted|SpotInterruption|reclaimed spot", FailureCause.PREEMPTED),
+        (r"Host EC2", FailureCause.NODE),
+        (r"quota|VcpuLimitExceeded|MaxSpotInstanceCountExceeded", FailureCause.QUOTA),
+        (r"^(MISCONFIGURATION|CAPACITY):", FailureCause.UNSCHEDULABLE),
+        (r"unable to pull secrets or registry auth", FailureCause.CONFIG),
+        (r"CannotPull|CannotInspectContainer|pull access denied|manifest unknown", FailureCause.IMAGE),
+        (r"CannotStart.*(executable file not found|no such file or directory)", FailureCause.IMAGE),
+        (r"Cannot(Start|Create)\w*Error|ResourceInitialization", FailureCause.CONFIG),
+        (r"Container Overrides length", FailureCause.CONFIG),
+        (r"ContainerRuntime\w*Error|DockerTimeoutError|^InternalError|ServerException", FailureCause.NODE),
+    )
+)
+"""What is found in a reason, and the cause that it tells; the first that is found counts."""
+
+_KEEPS_WAITING = frozenset({FailureCause.UNSCHEDULABLE, FailureCause.QUOTA})
+
+
+def cause_of(
+    state: AppState, reasons: Iterable[str], code: int | None, *, on_spot: bool = False
+) -> FailureCause | None:
+    """Return why a job or a node is in this state; None while nothing is wrong.
+
+    Args:
+        state: Its state.
+        reasons: What AWS says, the job's own reason first.
+        code: The exit code of its last run.
+        on_spot: Whether it was submitted for Spot: there a host that is terminated was taken back, as a rule.
+    """
+    if state is AppState.CANCELLED:
+        return FailureCause.CANCELLED
+    told = read_cause(reasons)
+    if state is AppState.FAILED:
+        if told is FailureCause.NODE and on_spot:
+            return FailureCause.PREEMPTED
+        return told or _of_code(code)
+    waits = state in (AppState.SUBMITTED, AppState.PENDING)
+    return told if waits and told in _KEEPS_WAITING else None
+
+
+def read_cause(reasons: Iterable[str]) -> FailureCause | None:
+    """Return the cause that AWS's words tell; None if they tell nothing but that it ended."""
+    for reason in reasons:
+        for pattern, cause in CAUSES:
+            if pattern.search(reason):
+                return cause
+    return None
+
+
+def _of_code(code: int | None) -> FailureCause:
+    if not code:
+        return FailureCause.UNKNOWN
+    return FailureCause.SIGNAL if 128 < code < 160 else FailureCause.EXIT
