@@ -35,6 +35,7 @@ from asyncsched.specs.state import (
     ReplicaStatus,
     RoleStatus,
     combine,
+    find_cause,
     is_started,
     is_terminal,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "VolumeMount",
     "combine",
     "derive_id",
+    "find_cause",
     "format_mounts",
     "get_device_mounts",
     "get_named_resources",
