@@ -89,7 +89,7 @@ async def _bare() -> tuple[dict[str, float], list[float]]:
     calls: list[float] = []
     before: set[str] = set()
     async with create_scheduler("bare") as scheduler:
-        connection = scheduler._open().connections.at()
+        connection = scheduler._connections.at()
         while len(seen) < JOBS:
             now: set[str] = set()
             token: str | None = ""

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 from asyncsched import _lazy
 
 if TYPE_CHECKING:
+    from asyncsched.schedulers._common.program import Finished as Finished
+    from asyncsched.schedulers._common.program import Programs as Programs
+    from asyncsched.schedulers._common.roles import app_note as app_note
+    from asyncsched.schedulers._common.roles import read_app_note as read_app_note
     from asyncsched.schedulers.api import Scheduler as Scheduler
+    from asyncsched.schedulers.bounds import Tunables as Tunables
     from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
     from asyncsched.schedulers.hooks import WorkspaceBuilder as WorkspaceBuilder
+    from asyncsched.schedulers.port import Answers as Answers
     from asyncsched.schedulers.port import StatePort as StatePort
     from asyncsched.schedulers.registry import SchedulerFactory as SchedulerFactory
     from asyncsched.schedulers.registry import get_default_scheduler_name as get_default_scheduler_name
@@ -22,35 +28,47 @@ if TYPE_CHECKING:
     from asyncsched.specs.stream import Stream as Stream
 
 __all__ = [
+    "Answers",
     "DescribeAppResponse",
     "FeedStatistics",
+    "Finished",
     "ListAppResponse",
+    "Programs",
     "Scheduler",
     "SchedulerFactory",
     "StateEvent",
     "StatePort",
     "StateStream",
     "Stream",
+    "Tunables",
     "WorkspaceBuilder",
+    "app_note",
     "get_default_scheduler_name",
     "get_scheduler",
     "get_scheduler_factories",
+    "read_app_note",
 ]
 
 _HOME = {
+    "Answers": "asyncsched.schedulers.port",
     "DescribeAppResponse": "asyncsched.schedulers.responses",
     "FeedStatistics": "asyncsched.schedulers.feed",
+    "Finished": "asyncsched.schedulers._common.program",
     "ListAppResponse": "asyncsched.schedulers.responses",
+    "Programs": "asyncsched.schedulers._common.program",
     "Scheduler": "asyncsched.schedulers.api",
     "SchedulerFactory": "asyncsched.schedulers.registry",
     "StateEvent": "asyncsched.schedulers.responses",
     "StatePort": "asyncsched.schedulers.port",
     "StateStream": "asyncsched.schedulers.watch",
     "Stream": "asyncsched.specs.stream",
+    "Tunables": "asyncsched.schedulers.bounds",
     "WorkspaceBuilder": "asyncsched.schedulers.hooks",
+    "app_note": "asyncsched.schedulers._common.roles",
     "get_default_scheduler_name": "asyncsched.schedulers.registry",
     "get_scheduler": "asyncsched.schedulers.registry",
     "get_scheduler_factories": "asyncsched.schedulers.registry",
+    "read_app_note": "asyncsched.schedulers._common.roles",
 }
 
 __getattr__ = _lazy.lazily(__name__, _HOME)

@@ -160,7 +160,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
-        """Return sources for these replicas, which nobody has asked about before in this stream.
+        """Return sources for these replicas, one or several for each, which nobody has asked about in this stream yet.
 
         A source reads from `query.since_ns` on if it can (the engine looks again), and follows its replica if
         `query.tail` is set. It is told of the replica's changes by `LogSource.observe`, and by `LogSource.finish`

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from asyncsched.errors import AsyncSchedError, SchedulerError
 from asyncsched.schedulers.responses import DescribeAppResponse
-
-if TYPE_CHECKING:
-    from asyncsched.schedulers.feed import StateFeed
 
 __all__ = ["Answers", "StatePort", "as_answer"]
 
@@ -17,10 +14,23 @@ Answers = Mapping[str, DescribeAppResponse | AsyncSchedError | None]
 """What one call tells: of each app its state, None if it does not exist, or why it cannot be told."""
 
 
+class _Feed(Protocol):
+    """The feed, as a port sees it."""
+
+    @property
+    def app_ids(self) -> Sequence[str]: ...
+
+    def connected(self) -> None: ...
+
+    def changed(self, app_ids: Sequence[str], /) -> None: ...
+
+    def apply(self, app_id: str, response: DescribeAppResponse | None, /) -> None: ...
+
+
 class StatePort:
     """What a backend that is told of changes reports them through."""
 
-    def __init__(self, feed: StateFeed) -> None:
+    def __init__(self, feed: _Feed) -> None:
         self._feed = feed
         self.on_add: Callable[[str], None] | None = None
         self.on_discard: Callable[[str], None] | None = None

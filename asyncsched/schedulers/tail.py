@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
 
 from asyncsched.clock import Clock
 from asyncsched.errors import UnknownAppError
@@ -43,7 +44,7 @@ class LogOpener:
         self._watch = watch
         self._sources = sources
         self._clock = clock
-        self._open: dict[tuple[str, int], LogSource | None] = {}
+        self._open: dict[tuple[str, int], list[LogSource]] = {}
         self._told: dict[tuple[str, int], ReplicaStatus] = {}
         self._checked = False
         self._shared: list[LogSource] = []
@@ -67,9 +68,8 @@ class LogOpener:
                     break
         finally:
             await watch.aclose()
-        for source in (*self._open.values(), *self._shared):
-            if source is not None:
-                source.finish()
+        for source in (*chain.from_iterable(self._open.values()), *self._shared):
+            source.finish()
         return told
 
     async def _next(self, watch: StateStream, query: LogQuery) -> StateEvent | None:
@@ -94,20 +94,19 @@ class LogOpener:
         ]
         new = [replica for replica in changed if (replica.role, replica.id) not in self._open]
         if new:
-            self._open.update(((replica.role, replica.id), None) for replica in new)
+            self._open.update(((replica.role, replica.id), []) for replica in new)
             budget = budget_of(asyncio.get_running_loop())
             for source in await self._sources(app, new, query):
                 if source.replica < 0:
                     self._shared.append(source)
                 else:
-                    self._open[source.role, source.replica] = source
+                    self._open[source.role, source.replica].append(source)
                 sink.add(source)
                 await budget.breathe()  # an app may have thousands
         for replica in changed:
             key = (replica.role, replica.id)
             self._told[key] = copy.copy(replica)  # a backend may go on changing its own
-            own = self._open[key]
-            for source in self._shared if own is None else (own,):
+            for source in self._open[key] or self._shared:
                 source.observe(replica)
 
     def _existing(self, app: DescribeAppResponse | None, query: LogQuery) -> DescribeAppResponse:
