@@ -1,6 +1,17 @@
-"""Talking to a Docker daemon: where it is, requests with our errors, images, networks.
+"""Talking to a Docker daemon: where it is, requests with our errors, images, networks, files in containers.
 
 Importing it imports aiodocker, which takes longer than a loop may be held: do it in a thread.
+
+aiodocker makes the connection and sends what it offers soundly: containers are created, started, renamed, killed and
+removed, files put into them, images inspected, networks made and removed through it. These requests go through its
+session instead:
+
+- lists of containers and networks, and inspections: its own reader makes an object of each item and hides the JSON.
+- stopping a container: nothing tells when the daemon has the request, and so goes on without us.
+- logs and events: its readers take a broken connection for the end, and drop the stream that a line was written to.
+- pulls: what the daemon says in the stream about a registry has to become an error of ours, and has no time limit.
+- a file of a container: its reader takes a whole archive into memory, however large; and nothing offers HEAD.
+- the API's version and the daemon's time: it asks for the version of the version, and offers no header.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A Docker daemon as this package uses it: few requests, our errors, raw streams.
 
-aiodocker makes the connection (socket, TLS, SSH), agrees on the API's version and sends the plain requests.
-Lists and streams are read from its session directly: its own readers hide the list's JSON, take a broken
-connection for the end, and drop the name of the stream that a line was written to.
+What goes through aiodocker and what does not, and why, stands in the docstring of the package.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from asyncsched.clock import Clock
 from asyncsched.errors import ConflictError, InvalidRequestError, UnavailableError
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.schedulers.docker import names as labels
-from asyncsched.schedulers.docker.request import container_body
+from asyncsched.schedulers.docker.request import to_wire
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppState, Stream
 from tests._support import eventually
@@ -123,7 +123,7 @@ async def created(scheduler: DockerScheduler) -> str:
     info = await scheduler.submit_dryrun(app(shell(":")))
     (container,) = info.request.containers
     daemon = await scheduler._docker()
-    await daemon.create_container(container.name, container_body(container, "none", info.digest), operation="submit")
+    await daemon.create_container(container.name, to_wire(container, "none", info.digest), operation="submit")
     return info.app_id
 
 

@@ -22,7 +22,10 @@ NOW = 1_000_000.0
 class FakeDaemon:
     """A daemon whose events the test says, and whose inspections are answered when it likes."""
 
-    def __init__(self, events: list[tuple[str, str, float]], *, refusals: int = 0, more: str = "") -> None:
+    def __init__(
+        self, events: list[tuple[str, str, float]], *, refusals: int = 0, restarting: int = 0, more: str = ""
+    ) -> None:
+        self._restarting = restarting  # how many inspections find that another run is to come
         self._events = events
         self._more = more  # what else the containers' labels hold
         self._refusals = refusals
@@ -45,7 +48,8 @@ class FakeDaemon:
             self._refusals -= 1
             raise UnavailableError("cannot reach Docker")
         await self.down[name].wait()
-        return {}
+        self._restarting -= 1
+        return {"State": {"Restarting": self._restarting >= 0}}
 
 
 class Port:
@@ -105,6 +109,13 @@ async def test_an_inspection_that_breaks_is_made_again() -> None:
         assert reports.empty()
         daemon.down["one"].set()
         assert "app of one" == await reports.get()
+
+
+async def test_a_restart_that_fails_is_told_although_no_event_does() -> None:
+    daemon = FakeDaemon([("die", "one", NOW)], restarting=2)
+    daemon.down["one"].set()
+    async with reading(daemon) as reports:
+        assert ["app of one"] * 3 == [await reports.get() for _ in range(3)]
 
 
 async def test_labels_may_be_longer_than_any_buffer() -> None:

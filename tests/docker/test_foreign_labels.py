@@ -15,8 +15,9 @@ from asyncsched.errors import InvalidRequestError
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.schedulers.docker import names as labels
 from asyncsched.schedulers.docker.options import DockerOpts
-from asyncsched.schedulers.docker.request import make_job
-from asyncsched.schedulers.docker.status import Container, by_app, describe_app, list_row, read_container
+from asyncsched.schedulers.docker.request import make_request
+from asyncsched.schedulers.docker.status import describe_app, list_row
+from asyncsched.schedulers.docker.status_containers import Container, by_app, read_container
 from asyncsched.schedulers.responses import fingerprint
 from asyncsched.specs import AppState, parse_app_handle
 from tests.docker._apps import app, shell
@@ -147,7 +148,7 @@ def test_what_could_not_be_read_back_is_not_written(change: dict[str, Any], name
     definition.metadata = change.get("metadata", {})
 
     with pytest.raises(InvalidRequestError, match=f"{named}.* characters, at most"):
-        make_job(definition, "app-x1", DockerOpts(), session=change.get("session", "s"), environ={}, version="1")
+        make_request(definition, "app-x1", DockerOpts(), session=change.get("session", "s"), environ={}, version="1")
 
 
 @pytest.mark.service("dockerd")

@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.logs.resume import Hole
-from asyncsched.schedulers.docker.place import Place
+from asyncsched.schedulers.docker.logs_resume import DockerResume
 from asyncsched.specs import Stream
 
 SECOND = 1_000_000_000
 
 
-def note(place: Place, *lines: tuple[Stream, float]) -> list[bool]:
+def note(place: DockerResume, *lines: tuple[Stream, float]) -> list[bool]:
     return [place.note(round(s * SECOND), stream.value, f"{stream} {s}") for stream, s in lines]
 
 
 def test_what_both_streams_are_past_is_not_sent_again() -> None:
-    place = Place()
+    place = DockerResume()
     note(place, (Stream.STDOUT, 100.0), (Stream.STDERR, 98.5), (Stream.STDOUT, 100.2))
 
     # A line of stderr that was held up between its stamp and the file is stamped after 98.5.
@@ -28,28 +28,28 @@ def test_what_both_streams_are_past_is_not_sent_again() -> None:
 
 
 def test_a_quiet_stream_is_waited_for_within_reason() -> None:
-    place = Place()
+    place = DockerResume()
     note(place, (Stream.STDERR, 10.0), (Stream.STDOUT, 100.0))
 
     assert 95 * SECOND == place.reconnect()
 
 
 def test_one_stream_alone_is_in_order() -> None:
-    place = Place()
+    place = DockerResume()
     note(place, (Stream.STDOUT, 100.0))
 
     assert 99_500_000_000 == place.reconnect()
 
 
 def test_a_terminal_has_one_stream_which_is_in_order() -> None:
-    place = Place(terminal=True)
+    place = DockerResume(terminal=True)
     note(place, (Stream.COMBINED, 100.0))
 
     assert 100 * SECOND == place.reconnect()
 
 
 def test_streams_are_asked_for_apart_where_more_comes_again_than_is_new() -> None:
-    place = Place()
+    place = DockerResume()
     note(place, (Stream.STDERR, 99.0), (Stream.STDOUT, 100.0), (Stream.STDOUT, 100.1))
     asked = [(place.reconnect(), place.apart)]
     note(place, (Stream.STDERR, 99.0), (Stream.STDOUT, 100.0))
@@ -75,7 +75,7 @@ def test_streams_are_asked_for_apart_where_more_comes_again_than_is_new() -> Non
 
 
 def test_what_is_gone_while_streams_are_asked_for_apart_is_a_hole() -> None:
-    place = Place()
+    place = DockerResume()
     note(place, (Stream.STDOUT, 100.0))
     place.reconnect()
     note(place, (Stream.STDOUT, 100.0))
@@ -107,7 +107,7 @@ def logs(draw: st.DrawFn) -> list[Line]:
 
 @given(logs(), st.lists(st.integers(2, 12), min_size=1, max_size=5), st.integers(1, 5))
 def test_every_line_once_whatever_a_connection_lets_through(log: list[Line], room: list[int], size: int) -> None:
-    place = Place()
+    place = DockerResume()
     rooms, told, holes = cycle(room), list[Line](), list[Hole | None]()
     longest = max((sum(1 for _ in same) for _, same in groupby(sorted(ns for ns, _, _ in log))), default=0)
     done = False

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers.docker import DockerJob, DockerOpts
 from asyncsched.schedulers.docker import names as labels
-from asyncsched.schedulers.docker.request import container_body, make_job
+from asyncsched.schedulers.docker.request import make_request, to_wire
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount, macros, show_secrets
 
 ENVIRON = {"HOME": "/root", "FOO_ONE": "1", "FOO_TWO": "2", "OTHER": "3"}
@@ -20,7 +20,7 @@ RESULT = {"ASYNCSCHED_RESULT_FILE": "/tmp/app-x1-worker-0.result.json"}
 
 
 def job(*roles: Role, name: str = "app", app_id: str = "app-x1", **options: Any) -> DockerJob:
-    return make_job(
+    return make_request(
         AppDef(name, list(roles)), app_id, DockerOpts(**options), session="me", environ=ENVIRON, version="1.0"
     )
 
@@ -60,7 +60,7 @@ def test_rank_0_and_result_of_an_app_around_us_are_not_copied() -> None:
         "ASYNCSCHED_RESULT_FILE": "/of/the/app",
     }
     options = DockerOpts(copy_env=["TORCHX_*", "ASYNCSCHED_*"])
-    made = make_job(AppDef("app", [role()]), "app-x1", options, session="me", environ=around, version="1.0")
+    made = make_request(AppDef("app", [role()]), "app-x1", options, session="me", environ=around, version="1.0")
 
     assert {"TORCHX_RANK0_HOST": "app-x1-worker-0", "TORCHX_JOB_ID": "copied", **RESULT} == made.containers[0].env
     chosen = job(role(), env={"TORCHX_RANK0_HOST": "chosen"})
@@ -69,7 +69,7 @@ def test_rank_0_and_result_of_an_app_around_us_are_not_copied() -> None:
 
 def test_secrets_are_sent_and_never_printed() -> None:
     made = job(role(env={"API_TOKEN": "open", "PLAIN": Secret("sesame")}, args=[Secret("hidden")]))
-    body = container_body(made.containers[0], made.network, "digest")
+    body = to_wire(made.containers[0], made.network, "digest")
 
     for word in ("open", "sesame", "hidden"):
         assert word not in repr(made)
@@ -130,7 +130,7 @@ def test_a_wrong_grace_period_is_refused(seconds: float) -> None:
 
 def test_a_role_without_an_image_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match=r"the role 'worker' has no image"):
-        make_job(
+        make_request(
             AppDef("app", [Role("worker", " ", entrypoint="x")]),
             "a",
             DockerOpts(),
@@ -155,8 +155,8 @@ def test_labels_tell_everything() -> None:
 
 
 def test_only_user_defined_networks_know_names() -> None:
-    body = container_body(job(role()).containers[0], "asyncsched", "d")
-    in_host = container_body(job(role()).containers[0], "host", "d")
+    body = to_wire(job(role()).containers[0], "asyncsched", "d")
+    in_host = to_wire(job(role()).containers[0], "host", "d")
 
     assert {"asyncsched": {"Aliases": ["app-x1-worker-0"]}} == body["NetworkingConfig"]["EndpointsConfig"]
     assert "app-x1-worker-0" == body["Hostname"]
@@ -169,7 +169,7 @@ def test_the_app_is_not_changed() -> None:
     )
     before = repr(app)
     for _ in range(2):
-        make_job(app, "app-x1", DockerOpts(), session="me", environ={}, version="1")
+        make_request(app, "app-x1", DockerOpts(), session="me", environ={}, version="1")
 
     assert before == repr(app)
     assert [] == app.roles[0].mounts

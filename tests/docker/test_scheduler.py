@@ -139,7 +139,7 @@ async def test_who_cancels_has_the_last_word_over_a_stop_for_a_failure(scheduler
     app_id = await scheduler.submit(app(*roles), {"on_failure": "stop", "grace_period": 2.0})
 
     async def is_being_stopped() -> bool:
-        return any(container.stopped for container in await scheduler._members(app_id, "describe"))
+        return any(container.stopped for container in await scheduler._lookup.members(app_id, "describe"))
 
     await eventually(is_being_stopped)
     await scheduler.cancel(app_id)
@@ -309,10 +309,10 @@ async def test_scheduling_twice_submits_once(scheduler: DockerScheduler, dockerd
 
 async def test_a_submit_that_was_killed_is_completed(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
     info = await scheduler.submit_dryrun(app(shell(OBEYS, num_replicas=2)))
-    from asyncsched.schedulers.docker.request import container_body
+    from asyncsched.schedulers.docker.request import to_wire
 
     first = info.request.containers[0]
-    body = container_body(first, "none", info.digest)
+    body = to_wire(first, "none", info.digest)
     dockerd.api.json("POST", f"/containers/create?name={first.name}", body)
 
     await scheduler.schedule(info)

@@ -11,15 +11,8 @@ from typing import Any
 import pytest
 
 from asyncsched.schedulers.docker import names
-from asyncsched.schedulers.docker.status import (
-    by_app,
-    describe_app,
-    last_run,
-    list_row,
-    needs_details,
-    read_container,
-    with_details,
-)
+from asyncsched.schedulers.docker.status import describe_app, list_row
+from asyncsched.schedulers.docker.status_containers import by_app, last_run, needs_details, read_container, with_details
 from asyncsched.specs import AppState, FailureCause
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from asyncsched._tasks import outlast
@@ -21,6 +22,9 @@ __all__ = ["EventReader"]
 _ACTIONS = ("create", "start", "die", "oom", "pause", "unpause", "rename", "destroy")
 _AT_ONCE = 16
 _AGAIN = 0.1
+
+_RESTARTS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Seconds between looks at a container that waits to be started again: Docker waits 0.1 s at first, 60 s at most."""
 
 _LOOK_BACK = 30.0
 """Seconds before a connection was made whose events are asked for, too: a container that died then may still be
@@ -81,17 +85,26 @@ class EventReader:
             self._port.changed(app_id)
 
     async def _report_end(self, container_id: str, app_id: str) -> None:
-        async with self._turns:
-            while not await self._is_over(container_id):  # noqa: ASYNC110 - the daemon tells nobody when it is back
-                await asyncio.sleep(_AGAIN)
-        self._port.changed(app_id)
+        """Report the end of a run; no event tells of a restart that fails, so that is looked for as long as it may."""
+        for pause in chain(_RESTARTS, repeat(_RESTARTS[-1])):
+            async with self._turns:
+                waits_for_restart = await self._ask_until_answered(container_id)
+            self._port.changed(app_id)
+            if not waits_for_restart:
+                return
+            await asyncio.sleep(pause)
 
-    async def _is_over(self, container_id: str) -> bool:
-        """Wait until lists tell of a container's end; False if nobody knows whether they do."""
-        try:
-            self._keep(container_id, await self._daemon.inspect_container(container_id, operation="watch"))
-        except UnavailableError:
-            return False
-        except AsyncSchedError:
-            pass  # removed already, or refused: the list that follows says what is the case
-        return True
+    async def _ask_until_answered(self, container_id: str) -> bool:
+        """Wait until lists tell of a run's end; return whether the daemon will start another one."""
+        while True:
+            try:
+                inspected = await self._daemon.inspect_container(container_id, operation="watch")
+            except UnavailableError:
+                await asyncio.sleep(_AGAIN)  # the daemon tells nobody when it is back
+            except AsyncSchedError:
+                return False  # removed already, or refused: the list that follows says what is the case
+            else:
+                if inspected.get("State", {}).get("Restarting"):
+                    return True
+                self._keep(container_id, inspected)
+                return False

@@ -1,189 +1,181 @@
-"""Stopping containers: first marked for every process to see, then stopped by the daemon, which nobody waits for."""
+"""The end of apps: cancelled, killed, stopped for a failure or a timeout, removed."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from asyncsched._tasks import gather_bounded
-from asyncsched.errors import NotFoundError, UnavailableError
+from asyncsched._tasks import gather_bounded, outlast
+from asyncsched.errors import ConflictError
 from asyncsched.schedulers.docker import names
-from asyncsched.schedulers.docker.status import with_details
+from asyncsched.schedulers.docker.ending_stop import AT_ONCE, Stop
+from asyncsched.schedulers.docker.ending_timeout import TimeLimits
+from asyncsched.schedulers.docker.status import describe_app
+from asyncsched.schedulers.docker.status_containers import Container, by_app
+from asyncsched.schedulers.hooks import TERMINAL
+from asyncsched.specs.state import AppState
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
     from asyncsched.clock import Clock
-    from asyncsched.schedulers.docker.status import Container
+    from asyncsched.schedulers.docker.lookup import Lookup
     from asyncsched.schedulers.watch import StateStream
 
-__all__ = ["AT_ONCE", "Stop", "TimeLimits"]
+__all__ = ["Ends"]
 
-AT_ONCE = 8
-"""Containers that are created, started, stopped or removed at a time: a daemon gets no faster with more."""
-
-_AGAIN = 0.1
-
-# Who cancels an app has the last word, also over what is being stopped for another reason.
-_STRONGER_MARKS = {
-    names.STOPPED: (names.STOPPED, names.TIMED_OUT, names.CANCELLED),
-    names.TIMED_OUT: (names.TIMED_OUT, names.CANCELLED),
-    names.CANCELLED: (names.CANCELLED,),
-}
-"""The marks that a container keeps when it is stopped for this one."""
-
-_LATER = 5.0
-"""Seconds after which the time is looked at again where the daemon did not answer, or a container was removed."""
+_log = logging.getLogger("asyncsched.schedulers.docker")
 
 
-class Stop:
-    """Stops one container after the other; each call returns when the daemon knows.
+class Ends:
+    """Ends the apps of a scheduler, some of them behind whoever has asked.
 
     Args:
-        daemon: Whose containers.
-        mark: What the name of a stopped container ends with: it tells why it was stopped.
-        own: Takes what goes on behind the caller.
+        docker: Gives the daemon.
+        lookup: Finds containers.
+        watch: Watches an app.
         clock: Tells the time of pauses.
-        retry_for: Seconds for which a daemon that may have the request is asked again.
+        retry_for: Seconds for which a daemon that may have a request is asked again.
     """
 
     def __init__(
         self,
-        daemon: Daemon,
-        mark: str,
+        docker: Callable[[], Awaitable[Daemon]],
+        lookup: Lookup,
+        watch: Callable[[str], StateStream],
         *,
-        own: Callable[[Coroutine[None, None, None]], asyncio.Task[None]],
         clock: Clock,
         retry_for: float,
     ) -> None:
-        self._daemon = daemon
-        self._mark = mark
-        self._own = own
+        self._docker = docker
+        self._lookup = lookup
+        self._watch = watch
         self._clock = clock
         self._retry_for = retry_for
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timed: set[str] = set()  # apps whose time is kept
 
-    async def __call__(self, container: Container) -> None:
-        """Mark and stop a container; nothing happens to one that has ended or is gone."""
-        marked = container.name.endswith(_STRONGER_MARKS[self._mark])
+    async def cancel(self, app_id: str) -> None:
+        """Mark and stop what has not ended; nobody waits for it."""
+        await self._stop(await self._lookup.members(app_id, "cancel"), names.CANCELLED)
+
+    async def kill(self, app_id: str) -> None:
+        """Do the same without a grace period, also in the middle of one."""
+        await self.cancel(app_id)
+        daemon = await self._docker()
+        live = [container for container in await self._lookup.members(app_id, "kill") if not container.over]
+        await gather_bounded(lambda container: daemon.kill_container(container.id, operation="kill"), live, AT_ONCE)
+
+    async def _stop(self, containers: Iterable[Container], mark: str) -> None:
+        stop = Stop(await self._docker(), mark, own=self._own, clock=self._clock, retry_for=self._retry_for)
+        await gather_bounded(stop, [container for container in containers if not container.over], AT_ONCE)
+
+    # What goes on behind the caller
+
+    def stop_when_one_fails(self, app_id: str) -> None:
+        """Stop an app as soon as one of its replicas has failed for good."""
+        self._own(self._wait_for_a_failure(app_id))
+
+    async def _wait_for_a_failure(self, app_id: str) -> None:
+        async with self._watch(app_id) as watch:
+            async for event in watch:
+                replicas = event.current.replicas if event.current is not None else []
+                if any(replica.state is AppState.FAILED for replica in replicas):
+                    break
+        await self._stop(await self._lookup.members(app_id, "cancel"), names.STOPPED)
+
+    def keep_time(self, members: Iterable[Container]) -> None:
+        """Stop replicas with a timeout when they are over it, whoever has submitted them."""
+        for app_id in {each.app_id for each in members if math.isfinite(each.timeout) and not each.over}:
+            self.keep_time_of(app_id)
+
+    def keep_time_of(self, app_id: str) -> None:
+        """Do the same for an app with a timeout."""
+        if app_id not in self._timed:
+            self._timed.add(app_id)
+            self._own(self._stop_over_time(app_id))
+
+    async def _stop_over_time(self, app_id: str) -> None:
+        limits = TimeLimits(
+            await self._docker(),
+            lambda: self._lookup.members(app_id, "watch"),
+            lambda late: self._stop(late, names.TIMED_OUT),
+            clock=self._clock,
+        )
         try:
-            if not marked and await self._is_over(container):
-                return
-            marked = marked or await self._is_marked(container)
-            await self._send(container)
-            while not marked:  # the stop puts an end to the pause in which it could not be renamed
-                await self._clock.sleep(_AGAIN)
-                marked = await self._is_marked(container)
-        except NotFoundError:
-            pass
+            async with self._watch(app_id) as watch:
+                await limits.keep(watch)
+        finally:
+            self._timed.discard(app_id)
 
-    async def _is_over(self, container: Container) -> bool:
-        """Ask again: a list tells of an end a tenth of a second late, an inspection waits for the daemon to know."""
-        inspected = await self._daemon.inspect_container(container.id, operation="cancel")
-        return with_details(container, inspected).over
+    def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Let something go on behind its caller, until it or this scheduler ends."""
+        task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
 
-    async def _is_marked(self, container: Container) -> bool:
-        """Rename a container; False if it has no network at the moment, which the daemon wants to rename, too.
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("%s", error)
 
-        That is so while it waits to be started again, which may be for a minute.
-        """
-        try:
-            name = names.base_name(container.name) + self._mark
-            await self._daemon.rename_container(container.id, name, operation="cancel")
-        except NotFoundError as error:
-            if "no such container" in error.why.lower():
-                raise
-            return False
-        return True
+    async def close(self, timeout: float) -> None:
+        """End what goes on. The daemon stops the containers by itself: it has the requests."""
+        for task in self._tasks:
+            task.cancel()
+        await outlast(list(self._tasks), timeout)
 
-    async def _send(self, container: Container) -> None:
-        """Ask the daemon, which waits for the grace period; nobody here does."""
-        sent = asyncio.Event()
-        stopping = self._own(self._request(container.id, sent))
-        stopping.add_done_callback(lambda _: sent.set())
-        await sent.wait()
-        if stopping.done() and not stopping.cancelled():
-            stopping.result()  # raises if the daemon never had the request
+    # Removing
 
-    async def _request(self, container_id: str, sent: asyncio.Event) -> None:
-        """Have a container stopped; asks again if the connection breaks when the daemon may have been asked."""
-        deadline = self._clock.monotonic() + self._retry_for
-        while True:
-            try:
-                await self._daemon.stop_container(container_id, on_sent=sent.set, operation="cancel")
-            except UnavailableError:
-                if not sent.is_set() or self._clock.monotonic() >= deadline:
-                    raise
-                await self._clock.sleep(_AGAIN)
-            else:
-                return
+    async def delete(self, app_id: str) -> None:
+        """Remove the containers of an app that has ended."""
+        members = await self._lookup.members(app_id, "delete")
+        running = [container for container in members if not container.over]
+        daemon = await self._docker()
+        if running:
+            raise ConflictError(
+                f"{app_id} has not ended",
+                why=f"{len(running)} of its {len(members)} replicas run or wait",
+                fix="cancel it first",
+                backend=daemon.backend,
+                operation="delete",
+            )
+        await self._remove(members, "delete")
 
+    async def prune(self, seconds: float, states: Collection[AppState]) -> list[str]:
+        """Remove the apps that ended in one of these states at least so many seconds ago."""
+        return await self._remove_ended(names.APP_ID, "prune", lambda _: seconds, states)
 
-class TimeLimits:
-    """Stops the replicas of an app that run longer than their label allows.
+    async def remove_expired(self) -> None:
+        """Remove the apps that ended as long ago as their label says."""
+        await self._remove_ended(names.REMOVE_AFTER, "submit", lambda container: container.remove_after, TERMINAL)
 
-    The daemon tells when a run began, by its own clock: so whoever takes this over from another process goes on, and
-    begins nothing anew. It tells its own time to the second below, so a replica is stopped up to a second late.
+    async def _remove_ended(
+        self, label: str, operation: str, age: Callable[[Container], float], states: Collection[AppState]
+    ) -> list[str]:
+        """Remove the apps with this label that ended at least so many seconds ago, by the daemon's clock."""
+        apps = by_app(await self._lookup.containers(label, operation))
+        ended = {app_id: each for app_id, each in apps.items() if all(c.over and not c.identity.fault for c in each)}
+        if not ended:
+            return []
+        now = await (await self._docker()).ask_time(operation=operation) + 1  # it was read to the second below
+        removed: list[str] = []
+        for app_id, members in ended.items():
+            if any(each.created + age(each) > now for each in members):
+                continue  # nothing ends before it was made: no need to ask for more
+            detailed = await self._lookup.ends_of(members)
+            described = describe_app(app_id, detailed)
+            if described is None or described.state not in states:
+                continue
+            if max((each.finished_at or each.created_at).timestamp() + age(each) for each in detailed) <= now:
+                await self._remove(detailed, operation)
+                removed.append(app_id)
+        return removed
 
-    Args:
-        daemon: Whose containers.
-        members: Reads the app's containers.
-        stop: Marks and stops those that are over their time.
-        clock: Tells the time of pauses.
-    """
-
-    def __init__(
-        self,
-        daemon: Daemon,
-        members: Callable[[], Awaitable[Sequence[Container]]],
-        stop: Callable[[Sequence[Container]], Awaitable[None]],
-        *,
-        clock: Clock,
-    ) -> None:
-        self._daemon = daemon
-        self._members = members
-        self._stop = stop
-        self._clock = clock
-        self._deadlines: dict[tuple[str, int], float] = {}  # of each container's runs, by our clock
-
-    async def keep(self, changes: StateStream) -> None:
-        """Keep the time until the app has ended."""
-        while True:
-            try:
-                pause = await self._enforce()
-            except (NotFoundError, UnavailableError):
-                pause = _LATER
-            try:
-                async with self._clock.timeout(pause):
-                    if await anext(changes, None) is None:
-                        return
-            except TimeoutError:
-                pass
-
-    async def _enforce(self) -> float | None:
-        """Stop what is over its time; return after how many seconds the next one will be."""
-        running = [each for each in await self._members() if each.state == "running" and math.isfinite(each.timeout)]
-        await self._learn([each for each in running if _run(each) not in self._deadlines])
-        now = self._clock.monotonic()
-        left = [(self._deadlines[_run(each)] - now, each) for each in running]
-        await self._stop([each for seconds, each in left if seconds <= 0 and not each.timed_out])
-        return min((seconds for seconds, _ in left if seconds > 0), default=None)
-
-    async def _learn(self, begun: Sequence[Container]) -> None:
-        """Find out when runs have to end."""
-        if not begun:
-            return
-        starts = await gather_bounded(self._start_of, begun, AT_ONCE)
-        now = await self._daemon.ask_time(operation="watch")
-        for container, start in zip(begun, starts, strict=True):
-            self._deadlines[_run(container)] = self._clock.monotonic() + start + container.timeout - now
-
-    async def _start_of(self, container: Container) -> float:
-        if (detailed := container).started_at is None:
-            inspected = await self._daemon.inspect_container(container.id, operation="watch")
-            detailed = with_details(container, inspected)
-        return (detailed.started_at or detailed.created_at).timestamp()
-
-
-def _run(container: Container) -> tuple[str, int]:
-    return container.id, container.restarts or 0
+    async def _remove(self, containers: Sequence[Container], operation: str) -> None:
+        daemon = await self._docker()
+        await gather_bounded(lambda each: daemon.remove_container(each.id, operation=operation), containers, AT_ONCE)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from asyncsched.errors import LogStreamError, SchedulerError
 from asyncsched.logs.connection import ConnectionSource
-from asyncsched.logs.line import LogLine, LogOrigin
+from asyncsched.logs.line import LogLine
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.logs_frames import FrameReader
-from asyncsched.schedulers.docker.place import DISORDER, Place
-from asyncsched.schedulers.docker.status import last_run, with_details
+from asyncsched.schedulers.docker.logs_resume import DISORDER, DockerResume
+from asyncsched.schedulers.docker.status_containers import with_details
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
@@ -25,10 +24,11 @@ if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
     from asyncsched.clock import Clock
     from asyncsched.logs.select import LogQuery
-    from asyncsched.schedulers.docker.status import Container
+    from asyncsched.schedulers.docker.logs_attempts import Attempts
+    from asyncsched.schedulers.docker.status_containers import Container
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["Attempts", "ContainerLog"]
+__all__ = ["ContainerLog"]
 
 _END = 4096
 """Bytes of a stream's end that are kept to tell whether it was the log's: no line is longer in most logs."""
@@ -69,7 +69,7 @@ class ContainerLog(ConnectionSource):
             since_ns=query.since_ns,
             follow=query.tail,
             retry_for=retry_for,
-            resume=(place := Place(terminal=names.TERMINAL in container.labels)),
+            resume=(place := DockerResume(terminal=names.TERMINAL in container.labels)),
         )
         self._place = place
         self._daemon = daemon
@@ -230,45 +230,3 @@ async def _soon(content: StreamReader) -> bytes | None:
 
 def _stamp(ns: int) -> str:
     return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"
-
-
-class Attempts:
-    """Tells which run of a container has written a line.
-
-    Docker keeps the number of restarts and the beginning of the last run. So a line's run is known if it was
-    the last one at some time when we asked, which is when a stream has been opened; others have None.
-    """
-
-    def __init__(self, app_id: str, role: str, replica: int) -> None:
-        self._make = partial(LogOrigin, app_id=app_id, role=role, replica=replica)
-        self._first = {stream: self._make(stream=stream, attempt=0) for stream in Stream}
-        self._origins: dict[tuple[Stream, int | None], LogOrigin] = {}
-        self._runs: list[tuple[int, int]] = []  # when each known run began, and its number, in order
-
-    async def learn(self, daemon: Daemon, container: Container) -> None:
-        """Ask for the last run, where there may have been several."""
-        if container.max_retries == 0:
-            return
-        inspected = await daemon.inspect_container(container.id, operation="log_iter")
-        began, number = last_run(inspected)
-        if began and (not self._runs or self._runs[-1][1] < number):
-            self._runs.append((began, number))
-
-    def origin(self, stream: Stream, ns: int) -> LogOrigin:
-        """Return who wrote a line to this stream at this time."""
-        if not self._runs:
-            return self._first[stream]
-        attempt = self._attempt(ns)
-        origin = self._origins.get((stream, attempt))
-        if origin is None:
-            origin = self._origins[stream, attempt] = self._make(stream=stream, attempt=attempt)
-        return origin
-
-    def _attempt(self, ns: int) -> int | None:
-        following = None
-        for began, number in reversed(self._runs):
-            if ns >= began:
-                # A run in between that nobody asked about may have written it.
-                return number if following is None or following == number + 1 else None
-            following = number
-        return 0 if following in (0, 1) else None

@@ -1,12 +1,20 @@
 """The labels by which any process finds an app's containers, and the names that they have.
 
-Everything that `describe` and `list` tell comes from labels, names and states: nothing is stored elsewhere.
+Everything that `describe` and `list` tell comes from labels, names and states: nothing is stored elsewhere. Anybody may
+make containers with labels like ours. Where a label is not one that we would have written, the container's part in an
+app is not known; where it is the app's id, the container is not part of any app.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
+from typing import TypeVar
+
+from asyncsched.schedulers._common.untrusted import read_float, read_id, read_number, read_session, read_text, shown
 
 __all__ = [
     "APP_ID",
@@ -27,9 +35,14 @@ __all__ = [
     "TIMED_OUT",
     "TIMEOUT",
     "VERSION",
+    "Identity",
     "base_name",
     "container_name",
+    "read_identity",
 ]
+
+
+T = TypeVar("T")
 
 VERSION = "asyncsched.version"
 APP_ID = "asyncsched.app-id"
@@ -96,3 +109,59 @@ def base_name(name: str) -> str:
     for mark in (CANCELLED, TIMED_OUT, STOPPED):
         name = name.removesuffix(mark)
     return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a container's labels say of its place.
+
+    Attributes:
+        app_id: The app's id; empty if no app can be named so.
+        app_name: The name that the app was given.
+        session: The session that submitted it.
+        role: The role's name.
+        role_index: The role's place among the app's roles.
+        replica: The replica's number.
+        max_retries: How often it may be started again.
+        timeout: How many seconds one of its runs may take.
+        remove_after: How many seconds after its end it may be removed.
+        fault: Which label is none of ours, and why; empty if all can be ours.
+    """
+
+    app_id: str
+    app_name: str
+    session: str
+    role: str
+    role_index: int
+    replica: int
+    max_retries: int
+    timeout: float
+    remove_after: float
+    fault: str
+
+
+def read_identity(own: Mapping[str, object]) -> Identity:
+    """Read a container's labels; a label that is missing, or none of ours, has its default."""
+    faults: list[str] = []
+
+    def read(label: str, reader: Callable[[object], T], default: T) -> T:
+        if label not in own:
+            return default
+        try:
+            return reader(own[label])
+        except ValueError as error:
+            faults.append(f"the label {label} {error}: {shown(own[label])}")
+            return default
+
+    return Identity(
+        app_id=read(APP_ID, read_id, ""),
+        app_name=read(APP_NAME, read_text, ""),
+        session=read(SESSION, read_session, ""),
+        role=read(ROLE, read_text, ""),
+        role_index=read(ROLE_INDEX, read_number, 0),
+        replica=read(REPLICA, read_number, 0),
+        max_retries=read(RETRIES, read_number, 0),
+        timeout=read(TIMEOUT, read_float, math.inf),
+        remove_after=read(REMOVE_AFTER, read_float, math.inf),
+        fault=faults[0] if faults else "",
+    )

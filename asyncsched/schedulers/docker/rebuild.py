@@ -14,7 +14,7 @@ from asyncsched.schedulers.docker import names
 from asyncsched.specs.app import Resource, Role
 
 if TYPE_CHECKING:
-    from asyncsched.schedulers.docker.status import Container
+    from asyncsched.schedulers.docker.status_containers import Container
 
 __all__ = ["read_metadata", "rebuilt_roles"]
 

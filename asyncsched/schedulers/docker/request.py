@@ -1,7 +1,7 @@
 """From an app to the containers that the daemon is asked for: no I/O, no SDK.
 
 The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
-`container_body` makes of it what goes over the wire.
+`to_wire` makes of it what goes over the wire.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from typing import Any, Literal
 from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers._common.untrusted import read_json, shown
 from asyncsched.schedulers.docker import names
-from asyncsched.schedulers.docker.identity import read_identity
+from asyncsched.schedulers.docker.names import read_identity
 from asyncsched.schedulers.docker.options import DockerOpts
+from asyncsched.schedulers.docker.request_host import make_host_config
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.devices import get_device_mounts
+from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
 from asyncsched.specs.masking import masked
-from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
-__all__ = ["DockerContainer", "DockerJob", "container_body", "is_user_defined", "make_job"]
+__all__ = ["DockerContainer", "DockerJob", "is_user_defined", "make_request", "to_wire"]
 
 RANK0 = "TORCHX_RANK0_HOST"
 _LONGEST_SPEC = 8192
 _LONGEST_GRACE = 1e9  # Docker reads a whole number of 32 bits
-_MIB = 1024 * 1024
 
 
 @dataclass(kw_only=True)
@@ -93,10 +92,10 @@ class DockerJob:
         return list(dict.fromkeys(container.image for container in self.containers))
 
     def __repr__(self) -> str:
-        return json.dumps(masked(self), indent=2, default=str)
+        return pretty(self)
 
 
-def make_job(
+def make_request(
     app: AppDef,
     app_id: str,
     options: DockerOpts,
@@ -167,7 +166,7 @@ def make_job(
         if role.max_retries > 0:
             role_labels[names.RETRIES] = str(role.max_retries)
         _check_readable(role_labels)
-        host_config = _host_config(role, options)
+        host_config = make_host_config(role, options)
         for replica in range(role.num_replicas):
             job.containers.append(_container(app_id, role, replica, shared, role_labels, host_config, options))
     return job
@@ -248,71 +247,7 @@ def _spec(role: Role) -> str:
     return text if len(text) <= _LONGEST_SPEC else json.dumps({**spec, "args": []}, default=str)
 
 
-def _host_config(role: Role, options: DockerOpts) -> dict[str, Any]:
-    mounts: list[Mount] = [*role.mounts, *get_device_mounts(role.resource.devices)]
-    config: dict[str, Any] = {
-        "NetworkMode": options.network,
-        "Privileged": options.privileged,
-        "Mounts": [_mount(mount) for mount in mounts if not isinstance(mount, DeviceMount)],
-        "Devices": [_device(mount) for mount in mounts if isinstance(mount, DeviceMount)],
-        **_resources(role),
-    }
-    if role.max_retries > 0:
-        config["RestartPolicy"] = {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
-    if options.init:
-        config["Init"] = True
-    if options.ulimits:
-        config["Ulimits"] = [_ulimit(text) for text in options.ulimits]
-    return config
-
-
-def _resources(role: Role) -> dict[str, Any]:
-    """Translate what a replica needs; what is not positive was not asked for."""
-    config: dict[str, Any] = {}
-    resource = role.resource
-    if resource.cpu > 0:
-        config["NanoCpus"] = int(resource.cpu * 1_000_000_000)
-    if resource.memMB > 0:
-        # Programs that share memory between processes count on more than Docker's 64 MB of it.
-        config["Memory"] = config["ShmSize"] = resource.memMB * _MIB
-    if resource.gpu > 0:
-        config["DeviceRequests"] = [{"Count": resource.gpu, "Capabilities": [["compute", "utility"]]}]
-    return config
-
-
-def _mount(mount: BindMount | VolumeMount) -> dict[str, Any]:
-    bind = isinstance(mount, BindMount)
-    return {
-        "Type": "bind" if bind else "volume",
-        "Source": mount.src_path if isinstance(mount, BindMount) else mount.src,
-        "Target": mount.dst_path,
-        "ReadOnly": mount.read_only,
-    }
-
-
-def _device(mount: DeviceMount) -> dict[str, str]:
-    return {
-        "PathOnHost": mount.src_path,
-        "PathInContainer": mount.dst_path,
-        "CgroupPermissions": mount.permissions,
-    }
-
-
-def _ulimit(text: str) -> dict[str, Any]:
-    name, _, limits = text.partition("=")
-    soft, _, hard = limits.partition(":")
-    try:
-        return {"Name": name.strip(), "Soft": int(soft), "Hard": int(hard or soft)}
-    except ValueError:
-        raise RunOptionError(
-            f"cannot read the ulimit {text!r}",
-            key="ulimits",
-            why="it is not of the form name=soft or name=soft:hard",
-            fix="write for instance nofile=4096:8192",
-        ) from None
-
-
-def container_body(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:
+def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:
     """Make the body of the request that creates a container; it holds the secrets."""
     own_labels = dict(container.labels)
     if digest:

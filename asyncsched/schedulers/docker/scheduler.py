@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import logging
-import math
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from typing_extensions import Unpack, override
 
 from asyncsched import __version__
-from asyncsched._tasks import gather_bounded, outlast
-from asyncsched.errors import ConflictError, NotFoundError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
-from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.changes import EventReader
-from asyncsched.schedulers.docker.ending import AT_ONCE, Stop, TimeLimits
-from asyncsched.schedulers.docker.lookup import read_results
+from asyncsched.schedulers.docker.ending import Ends
+from asyncsched.schedulers.docker.lookup import Lookup, keep
 from asyncsched.schedulers.docker.options import DockerOpts
-from asyncsched.schedulers.docker.request import DockerJob, is_user_defined, make_job
-from asyncsched.schedulers.docker.status import (
-    KILLED,
-    Container,
-    by_app,
-    describe_app,
-    list_row,
-    members_of,
-    needs_details,
-    read_container,
-    with_details,
-)
-from asyncsched.schedulers.docker.submit import Launch
-from asyncsched.schedulers.hooks import TERMINAL
+from asyncsched.schedulers.docker.request import DockerJob, make_request
+from asyncsched.schedulers.docker.status import members_of
+from asyncsched.schedulers.docker.status_containers import Container
+from asyncsched.schedulers.docker.submit import prepare
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -48,25 +32,18 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
 if TYPE_CHECKING:
-    from asyncsched._dockerd import Daemon, PullProgress
-    from asyncsched.schedulers.docker.logs import Attempts
+    from asyncsched._dockerd import Daemon
+    from asyncsched.schedulers.docker.logs_attempts import Attempts
 
 __all__ = ["DockerScheduler", "create_scheduler"]
 
-T = TypeVar("T")
-
 BACKEND = "local_docker"
-
-_log = logging.getLogger("asyncsched.schedulers.docker")
 
 IGNORES = {
     "min_replicas": "all replicas start, or none does",
     "port_map": "containers of one network reach each other on every port, and none is published on the host",
     "resource.capabilities": "the host is the daemon's",
 }
-
-INSPECT_AT_ONCE = 16
-DETAILS_KEPT = 4096
 
 
 class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
@@ -90,12 +67,15 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     def __init__(self, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(BACKEND, session_name, **tunables)
         self._daemon: Daemon | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        # Of containers that are over: what was asked for once does not change.
-        self._details: dict[str, Container] = {}
-        self._ends: dict[str, Mapping[str, Any]] = {}  # inspections that a watch has made, until they are needed
+        self._lookup = Lookup(self._docker)
+        self._ends = Ends(
+            self._docker,
+            self._lookup,
+            lambda app_id: self.watch([app_id]),
+            clock=self.clock,
+            retry_for=self.retry_for,
+        )
         self._attempts: dict[str, Attempts] = {}
-        self._timed: set[str] = set()  # apps whose time is kept
         self._pushing = False
 
     async def _docker(self) -> Daemon:
@@ -114,8 +94,9 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
 
     # Submitting
 
+    @override
     async def _request(self, app: AppDef, options: DockerOpts, app_id: str) -> DockerJob:
-        return make_job(app, app_id, options, session=self.session_name, environ=os.environ, version=__version__)
+        return make_request(app, app_id, options, session=self.session_name, environ=os.environ, version=__version__)
 
     @override
     def _ignored(self, app: AppDef, options: DockerOpts) -> Iterable[Ignored]:
@@ -124,313 +105,114 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
             for role in app.roles:
                 yield Ignored(role.name, "timeout", "kept by the process that submits, while it lives")
 
+    @override
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:
-        daemon, job = await self._docker(), info.request
-        from asyncsched._dockerd import ensure_network  # loaded by the line above, in a thread
-
-        there = await self._members(info.app_id, "submit")
-        self._check_same(there, info)
-        by_name = {names.base_name(container.name): container for container in there}
-        to_create = [container for container in job.containers if container.name not in by_name]
-        # What another submit of this app, cut off half-way, has made but not started.
-        waiting = {name for name, container in by_name.items() if container.state == "created" and not container.over}
-        not_started = waiting | {container.name for container in to_create}
-        to_start = [container for container in job.containers if container.name in not_started]
-        if not to_start:
-            self._keep_time(there)
+        there = await self._lookup.members(info.app_id, "submit")
+        launch = await prepare(await self._docker(), info, there)
+        if launch is None:
+            self._ends.keep_time(there)
             return
-        await self._remove_expired()
-        await self._provide_images(job, {container.image for container in to_create})
-        network = job.network
-        if is_user_defined(network):
-            marks = {names.VERSION: __version__}
-            network = await ensure_network(daemon, network, marks, operation="submit")
-        launch = Launch(daemon, job, info.digest, network)
+        await self._ends.remove_expired()
         async with self._or_removed(info.app_id, launch.remove):
-            await launch.run(to_create, to_start)
-        if job.timeout is not None:
-            self._keep_time_of(info.app_id)
-        if job.on_failure == "stop":
-            self._own(self._stop_when_one_fails(info.app_id))
-
-    def _check_same(self, there: Sequence[Container], info: AppDryRunInfo[DockerJob]) -> None:
-        if any(container.labels.get(names.REQUEST) != info.digest for container in there):
-            raise ConflictError(
-                f"another app was submitted as {info.app_id}",
-                why="its roles or options differ from those of this one",
-                fix="use another key, or delete that app first",
-                backend=self.backend,
-                operation="submit",
-            )
-
-    async def _provide_images(self, job: DockerJob, wanted: Iterable[str]) -> None:
-        daemon, policy = await self._docker(), job.pull
-        from asyncsched._dockerd import provide_image
-
-        async def provide(image: str) -> None:
-            await provide_image(daemon, image, policy, lambda step: self._report(step, job.quiet))
-
-        images = [image for image in job.images if image in wanted]
-        await gather_bounded(provide, images, AT_ONCE)
-
-    def _report(self, step: PullProgress, quiet: bool) -> None:
-        if not quiet and step.current is None:
-            _log.info("%s: %s %s", step.image, step.status, step.layer)
+            await launch.run()
+        if info.request.timeout is not None:
+            self._ends.keep_time_of(info.app_id)
+        if info.request.on_failure == "stop":
+            self._ends.stop_when_one_fails(info.app_id)
 
     # Looking
 
+    @override
     async def _describe(self, app_id: str) -> DescribeAppResponse | None:
-        return describe_app(app_id, await self._members(app_id, "describe"))
+        return await self._lookup.describe(app_id)
 
+    @override
     async def _describe_many(self, app_ids: Sequence[str]) -> Answers:
-        if len(app_ids) == 1:
-            return {app_ids[0]: await self._describe(app_ids[0])}
-        wanted = set(app_ids)
-        found = by_app(await self._containers(names.APP_ID, "describe_many", only=wanted))
-        return {app_id: describe_app(app_id, found.get(app_id, ())) for app_id in app_ids}
+        return await self._lookup.describe_many(app_ids)
 
+    @override
     async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         # One list tells of all, however many they are.
         if app_ids:
-            answers = await self._describe_many(app_ids)
+            answers = await self._lookup.describe_many(app_ids)
             if self._pushing:
                 for answer in answers.values():
-                    self._keep_time(members_of(answer))
+                    self._ends.keep_time(members_of(answer))
             yield answers
 
-    async def _list(self) -> AsyncGenerator[ListAppResponse]:
-        daemon = await self._docker()
-        entries = await daemon.list_containers([names.APP_ID], operation="list")
-        found = by_app(read_container(entry) for entry in entries)
-        newest_first = sorted(found.items(), key=lambda app: max(c.created for c in app[1]), reverse=True)
-        for app_id, members in newest_first:
-            yield list_row(self.backend, app_id, members)
+    @override
+    def _list(self) -> AsyncGenerator[ListAppResponse]:
+        return self._lookup.rows()
 
-    async def _members(self, app_id: str, operation: str) -> list[Container]:
-        """Return an app's containers in the order of its replicas."""
-        found = by_app(await self._containers(f"{names.APP_ID}={app_id}", operation))
-        return found.get(app_id, [])
-
-    async def _containers(self, label: str, operation: str, *, only: set[str] | None = None) -> list[Container]:
-        daemon = await self._docker()
-        entries = await daemon.list_containers([label], operation=operation)
-        found = [read_container(entry) for entry in entries]
-        if only is not None:
-            found = [container for container in found if container.app_id in only]
-        return await gather_bounded(self._detailed, found, INSPECT_AT_ONCE)
-
-    async def _detailed(self, container: Container) -> Container:
-        """Add what is known of a container, and ask for what somebody would miss."""
-        known = self._details.get(container.id)
-        if known is not None and (known.state, known.name) == (container.state, container.name):
-            return known
-        if (seen := self._ends.pop(container.id, None)) is not None:
-            detailed = self._with_details(container, seen)
-            if (detailed.state, detailed.name) == (container.state, container.name):
-                return detailed
-        if not needs_details(container):
-            return container
-        try:
-            return await self._inspect(container)
-        except NotFoundError:
-            return container  # it was removed a moment ago
-
-    async def _inspect(self, container: Container) -> Container:
-        daemon = await self._docker()
-        inspected = await daemon.inspect_container(container.id, operation="describe")
-        return self._with_details(container, inspected)
-
-    def _with_details(self, container: Container, inspected: Mapping[str, Any]) -> Container:
-        detailed = with_details(container, inspected)
-        # Word of a lack of memory may come a little later than that of the end.
-        if detailed.over and (detailed.out_of_memory or detailed.exit_code != KILLED):
-            _keep(self._details, container.id, detailed)
-        return detailed
-
+    @override
     async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
-        members = await self._members(app_id, "results")
-        return await read_results(await self._docker(), members) if members else None
+        return await self._lookup.results(app_id)
 
+    @override
     async def _push_states(self, port: StatePort) -> None:
         self._pushing = True
         try:
-            await EventReader(await self._docker(), port, self._keep_end).run()
+            await EventReader(await self._docker(), port, self._lookup.keep_end).run()
         finally:
             self._pushing = False
 
-    def _keep_end(self, container_id: str, inspected: Mapping[str, Any]) -> None:
-        kept = {name: inspected[name] for name in ("Name", "State", "RestartCount") if name in inspected}
-        _keep(self._ends, container_id, kept)
-
     # Ending
 
+    @override
     async def _cancel(self, app_id: str) -> None:
-        await self._stop(await self._members(app_id, "cancel"), names.CANCELLED)
+        await self._ends.cancel(app_id)
 
+    @override
     async def _kill(self, app_id: str) -> None:
-        await self._cancel(app_id)
-        daemon = await self._docker()
-        live = [container for container in await self._members(app_id, "kill") if not container.over]
-        await gather_bounded(lambda container: daemon.kill_container(container.id, operation="kill"), live, AT_ONCE)
+        await self._ends.kill(app_id)
 
-    async def _stop(self, containers: Sequence[Container], mark: str) -> None:
-        """Mark those that have not ended for every process to see, and have them stopped; nobody waits for it."""
-        stop = Stop(await self._docker(), mark, own=self._own, clock=self.clock, retry_for=self.retry_for)
-        await gather_bounded(stop, [container for container in containers if not container.over], AT_ONCE)
-
-    async def _stop_when_one_fails(self, app_id: str) -> None:
-        async with self.watch([app_id]) as watch:
-            async for event in watch:
-                replicas = event.current.replicas if event.current is not None else []
-                if any(replica.state is AppState.FAILED for replica in replicas):
-                    break
-        await self._stop(await self._members(app_id, "cancel"), names.STOPPED)
-
-    def _keep_time(self, members: Iterable[Container]) -> None:
-        """Stop replicas when they are over their time, whoever has submitted them."""
-        for app_id in {each.app_id for each in members if math.isfinite(each.timeout) and not each.over}:
-            self._keep_time_of(app_id)
-
-    def _keep_time_of(self, app_id: str) -> None:
-        if app_id not in self._timed:
-            self._timed.add(app_id)
-            self._own(self._stop_over_time(app_id))
-
-    async def _stop_over_time(self, app_id: str) -> None:
-        limits = TimeLimits(
-            await self._docker(),
-            lambda: self._members(app_id, "watch"),
-            lambda late: self._stop(late, names.TIMED_OUT),
-            clock=self.clock,
-        )
-        try:
-            async with self.watch([app_id]) as watch:
-                await limits.keep(watch)
-        finally:
-            self._timed.discard(app_id)
-
-    def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Let something go on behind its caller, until it or this scheduler ends."""
-        task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.warning("%s", error)
-
+    @override
     async def _delete(self, app_id: str) -> None:
-        members = await self._members(app_id, "delete")
-        running = [container for container in members if not container.over]
-        if running:
-            raise ConflictError(
-                f"{app_id} has not ended",
-                why=f"{len(running)} of its {len(members)} replicas run or wait",
-                fix="cancel it first",
-                backend=self.backend,
-                operation="delete",
-            )
-        daemon = await self._docker()
-        await gather_bounded(
-            lambda container: daemon.remove_container(container.id, operation="delete"), members, AT_ONCE
-        )
+        await self._ends.delete(app_id)
 
+    @override
     async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
-        seconds = older_than.total_seconds()
-        return await self._remove_ended(names.APP_ID, "prune", lambda _: seconds, states)
+        return await self._ends.prune(older_than.total_seconds(), states)
 
-    async def _remove_expired(self) -> None:
-        await self._remove_ended(names.REMOVE_AFTER, "submit", lambda container: container.remove_after)
-
-    async def _remove_ended(
-        self,
-        label: str,
-        operation: str,
-        age: Callable[[Container], float],
-        states: Collection[AppState] = TERMINAL,
-    ) -> list[str]:
-        """Remove the apps with this label that ended at least so many seconds ago, by the daemon's clock."""
-        daemon = await self._docker()
-        apps = by_app(await self._containers(label, operation))
-        ended = {
-            app_id: members for app_id, members in apps.items() if all(c.over and not c.identity.fault for c in members)
-        }
-        if not ended:
-            return []
-        now = await daemon.ask_time(operation=operation)
-        removed: list[str] = []
-        for app_id, members in ended.items():
-            if any(each.created + age(each) > now + 1 for each in members):
-                continue  # nothing ends before it was made: no need to ask for more
-            detailed = await gather_bounded(self._inspect_known, members, INSPECT_AT_ONCE)
-            times = [(each.finished_at or each.created_at).timestamp() + age(each) for each in detailed]
-            described = describe_app(app_id, detailed)
-            if described is None or described.state not in states:
-                continue
-            if max(times) <= now + 1:  # the clock was read to the second below
-                await gather_bounded(
-                    lambda each: daemon.remove_container(each.id, operation=operation), detailed, AT_ONCE
-                )
-                removed.append(app_id)
-        return removed
-
-    async def _inspect_known(self, container: Container) -> Container:
-        try:
-            return self._details.get(container.id) or await self._inspect(container)
-        except NotFoundError:
-            return container  # it was removed a moment ago
+    @override
+    async def _close(self) -> None:
+        await self._ends.close(self.cleanup_timeout)
+        if self._daemon is not None:
+            await self._daemon.close()
 
     # Logs
 
+    @override
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
         daemon = await self._docker()
         from asyncsched.schedulers.docker.logs import ContainerLog  # loaded by the line above, in a thread
 
-        found = {(c.role, c.replica): c for c in await self._members(app.app_id, "log_iter")}
-        sources: list[LogSource] = []
-        for replica in replicas:
-            container = found.get((replica.role, replica.id))
-            if container is not None:
-                attempts = self._attempts_of(container)
-                log = ContainerLog(daemon, container, query, attempts, clock=self.clock, retry_for=self.retry_for)
-                sources.append(log)
-        return sources
+        there = members_of(app) or await self._lookup.members(app.app_id, "log_iter")
+        found = {(container.role, container.replica): container for container in there}
+        members = [found[place] for replica in replicas if (place := (replica.role, replica.id)) in found]
+        return [
+            ContainerLog(daemon, each, query, self._attempts_of(each), clock=self.clock, retry_for=self.retry_for)
+            for each in members
+        ]
 
     def _attempts_of(self, container: Container) -> Attempts:
         """Return what is known of a container's runs: a later read knows what an earlier one has followed."""
-        from asyncsched.schedulers.docker.logs import Attempts
+        from asyncsched.schedulers.docker.logs_attempts import Attempts
 
         known = self._attempts.get(container.id)
         if known is None:
             known = Attempts(container.app_id, container.role, container.replica)
             if container.max_retries > 0:
-                _keep(self._attempts, container.id, known)
+                keep(self._attempts, container.id, known)
         return known
-
-    async def _close(self) -> None:
-        # The daemon stops the containers by itself: it has the requests.
-        for task in self._tasks:
-            task.cancel()
-        await outlast(list(self._tasks), self.cleanup_timeout)
-        if self._daemon is not None:
-            await self._daemon.close()
 
 
 def _load() -> None:
     """Import what only those need who talk to a daemon: it takes longer than a loop may be held."""
     for name in ("asyncsched._dockerd", "asyncsched.schedulers.docker.logs"):
         import_module(name)
-
-
-def _keep(known: dict[str, T], key: str, value: T) -> None:
-    """Remember something; the oldest goes when there is no room."""
-    while len(known) >= DETAILS_KEPT:
-        del known[next(iter(known))]
-    known[key] = value
 
 
 def create_scheduler(session_name: str, **tunables: Unpack[Tunables]) -> DockerScheduler:

@@ -1,25 +1,85 @@
-"""Creating and starting the containers of an app: all of them, or none."""
+"""Submitting: images, the network, then all containers of an app or none."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+import logging
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+from asyncsched import __version__
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
 from asyncsched.schedulers.docker import names
-from asyncsched.schedulers.docker.ending import AT_ONCE
-from asyncsched.schedulers.docker.names import APP_ID, REQUEST, base_name
-from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, container_body
-from asyncsched.schedulers.docker.status import read_container
+from asyncsched.schedulers.docker.ending_stop import AT_ONCE
+from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, is_user_defined, to_wire
+from asyncsched.schedulers.docker.status_containers import Container, read_container
 
 if TYPE_CHECKING:
-    from asyncsched._dockerd import Daemon
+    from asyncsched._dockerd import Daemon, PullProgress
+    from asyncsched.specs.dryrun import AppDryRunInfo
 
-__all__ = ["Launch"]
+__all__ = ["Launch", "prepare"]
+
+_log = logging.getLogger("asyncsched.schedulers.docker")
 
 _AGAIN = 0.1
+
+
+async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequence[Container]) -> Launch | None:
+    """Provide images and network for what is missing of an app; None if nothing is.
+
+    Args:
+        daemon: Where to.
+        info: What is submitted.
+        there: The containers of the app that are there.
+
+    Raises:
+        ConflictError: They are those of another app.
+    """
+    _check_same(info, there, daemon.backend)
+    job, by_name = info.request, {names.base_name(container.name): container for container in there}
+    to_create = [container for container in job.containers if container.name not in by_name]
+    # What another submit of this app, cut off half-way, has made but not started.
+    waiting = {name for name, container in by_name.items() if container.state == "created" and not container.over}
+    not_started = waiting | {container.name for container in to_create}
+    to_start = [container for container in job.containers if container.name in not_started]
+    if not to_start:
+        return None
+    await _provide_images(daemon, job, {container.image for container in to_create})
+    return Launch(daemon, job, info.digest, await _provide_network(daemon, job.network), to_create, to_start)
+
+
+def _check_same(info: AppDryRunInfo[DockerJob], there: Sequence[Container], backend: str) -> None:
+    if any(container.labels.get(names.REQUEST) != info.digest for container in there):
+        raise ConflictError(
+            f"another app was submitted as {info.app_id}",
+            why="its roles or options differ from those of this one",
+            fix="use another key, or delete that app first",
+            backend=backend,
+            operation="submit",
+        )
+
+
+async def _provide_network(daemon: Daemon, network: str) -> str:
+    from asyncsched._dockerd import ensure_network  # loaded by whoever has made the daemon, in a thread
+
+    if not is_user_defined(network):
+        return network
+    return await ensure_network(daemon, network, {names.VERSION: __version__}, operation="submit")
+
+
+async def _provide_images(daemon: Daemon, job: DockerJob, wanted: Collection[str]) -> None:
+    from asyncsched._dockerd import provide_image
+
+    def report(step: PullProgress) -> None:
+        if not job.quiet and step.current is None:
+            _log.info("%s: %s %s", step.image, step.status, step.layer)
+
+    async def provide(image: str) -> None:
+        await provide_image(daemon, image, job.pull, report)
+
+    await gather_bounded(provide, [image for image in job.images if image in wanted], AT_ONCE)
 
 
 class Launch:
@@ -33,23 +93,35 @@ class Launch:
         job: The containers.
         digest: What the app's request is told by.
         network: The id of the network, or its name where it has none of ours.
+        to_create: The containers that are missing.
+        to_start: Those, and what was made before and not started.
     """
 
-    def __init__(self, daemon: Daemon, job: DockerJob, digest: str, network: str) -> None:
+    def __init__(
+        self,
+        daemon: Daemon,
+        job: DockerJob,
+        digest: str,
+        network: str,
+        to_create: Sequence[DockerContainer],
+        to_start: Sequence[DockerContainer],
+    ) -> None:
         self._daemon = daemon
         self._job = job
         self._digest = digest
         self._network = network
+        self._to_create = to_create
+        self._to_start = to_start
         self._made: dict[str, str] = {}  # names that were asked for, and their ids once the daemon has answered
         self._unanswered: set[str] = set()  # names that may have been taken by ourselves
         self._with_tmp: set[str] = set()  # roles whose containers have the directory of results
         self._given_up = False
         self._workers: list[asyncio.Task[None]] = []
 
-    async def run(self, to_create: Iterable[DockerContainer], to_start: Iterable[DockerContainer]) -> None:
+    async def run(self) -> None:
         """Create and start containers, several at a time; the first failure ends it."""
-        await self._each(self._create, to_create)
-        await self._each(self._start, to_start)
+        await self._each(self._create, self._to_create)
+        await self._each(self._start, self._to_start)
 
     async def remove(self) -> None:
         """Remove what `run` has made; it is called when `run` has failed or was cancelled."""
@@ -58,9 +130,8 @@ class Launch:
         await gather_bounded(self._remove, list(self._made), AT_ONCE)
 
     async def _each(
-        self, step: Callable[[DockerContainer], Coroutine[Any, Any, None]], containers: Iterable[DockerContainer]
+        self, step: Callable[[DockerContainer], Coroutine[Any, Any, None]], todo: Sequence[DockerContainer]
     ) -> None:
-        todo = list(containers)
         numbers = iter(range(len(todo)))
 
         async def work() -> None:
@@ -107,7 +178,7 @@ class Launch:
 
     async def _asked_for(self, container: DockerContainer) -> str:
         """Have a container created; asks again where no answer came: it is told by its name if it was made already."""
-        body = container_body(container, self._network, self._digest)
+        body = to_wire(container, self._network, self._digest)
 
         async def create() -> str:
             try:
@@ -122,7 +193,7 @@ class Launch:
         """Go on if the name is taken by this very replica, which another process has just made."""
         found = await self._daemon.inspect_container(container.name, operation="submit")
         has: dict[str, str] = found["Config"].get("Labels") or {}
-        if has.get(APP_ID) == self._job.app_id and has.get(REQUEST) == self._digest:
+        if has.get(names.APP_ID) == self._job.app_id and has.get(names.REQUEST) == self._digest:
             return
         raise ConflictError(
             f"the container name {container.name} is taken",
@@ -172,11 +243,11 @@ class Launch:
 
         One of its name that is not ours was there before: the answer that was lost has said so.
         """
-        ours = [f"{APP_ID}={self._job.app_id}", f"{REQUEST}={self._digest}"]
+        ours = [f"{names.APP_ID}={self._job.app_id}", f"{names.REQUEST}={self._digest}"]
         for pause in (_AGAIN, 5 * _AGAIN, 0):
             entries = await self._daemon.list_containers(ours, operation="submit")
             for container in map(read_container, entries):
-                if base_name(container.name) == name:
+                if names.base_name(container.name) == name:
                     return container.id
             await asyncio.sleep(pause)
         return ""

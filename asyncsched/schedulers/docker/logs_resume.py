@@ -11,7 +11,7 @@ from typing_extensions import override
 from asyncsched.logs.resume import Hole, Resume
 from asyncsched.specs.stream import Stream
 
-__all__ = ["DISORDER", "Place"]
+__all__ = ["DISORDER", "DockerResume"]
 
 _MS = 1_000_000
 DISORDER = 5_000 * _MS
@@ -39,7 +39,7 @@ class _Seen:
     anchored: bool
 
 
-class Place(Resume):
+class DockerResume(Resume):
     """Knows each stream's own last line: stamps are in order within a stream, and only there.
 
     What both streams are past need not be sent again. Where one is quiet, as much has to be as lines may be out of

@@ -1,0 +1,80 @@
+"""What a container gets of its host: resources, mounts, devices, limits. No I/O, no SDK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsched.errors import RunOptionError
+from asyncsched.schedulers.docker.options import DockerOpts
+from asyncsched.specs.app import Role
+from asyncsched.specs.devices import get_device_mounts
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+
+__all__ = ["make_host_config"]
+
+_MIB = 1024 * 1024
+
+
+def make_host_config(role: Role, options: DockerOpts) -> dict[str, Any]:
+    """Make the Engine API's ``HostConfig`` for the containers of a role."""
+    mounts: list[Mount] = [*role.mounts, *get_device_mounts(role.resource.devices)]
+    config: dict[str, Any] = {
+        "NetworkMode": options.network,
+        "Privileged": options.privileged,
+        "Mounts": [_mount(mount) for mount in mounts if not isinstance(mount, DeviceMount)],
+        "Devices": [_device(mount) for mount in mounts if isinstance(mount, DeviceMount)],
+        **_resources(role),
+    }
+    if role.max_retries > 0:
+        config["RestartPolicy"] = {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
+    if options.init:
+        config["Init"] = True
+    if options.ulimits:
+        config["Ulimits"] = [_ulimit(text) for text in options.ulimits]
+    return config
+
+
+def _resources(role: Role) -> dict[str, Any]:
+    """Translate what a replica needs; what is not positive was not asked for."""
+    config: dict[str, Any] = {}
+    resource = role.resource
+    if resource.cpu > 0:
+        config["NanoCpus"] = int(resource.cpu * 1_000_000_000)
+    if resource.memMB > 0:
+        # Programs that share memory between processes count on more than Docker's 64 MB of it.
+        config["Memory"] = config["ShmSize"] = resource.memMB * _MIB
+    if resource.gpu > 0:
+        config["DeviceRequests"] = [{"Count": resource.gpu, "Capabilities": [["compute", "utility"]]}]
+    return config
+
+
+def _mount(mount: BindMount | VolumeMount) -> dict[str, Any]:
+    bind = isinstance(mount, BindMount)
+    return {
+        "Type": "bind" if bind else "volume",
+        "Source": mount.src_path if isinstance(mount, BindMount) else mount.src,
+        "Target": mount.dst_path,
+        "ReadOnly": mount.read_only,
+    }
+
+
+def _device(mount: DeviceMount) -> dict[str, str]:
+    return {
+        "PathOnHost": mount.src_path,
+        "PathInContainer": mount.dst_path,
+        "CgroupPermissions": mount.permissions,
+    }
+
+
+def _ulimit(text: str) -> dict[str, Any]:
+    name, _, limits = text.partition("=")
+    soft, _, hard = limits.partition(":")
+    try:
+        return {"Name": name.strip(), "Soft": int(soft), "Hard": int(hard or soft)}
+    except ValueError:
+        raise RunOptionError(
+            f"cannot read the ulimit {text!r}",
+            key="ulimits",
+            why="it is not of the form name=soft or name=soft:hard",
+            fix="write for instance nofile=4096:8192",
+        ) from None

@@ -1,0 +1,270 @@
+"""From what the daemon tells of containers to what is known of each: no I/O, no SDK.
+
+A list of containers carries everything but a few details (restarts, out of memory, exact times), for which
+a container has to be inspected: `needs_details` says of which containers anybody would miss them.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal as signals
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from asyncsched.schedulers._common.untrusted import Once
+from asyncsched.schedulers.docker import names
+from asyncsched.schedulers.docker.names import Identity, read_identity
+from asyncsched.specs.state import AppState
+
+__all__ = [
+    "BY_SIGNAL",
+    "KILLED",
+    "Container",
+    "by_app",
+    "last_run",
+    "needs_details",
+    "read_container",
+    "state_of",
+    "with_details",
+]
+
+_log = logging.getLogger("asyncsched.schedulers.docker")
+_once = Once(_log)
+
+# Every state that the Engine API documents.
+_STATES = {
+    "created": AppState.SUBMITTED,
+    "running": AppState.RUNNING,
+    "paused": AppState.PENDING,
+    "restarting": AppState.PENDING,
+    "removing": AppState.PENDING,
+    "exited": None,  # its exit code decides
+    "dead": AppState.FAILED,
+}
+_CODE = re.compile(r"(?:Exited|Restarting) \((\d+)\)")
+BY_SIGNAL = 128  # a shell's convention, and Docker's: this and the signal's number
+KILLED = BY_SIGNAL + signals.SIGKILL
+_NOT_STARTED = range(126, 129)  # what the daemon says of a container that it could not start, and shells of programs
+_NEVER = "0001-01-01"
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_BEFORE_START = timedelta(milliseconds=75)  # within which the first lines of a first run are stamped too early
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container that asyncsched has made, as far as it is known.
+
+    Attributes:
+        id: The daemon's id of it.
+        name: Its name now: it tells whether it was cancelled.
+        state: The daemon's word.
+        exit_code: What its last run ended with, if it has ended or waits to be started again.
+        created: When it was made, in seconds since the epoch.
+        image: Its image's name.
+        labels: Its labels, as they are.
+        identity: What they say of its place in an app.
+        restarts: How often it was started again; None where nobody has asked.
+        out_of_memory: Whether its last run was killed for want of memory.
+        error: Why it could not be started.
+        started_at: When its last run started, where that is known.
+        finished_at: When its last run ended, where that is known.
+        detailed: Whether it has been inspected.
+    """
+
+    id: str
+    name: str
+    state: str
+    exit_code: int | None
+    created: float
+    image: str
+    labels: Mapping[str, str]
+    identity: Identity
+    restarts: int | None = None
+    out_of_memory: bool = False
+    error: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    detailed: bool = False
+
+    @property
+    def app_id(self) -> str:
+        """The app that it belongs to; empty if it belongs to none."""
+        return self.identity.app_id
+
+    @property
+    def role(self) -> str:
+        """Its role's name."""
+        return self.identity.role
+
+    @property
+    def replica(self) -> int:
+        """Its number in the role."""
+        return self.identity.replica
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether its app was cancelled while it ran."""
+        return self.name.endswith(names.CANCELLED)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped because another replica had failed."""
+        return self.name.endswith(names.STOPPED)
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it was stopped because it ran longer than its timeout."""
+        return self.name.endswith(names.TIMED_OUT)
+
+    @property
+    def timeout(self) -> float:
+        """How many seconds one of its runs may take; any number without the label."""
+        return self.identity.timeout
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made."""
+        return datetime.fromtimestamp(self.created, UTC)
+
+    @property
+    def max_retries(self) -> int:
+        """How often it may be started again."""
+        return self.identity.max_retries
+
+    @property
+    def remove_after(self) -> float:
+        """How many seconds after its end it may be removed; never without the label."""
+        return self.identity.remove_after
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended and will not be started again."""
+        return state_of(self).is_terminal()
+
+
+def read_container(entry: Mapping[str, Any]) -> Container:
+    """Read an item of ``GET /containers/json``; its status text carries the exit code."""
+    code = _CODE.match(entry.get("Status") or "")
+    names = entry.get("Names") or [f"/{entry['Id']}"]
+    own: Mapping[str, str] = entry.get("Labels") or {}
+    return Container(
+        id=entry["Id"],
+        name=names[0].removeprefix("/"),
+        state=entry.get("State") or "",
+        exit_code=int(code[1]) if code else None,
+        created=float(entry.get("Created") or 0),
+        image=entry.get("Image") or "",
+        labels=own,
+        identity=read_identity(own),
+    )
+
+
+def with_details(container: Container, inspected: Mapping[str, Any]) -> Container:
+    """Return the container with what ``GET /containers/<id>/json`` adds; the state is the newer one, too."""
+    state: Mapping[str, Any] = inspected["State"]
+    status = str(state.get("Status") or container.state)
+    ended = status in ("exited", "dead", "restarting")
+    return replace(
+        container,
+        name=str(inspected["Name"]).removeprefix("/"),
+        state=status,
+        exit_code=int(state["ExitCode"]) if ended else None,
+        restarts=int(inspected.get("RestartCount") or 0),
+        out_of_memory=bool(state.get("OOMKilled")) and ended,
+        error=str(state.get("Error") or ""),
+        started_at=_time(state.get("StartedAt")),
+        finished_at=_time(state.get("FinishedAt")) if ended else None,
+        detailed=True,
+    )
+
+
+def needs_details(container: Container) -> bool:
+    """Tell whether the list leaves something out that a reader would miss.
+
+    That is why one was killed (out of memory looks like any KILL), how often one was restarted, and whether one could
+    not be started. All others cost nothing more than the list.
+    """
+    if container.detailed:
+        return False
+    if container.max_retries > 0 and container.state != "created":
+        return True
+    if container.cancelled or container.stopped or container.timed_out:
+        return False
+    return container.exit_code in (KILLED, *_NOT_STARTED) or container.state == "dead"
+
+
+def last_run(inspected: Mapping[str, Any]) -> tuple[int, int]:
+    """Return since when lines are of a container's last run, in nanoseconds (0 if there is none), and its number."""
+    state: Mapping[str, Any] = inspected["State"]
+    started, ended = _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
+    # A restart is counted when its predecessor has ended.
+    number = int(inspected.get("RestartCount") or 0) - bool(state.get("Restarting"))
+    if started is None:
+        return 0, number
+    # First lines may be stamped before their run's beginning is noted, and last ones after its end: what lies between
+    # two runs, a tenth of a second and more, is divided.
+    margin = (started - ended) / 2 if ended is not None and ended < started else _BEFORE_START
+    return _nanoseconds(started - margin), number
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _time(text: object) -> datetime | None:
+    if not isinstance(text, str) or not text or text.startswith(_NEVER):
+        return None
+    # Nanoseconds, and as many digits as are needed: datetime reads six.
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
+
+
+def by_app(containers: Iterable[Container]) -> dict[str, list[Container]]:
+    """Gather containers by their app's id, each app's in the order of roles and replicas.
+
+    One with foreign labels makes an app whose state is not known, but has no part in an app that has others: what a
+    stranger writes changes nothing that is told of our own.
+    """
+    apps: dict[str, list[Container]] = {}
+    strangers: dict[str, list[Container]] = {}
+    for container in containers:
+        fault = container.identity.fault
+        if fault:
+            _once.warn(container.id, "the container %s is %s: %s", container.name, _unsound(container), fault)
+        if container.app_id:
+            (strangers if fault else apps).setdefault(container.app_id, []).append(container)
+    apps = {**strangers, **apps}
+    for members in apps.values():
+        members.sort(key=_place)
+    return apps
+
+
+def _unsound(container: Container) -> str:
+    return "not one that asyncsched has made" if container.app_id else "passed over"
+
+
+def _place(container: Container) -> tuple[int, int]:
+    return container.identity.role_index, container.replica
+
+
+def state_of(container: Container) -> AppState:
+    """Return the state of the replica that a container is, if it is one of ours."""
+    if container.state not in _STATES:
+        _log.warning(
+            "Docker says %r of the container %s, which is no state that is known",
+            container.state,
+            container.name,
+        )
+        return AppState.UNKNOWN
+    state = _STATES[container.state]
+    marked = container.cancelled or container.stopped
+    if state is None and container.timed_out:
+        return AppState.FAILED
+    if state is None:
+        state = AppState.SUCCEEDED if container.exit_code == 0 else AppState.FAILED
+        return AppState.CANCELLED if marked else state
+    # Cancelled before it was ever started: nothing will start it now.
+    return AppState.CANCELLED if marked and state is AppState.SUBMITTED else state
