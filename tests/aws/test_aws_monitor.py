@@ -26,12 +26,12 @@ async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(
     jobs = running_jobs(cloud, MANY, QUEUE)
     scheduler = virtual.scheduler()
     delays: list[float] = []
-    ends = {job.id: random.uniform(30, 90) for job in jobs[: MANY // 2]}
+    ends = {job.name: random.uniform(30, 90) for job in jobs[: MANY // 2]}
     for job in jobs[: MANY // 2]:
-        cloud.timeline.after(ends[job.id], lambda job=job: end(cloud, job))
+        cloud.timeline.after(ends[job.name], lambda job=job: end(cloud, job))
     began = clock.monotonic()
 
-    async with scheduler.watch([f"{QUEUE}:{job.id}" for job in jobs]) as watch:
+    async with scheduler.watch([f"{QUEUE}:{job.name}" for job in jobs]) as watch:
         while len(delays) < MANY // 2:
             event = await anext(watch)
             if event.over:
@@ -50,7 +50,7 @@ async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(
         end(cloud, jobs[-1])
         event = await anext(watch)
 
-        assert (f"{QUEUE}:{jobs[-1].id}", AppState.SUCCEEDED) == (event.app_id, event.state)
+        assert (f"{QUEUE}:{jobs[-1].name}", AppState.SUCCEEDED) == (event.app_id, event.state)
         assert clock.monotonic() - last <= 2.5
 
 

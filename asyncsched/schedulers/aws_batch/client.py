@@ -26,7 +26,6 @@ __all__ = ["Connection", "Connections", "Location"]
 
 _log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
-#: Calls a second, by what shares a limit; AWS's own limits hold for the whole account and region.
 RATES = {
     "SubmitJob": 20.0,
     "GetLogEvents": 10.0,
@@ -35,9 +34,12 @@ RATES = {
     "batch": 10.0,
     "ecr": 2.0,
 }
+"""Calls a second, by what shares a limit; AWS's own limits hold for the whole account and region."""
+
 SERVICES = ("batch", "logs", "ecr")
-#: Seconds in which credentials that have expired may be renewed.
+
 _RENEWAL = 0.25
+"""Seconds in which credentials that have expired may be renewed."""
 
 
 class VendorClient(Protocol):

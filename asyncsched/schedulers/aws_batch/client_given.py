@@ -13,13 +13,14 @@ from asyncsched.errors import ConfigError
 
 __all__ = ["GivenClient", "accept"]
 
-#: By service, the argument and the operations of which a stand-in has at least one.
 _KNOWN = {
     "batch": ("client", ("submit_job", "describe_jobs", "list_jobs")),
     "logs": ("log_client", ("filter_log_events", "get_log_events")),
 }
-#: What botocore's and aiobotocore's Stubber leave behind in a client whose answers they give.
+"""By service, the argument and the operations of which a stand-in has at least one."""
+
 _STUBBER = "boto_stubber"
+"""What botocore's and aiobotocore's Stubber leave behind in a client whose answers they give."""
 
 
 class GivenClient:

@@ -18,8 +18,8 @@ from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state
 
 __all__ = ["Endings", "cancel_all", "cancel_one"]
 
-#: Ids in one TerminateJobs, as AWS Batch accepts them.
 MAX_IDS = 50
+"""Ids in one TerminateJobs, as AWS Batch accepts them."""
 
 Waiting = dict[str, list[asyncio.Future[bool]]]
 

@@ -21,11 +21,13 @@ from asyncsched.specs.state import ReplicaStatus
 
 __all__ = ["LogBook"]
 
-#: How far the clocks of a job's host and of AWS may differ, in nanoseconds, for the first line's time.
 _EARLY = 600 * 1_000_000_000
+"""How far the clocks of a job's host and of AWS may differ, in nanoseconds, for the first line's time."""
+
 _ROOM = 2000
-#: The last lines of so many streams are looked for from their ends; more would take longer than to read all.
+
 MAX_FROM_THE_END = 32
+"""The last lines of so many streams are looked for from their ends; more would take longer than to read all."""
 
 
 class LogBook:

@@ -21,16 +21,20 @@ __all__ = ["CloudWatchHub", "StreamKey"]
 
 Page = Mapping[str, Any]
 
-#: Streams in one query, as CloudWatch accepts them.
 MAX_STREAMS = 100
-#: Events in one answer: more would hold the loop for too long while they are decoded.
+"""Streams in one query, as CloudWatch accepts them."""
+
 PAGE = 1000
-#: Queries in vain for streams that do not exist yet, in one round.
+"""Events in one answer: more would hold the loop for too long while they are decoded."""
+
 MAX_TRIES = 4
-#: Pages of a search for streams that may exist: what is not found on so many is asked for by name.
+"""Queries in vain for streams that do not exist yet, in one round."""
+
 MAX_SEARCHED = 4
-#: How far the clocks of two hosts may differ, in milliseconds, for the first line of a stream to be found.
+"""Pages of a search for streams that may exist: what is not found on so many is asked for by name."""
+
 _SKEW = 60_000
+"""How far the clocks of two hosts may differ, in milliseconds, for the first line of a stream to be found."""
 
 
 class StreamKey(NamedTuple):

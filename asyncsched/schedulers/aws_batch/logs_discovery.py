@@ -15,8 +15,9 @@ from asyncsched.clock import Clock
 __all__ = ["Births", "Group"]
 
 _FIRST, _LONGEST = 0.4, 2.0
-#: Queries a second in which streams are asked for one by one, where nothing better is possible.
+
 _IN_VAIN = 1.0
+"""Queries a second in which streams are asked for one by one, where nothing better is possible."""
 
 
 @dataclass(slots=True, eq=False)

@@ -53,11 +53,14 @@ __all__ = [
 
 Json = dict[str, object]
 
-#: Every definition's name begins so: it is what `list` asks for.
 DEFINITION_PREFIX = "asx-"
+"""Every definition's name begins so: it is what `list` asks for."""
+
 HASH_TAG = "asyncsched/def-hash"
-#: What the reasons of attempts begin with that Spot has ended.
+
 _EC2_SPOT, _FARGATE_SPOT = "Host EC2*", "Your Spot Task was interrupted*"
+"""What the reasons of attempts begin with that Spot has ended."""
+
 _KNOWN_TO_SUBMIT = ("tags", "retryStrategy", "timeout", "propagateTags", "consumableResourceProperties")
 
 

@@ -35,17 +35,21 @@ MAIN_NODE_ENV = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"
 RANK0_ENV = "TORCHX_RANK0_HOST"
 ROLE_INDEX_ENV = "TORCHX_ROLE_IDX"
 ROLE_NAME_ENV = "TORCHX_ROLE_NAME"
-#: Variables of ours that are the same in every run of a role.
+
 OWN_ENV = frozenset({ROLE_INDEX_ENV, ROLE_NAME_ENV, RANK0_ENV})
-#: Says that an argument is a secret: the service shows it to whoever may describe the job, and we do not.
+"""Variables of ours that are the same in every run of a role."""
+
 SECRET_ARGS_TAG = "asyncsched/secret-args"  # noqa: S105 - a tag, no password
+"""Says that an argument is a secret: the service shows it to whoever may describe the job, and we do not."""
+
 DEFAULT_MEMORY = 1024
 
 _NODE_INDEX = "AWS_BATCH_JOB_NODE_INDEX"
 _ACCESS = {"r": "READ", "w": "WRITE", "m": "MKNOD"}
-#: A task's containers have names; the log streams of a job that has none call its container so.
+
 CONTAINER_NAME = "default"
-#: What belongs to the whole task, and how it is called there.
+"""A task's containers have names; the log streams of a job that has none call its container so."""
+
 _OF_TASK = {
     "jobRoleArn": "taskRoleArn",
     "executionRoleArn": "executionRoleArn",
@@ -53,8 +57,10 @@ _OF_TASK = {
     "enableExecuteCommand": "enableExecuteCommand",
     "runtimePlatform": "runtimePlatform",
 }
-#: Stands for a replica's number while a command is built; no argument can contain it.
+"""What belongs to the whole task, and how it is called there."""
+
 _REPLICA = "\0replica\0"
+"""Stands for a replica's number while a command is built; no argument can contain it."""
 
 
 def container_properties(

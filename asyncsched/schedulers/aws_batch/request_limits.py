@@ -33,16 +33,22 @@ MAX_NODES = 1000
 MAX_ATTEMPTS = 10
 MAX_DEFINITION_BYTES = 24 * 1024
 MAX_SUBMIT_BYTES = 30 * 1024
-#: ECS takes 8192 characters for each task, in which Batch needs some for its own variables.
+
 MAX_OVERRIDES_BYTES = 7 * 1024
+"""ECS takes 8192 characters for each task, in which Batch needs some for its own variables."""
+
 MAX_TAGS = 50
 MAX_TIMEOUT = 2**31 - 1
-#: Tags that come later: what was submitted, and that it has been deleted.
+
 _LATER_TAGS = 2
-#: Tags of ours, by which apps are found, told apart and deleted.
+"""Tags that come later: what was submitted, and that it has been deleted."""
+
 OWN_TAGS = "asyncsched/"
-#: AWS's spaces are those of Unicode: no tabs, no line breaks.
+"""Tags of ours, by which apps are found, told apart and deleted."""
+
 _TAG_CHARACTER = r"[\w \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000.:/=+\-@]"
+"""AWS's spaces are those of Unicode: no tabs, no line breaks."""
+
 _TAG_KEY = re.compile(rf"(?!aws:){_TAG_CHARACTER}{{1,128}}", re.IGNORECASE)
 _TAG_VALUE = re.compile(rf"{_TAG_CHARACTER}{{0,256}}")
 _QUEUE = re.compile(r"(arn:[\w-]+:batch:[\w-]+:\d+:job-queue/)?[A-Za-z0-9][\w-]{0,127}", re.ASCII)
@@ -50,14 +56,13 @@ _AMOUNT = re.compile(r".+=\d+")
 _ULIMIT = re.compile(r"\w+=\d+(:\d+)?")
 _TMPFS = re.compile(r"/[^:]*:\d+")
 
-#: Options that only some platforms have.
 _PLATFORMS: Mapping[str, Sequence[str]] = {
     "public_ip": ("FARGATE",),
     "ephemeral_storage_gb": ("FARGATE",),
     "cpu_arch": ("FARGATE", "MANAGED_INSTANCES"),
 }
+"""Options that only some platforms have."""
 
-#: vCPUs of a Fargate task: the memory in MiB that goes with them.
 FARGATE_SIZES: Mapping[int, Sequence[int]] = {
     1: range(2048, 8193, 1024),
     2: range(4096, 16385, 1024),
@@ -66,6 +71,7 @@ FARGATE_SIZES: Mapping[int, Sequence[int]] = {
     16: range(32768, 122881, 8192),
     32: (61440, 122880, 249856),
 }
+"""vCPUs of a Fargate task: the memory in MiB that goes with them."""
 
 
 def check_app(app: AppDef, options: AWSBatchOpts) -> None:

@@ -50,8 +50,8 @@ IGNORES = {
     "port_map": "the nodes of a job reach each other on every port that their security group allows",
 }
 
-#: Names made here that nobody can have submitted yet, so that no call has to ask.
 MAX_FRESH = 10_000
+"""Names made here that nobody can have submitted yet, so that no call has to ask."""
 
 
 class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):

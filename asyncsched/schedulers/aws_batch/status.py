@@ -34,8 +34,8 @@ __all__ = [
 
 _log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
-#: Nodes of a job, and children of an array, as AWS Batch accepts them.
 MAX_NODES, MAX_ARRAY = 1000, 10_000
+"""Nodes of a job, and children of an array, as AWS Batch accepts them."""
 
 STATES: Mapping[str, AppState] = {
     "SUBMITTED": AppState.SUBMITTED,
@@ -47,16 +47,16 @@ STATES: Mapping[str, AppState] = {
     "FAILED": AppState.FAILED,
 }
 
-#: What jobs are terminated with here, and then show as their reason.
 REASON_CANCELLED = "cancelled through asyncsched"
+"""What jobs are terminated with here, and then show as their reason."""
 
-#: What a RUNNABLE job's reason begins with when it will not start by itself, and what helps.
 STUCK: Mapping[str, str] = {
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": "raise the compute environment's maxvCpus",
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT": "ask for less, or add an instance type that has it",
     "MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS": "repair the compute environment's service role",
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY": "AWS has no such instance free; allow other types or zones",
 }
+"""What a RUNNABLE job's reason begins with when it will not start by itself, and what helps."""
 
 _CONSOLES = {
     "aws": "console.aws.amazon.com",

@@ -21,8 +21,9 @@ __all__ = ["DIGEST_TAG", "Submission"]
 
 DIGEST_TAG = "asyncsched/digest"
 REASON_UNFINISHED = "asyncsched: the submit was not finished"
-#: Seconds between looks for a job whose submit was not answered: the list may be a little behind.
+
 _LOOKS = (1.0, 2.0)
+"""Seconds between looks for a job whose submit was not answered: the list may be a little behind."""
 
 
 class Submission:

@@ -19,8 +19,8 @@ __all__ = ["Definitions"]
 
 _log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
-#: Definitions that have been deregistered, so that it is not done again at each look.
 MAX_REMOVED = 10_000
+"""Definitions that have been deregistered, so that it is not done again at each look."""
 
 
 class Definitions:

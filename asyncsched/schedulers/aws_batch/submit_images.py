@@ -19,8 +19,8 @@ from asyncsched.schedulers.aws_batch.status_rows import parts
 
 __all__ = ["ECR", "push_images"]
 
-#: The hosts of Amazon's own registries; they take a token of AWS, which is good for twelve hours.
 ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[\w-]+)\.amazonaws\.com(\.cn)?")
+"""The hosts of Amazon's own registries; they take a token of AWS, which is good for twelve hours."""
 
 
 async def push_images(
