@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def on_event(event, args):
 """Stops its process before the step on the disk after `left` others."""
 
 REMOVES = f"""
+from datetime import timedelta
+
 {STOPS}
 async def main():
     global left
@@ -65,7 +68,7 @@ async def main():
             what, app_id, count = (await asyncio.to_thread(hear)).split()
             left = int(count)
             try:
-                await (another.delete(app_id) if what == "delete" else another.prune())
+                await (another.delete(app_id) if what == "delete" else another.prune(timedelta(0)))
                 found = "done"
             except AsyncSchedError as error:
                 found = type(error).__name__
@@ -190,7 +193,7 @@ async def test_who_is_slow_to_start_an_app_starts_no_second_copy(
             if was_stopped:
                 mine = asyncio.create_task(scheduler.submit(definition, {"grace_period": 0.1}, key="same"))
                 if not await asyncio.to_thread(_has_started, home):
-                    await scheduler.prune()
+                    await scheduler.prune(timedelta(0))
                     for row in await scheduler.list():
                         with pytest.raises(ConflictError):
                             await scheduler.delete(row.app_id)
