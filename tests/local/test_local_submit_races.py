@@ -58,6 +58,8 @@ def on_event(event, args):
 """Stops its process before the step on the disk after `left` others."""
 
 REMOVES = f"""
+from datetime import timedelta
+
 {STOPS}
 from datetime import timedelta
 
