@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
@@ -18,12 +18,17 @@ from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time
 
 if TYPE_CHECKING:
     from asyncsched.schedulers.api import Scheduler
-    from asyncsched.schedulers.local.scheduler import LocalScheduler
 
 __all__ = ["Beginning", "begin_ahead", "start_supervisor", "take_over", "until_ended"]
 
 BOOT = Path(__file__).parent / "supervisor" / "boot.py"
 LOOK_EVERY = 0.05
+
+
+class _Adopts(Protocol):
+    """The scheduler of this backend, which cannot be named here without going round."""
+
+    def adopt(self, beginning: Beginning) -> None: ...
 
 
 class Beginning:
@@ -67,7 +72,7 @@ class Beginning:
 
     def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
         """Have a scheduler use it, before anything else is done there."""
-        cast("LocalScheduler", scheduler).adopt(self)
+        cast("_Adopts", scheduler).adopt(self)
 
     def drop(self) -> None:
         """Have it end, unless somebody speaks with it: then that one lets go of it."""
