@@ -33,7 +33,7 @@ class Changing:
         return self._record
 
 
-def told(app: Changing, *, backlog: int = 0) -> dict[str, Any]:
+def message_of(app: Changing, *, backlog: int = 0) -> dict[str, Any]:
     """Return the message that somebody gets who has not read so much before."""
     ours, theirs = socket.socketpair()
     theirs.settimeout(WITHIN)
@@ -72,9 +72,9 @@ def test_a_small_record_comes_with_the_change(replicas: int, size: int, whole: b
     app = Changing(replicas, size)
     expected = {"event": "app", "app_id": app.app_id} | ({"app": json.loads(app.encoded())} if whole else {})
 
-    assert expected == told(app)
+    assert expected == message_of(app)
 
 
 @pytest.mark.parametrize(("backlog", "whole"), [(1000, True), (2 * LONG_BACKLOG, False)])
 def test_one_who_does_not_read_is_told_the_id_alone(backlog: int, whole: bool) -> None:
-    assert whole == ("app" in told(Changing(1, 100), backlog=backlog))
+    assert whole == ("app" in message_of(Changing(1, 100), backlog=backlog))
