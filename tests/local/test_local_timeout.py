@@ -10,7 +10,7 @@ import pytest
 from asyncsched.errors import RunOptionError
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppState, FailureCause
-from tests.local._local import ONE_LOOP, app, ended, first, python, shell, texts, until
+from tests.local._local import ONE_LOOP, Other, app, ended, first, python, shell, texts, until
 
 pytestmark = ONE_LOOP
 
@@ -76,3 +76,17 @@ async def test_one_that_ends_in_time_is_not_touched(scheduler: LocalScheduler, h
 async def test_its_bounds_are_checked(scheduler: LocalScheduler, seconds: float) -> None:
     with pytest.raises(RunOptionError, match=re.escape(f"got {seconds:g}")):
         await scheduler.submit_dryrun(app(shell("true")), {"timeout": seconds})
+
+
+async def test_it_holds_where_the_submitter_hangs(scheduler: LocalScheduler) -> None:
+    hangs = """
+        async def main():
+            async with LocalScheduler("other") as scheduler:
+                say(await scheduler.submit(app(shell("sleep 1000")), {"timeout": 1}))
+                os.kill(os.getpid(), signal.SIGSTOP)
+        asyncio.run(main())
+    """
+    with Other(hangs) as other:
+        found = await ended(scheduler, await other.heard())
+
+    assert (AppState.FAILED, FailureCause.TIMEOUT) == (found.state, found.cause)
