@@ -14,7 +14,7 @@ from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
 from asyncsched.schedulers.aws_batch.client import Location
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
-from tests.aws.conftest import QUEUE, quick, script
+from tests.aws_batch.conftest import QUEUE, quick, script
 from tests.aws_emulator.server import Server, restart
 
 CFG = {"queue": QUEUE}

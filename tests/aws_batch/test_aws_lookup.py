@@ -8,7 +8,7 @@ import pytest
 
 from asyncsched.schedulers.aws_batch import lookup_names
 from asyncsched.specs import AppState
-from tests.aws.conftest import QUEUE, Virtual
+from tests.aws_batch.conftest import QUEUE, Virtual
 from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.many import end, running_jobs
 from tests.aws_emulator.model import Job, new_id

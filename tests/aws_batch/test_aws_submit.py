@@ -22,7 +22,7 @@ from asyncsched.errors import (
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.specs import AppDef, AppState, Resource
-from tests.aws.conftest import QUEUE, Virtual, script
+from tests.aws_batch.conftest import QUEUE, Virtual, script
 from tests.aws_emulator.cloud import Cloud
 
 CFG = {"queue": QUEUE}

@@ -15,7 +15,7 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_row
 from asyncsched.schedulers.aws_batch.status import job_state, job_to_response, node_ids
 from asyncsched.schedulers.responses import fingerprint
 from asyncsched.specs import AppState, parse_app_handle
-from tests.aws.test_aws_status import JOB, NODES, row
+from tests.aws_batch.test_aws_status import JOB, NODES, row
 from tests.aws_emulator import shapes
 from tests.schedulers._hostile import anything, texts
 

@@ -14,7 +14,7 @@ import pytest
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.aws_batch.submit_images import push_images
 from asyncsched.specs import AppDef, AppState, BindMount, DeviceMount, Resource, Role
-from tests.aws.conftest import QUEUE, quick
+from tests.aws_batch.conftest import QUEUE, quick
 from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.containers import Containers
 from tests.aws_emulator.server import Server

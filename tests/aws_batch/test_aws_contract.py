@@ -15,7 +15,7 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import AppState
 from asyncsched.testing.contract import ContractRig, SchedulerContract
-from tests.aws.conftest import QUEUE, quick
+from tests.aws_batch.conftest import QUEUE, quick
 from tests.aws_emulator.server import Server
 
 SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:login-AbCdEf"

@@ -8,7 +8,7 @@ import pytest
 
 from asyncsched.errors import SchedulerError, UnavailableError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
-from tests.aws.conftest import QUEUE, Virtual
+from tests.aws_batch.conftest import QUEUE, Virtual
 from tests.aws_emulator.many import end, running_jobs
 
 pytestmark = pytest.mark.guard(loop_step=False, reason="the emulator renders hundreds of jobs in the same thread")

@@ -20,7 +20,7 @@ from botocore.stub import Stubber
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
 from asyncsched.specs import AppDef, AppState
-from tests.aws.conftest import QUEUE, quick, script
+from tests.aws_batch.conftest import QUEUE, quick, script
 from tests.aws_emulator.server import Server
 
 CFG = {"queue": QUEUE}

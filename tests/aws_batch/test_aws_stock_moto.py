@@ -13,7 +13,7 @@ import pytest
 from asyncsched.errors import NotFoundError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.specs import AppDef, Resource, Role
-from tests.aws.conftest import quick
+from tests.aws_batch.conftest import quick
 
 QUEUE = "stock"
 

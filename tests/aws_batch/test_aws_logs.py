@@ -12,7 +12,7 @@ from asyncsched.errors import LogStreamError, PermissionDeniedError
 from asyncsched.logs.line import LogLine
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.specs import AppDef
-from tests.aws.conftest import QUEUE, Virtual, script
+from tests.aws_batch.conftest import QUEUE, Virtual, script
 
 CFG = {"queue": QUEUE}
 

@@ -10,7 +10,7 @@ import pytest
 
 from asyncsched.schedulers.aws_batch import AWSBatchOpts
 from asyncsched.specs import AppDef, runopts
-from tests.aws.conftest import QUEUE, Virtual, script
+from tests.aws_batch.conftest import QUEUE, Virtual, script
 from tests.aws_emulator import shapes
 
 PAGE = (Path(__file__).parents[2] / "docs/backends/aws_batch.md").read_text()

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from asyncsched.specs import AppDef, AppState
-from tests.aws.conftest import QUEUE, Virtual, script
+from tests.aws_batch.conftest import QUEUE, Virtual, script
 from tests.aws_emulator.many import end, running_jobs
 
 MANY = 10_000
