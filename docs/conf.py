@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from sphinx.application import Sphinx
 
 import asyncsched
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "asyncsched"
 author = "the asyncsched authors"
 copyright = "the asyncsched authors"
 version = release = asyncsched.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "_features"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = False

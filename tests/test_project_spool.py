@@ -44,6 +44,7 @@ async def rig(tmp_path: Path) -> AsyncGenerator[ContractRig]:
     place = tmp_path / "spool"
     good = Role("good", "", entrypoint="sleep", args=["3600"])
     async with spool.SpoolScheduler("mine", place) as scheduler:
+        scheduler.poll_interval = 0.05  # it is on this machine, where asking costs little
         yield ContractRig(
             scheduler,
             another=lambda: spool.SpoolScheduler("other", place),
