@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -13,7 +14,10 @@ from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers.docker import DockerJob, DockerOpts
 from asyncsched.schedulers.docker import names as labels
 from asyncsched.schedulers.docker.request import make_request, to_wire
+from asyncsched.schedulers.docker.status import describe_app
+from asyncsched.schedulers.docker.status_containers import read_container
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, VolumeMount, macros, show_secrets
+from asyncsched.specs.not_kept import NotKept
 
 ENVIRON = {"HOME": "/root", "FOO_ONE": "1", "FOO_TWO": "2", "OTHER": "3"}
 RESULT = {"ASYNCSCHED_RESULT_FILE": "/tmp/app-x1-worker-0.result.json"}
@@ -192,3 +196,60 @@ def test_names_are_valid_and_unique(app_id: str, first: str, second: str, replic
 def test_plain_names_are_kept() -> None:
     assert "app-x1-trainer-12" == labels.container_name("app-x1", "trainer", 12)
     assert labels.container_name("a", "b-c", 0) == "a-b-c-0"
+
+
+def test_a_role_comes_back_from_its_label_without_secrets() -> None:
+    whole = role(
+        args=["-v", Secret("hidden"), "API_TOKEN=open"],
+        env={"COLOR": "red", "PLAIN": Secret("sesame"), "A_KEY": "closed"},
+        mounts=[BindMount("/h", "/c", read_only=True)],
+        port_map={"http": 80},
+        max_retries=2,
+        resource=Resource(cpu=1, gpu=0, memMB=64),
+    )
+    labels_of = job(whole).containers[0].labels
+    entry = {"Id": "x", "Names": ["/x"], "State": "running", "Created": 1, "Image": "other", "Labels": labels_of}
+    (again,) = describe("app-x1", entry)
+
+    assert not [word for word in ("hidden", "open", "sesame", "closed") if word in str(labels_of)]
+    assert (whole.image, whole.mounts, whole.port_map, 2) == (
+        again.image,
+        again.mounts,
+        again.port_map,
+        again.max_retries,
+    )
+    assert ("red", "-v") == (again.env["COLOR"], again.args[0])
+    hidden = [again.args[1], again.args[2], again.env["PLAIN"], again.env["A_KEY"]]
+    assert [NotKept] * 4 == [type(value) for value in hidden]
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        {"env": {"LONG": "x" * 9000}},
+        {"args": ["x" * 9000]},
+        {"metadata": {"deep": json.loads("[" * 40 + "]" * 40)}},
+    ],
+    ids=["env", "args", "metadata"],
+)
+def test_what_a_label_cannot_hold_of_a_role_is_left_out(large: dict[str, Any]) -> None:
+    labels_of = job(role(port_map={"http": 80}, **large)).containers[0].labels
+    entry = {"Id": "x", "Names": ["/x"], "State": "running", "Created": 1, "Image": "other", "Labels": labels_of}
+    (again,) = describe("app-x1", entry)
+
+    assert len(labels_of[labels.SPEC]) <= 8192
+    assert ("run", {"http": 80}) == (again.entrypoint, again.port_map)
+    assert NotKept is type(next(iter(again.env.values())))
+
+
+def describe(app_id: str, entry: dict[str, Any]) -> list[Role]:
+    found = describe_app(app_id, [read_container(entry)])
+    assert found is not None
+    return found.roles
+
+
+def test_a_request_prints_as_yaml() -> None:
+    printed = repr(job(role()))
+
+    assert printed.startswith("app_id: app-x1\n")
+    assert "\n- name: app-x1-worker-0\n" in printed or "\n  - name: app-x1-worker-0\n" in printed

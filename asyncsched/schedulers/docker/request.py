@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
+from asyncsched.schedulers._common.roles import note_of_role, without_env
 from asyncsched.schedulers._common.untrusted import read_json, shown
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.names import read_identity
@@ -22,14 +23,15 @@ from asyncsched.schedulers.docker.request_host import make_host_config
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
-from asyncsched.specs.masking import masked
+from asyncsched.specs.masking import find_secrets, masked
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
 __all__ = ["DockerContainer", "DockerJob", "is_user_defined", "make_request", "to_wire"]
 
 RANK0 = "TORCHX_RANK0_HOST"
-_LONGEST_SPEC = 8192
+_LONGEST_NOTE = 8192
 _LONGEST_GRACE = 1e9  # Docker reads a whole number of 32 bits
 
 
@@ -161,7 +163,7 @@ def make_request(
             **app_labels,
             names.ROLE: role.name,
             names.ROLE_INDEX: str(index),
-            names.SPEC: _spec(role),
+            names.SPEC: _note(role),
         }
         if role.max_retries > 0:
             role_labels[names.RETRIES] = str(role.max_retries)
@@ -234,17 +236,21 @@ def _rank0_host(app: AppDef, app_id: str, options: DockerOpts) -> str:
     return names.container_name(app_id, app.roles[0].name, 0)
 
 
-def _spec(role: Role) -> str:
-    """Describe a role for a list: without its environment, which may hold secrets, and without long texts."""
-    spec = {
-        "image": role.image,
-        "entrypoint": role.entrypoint,
-        "args": masked(role.args),
-        "num_replicas": role.num_replicas,
-        "resource": {"cpu": role.resource.cpu, "gpu": role.resource.gpu, "memMB": role.resource.memMB},
-    }
-    text = json.dumps(spec, default=str)
-    return text if len(text) <= _LONGEST_SPEC else json.dumps({**spec, "args": []}, default=str)
+def _note(role: Role) -> str:
+    """Describe a role for a list: without secrets, and without what would make the label too long."""
+    note = note_of_role(role)
+    note["args"] = [None if find_secrets([arg]) else arg for arg in cast("list[JsonValue]", note["args"])]
+    bare = {name: value for name, value in without_env(note).items() if name not in ("args", "metadata")}
+    candidates = (json.dumps(each) for each in (note, without_env(note), bare))
+    return next((text for text in candidates if _is_readable(text)), "{}")
+
+
+def _is_readable(note: str) -> bool:
+    try:
+        read_json(note)
+    except ValueError:
+        return False  # it is nested too deeply
+    return len(note) <= _LONGEST_NOTE
 
 
 def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:

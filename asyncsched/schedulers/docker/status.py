@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import signal as signals
 from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
+from asyncsched.schedulers._common.roles import read_app_note, role_of_note
+from asyncsched.schedulers._common.untrusted import Once, read_json, shown
 from asyncsched.schedulers.docker import names
-from asyncsched.schedulers.docker.rebuild import read_metadata, rebuilt_roles
 from asyncsched.schedulers.docker.status_containers import BY_SIGNAL, Container, state_of
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import Role
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
 __all__ = ["describe_app", "list_row", "members_of"]
 
+_once = Once(logging.getLogger("asyncsched.schedulers.docker"))
 _NO_PROGRAM = ("exec: ", "executable file not found", "exec format error")
 
 
@@ -116,13 +120,13 @@ def describe_app(app_id: str, members: Sequence[Container]) -> DescribeAppRespon
         num_restarts=sum(replica.num_restarts or 0 for replica in replicas),
         msg=_message(replicas, state),
         roles_statuses=[RoleStatus(role=role, replicas=each) for role, each in statuses.items()],
-        roles=rebuilt_roles(members),
+        roles=_roles(members),
         name=first.identity.app_name,
         session=first.identity.session,
         created_at=_created(members),
         started_at=min((r.started_at for r in replicas if r.started_at), default=None),
         finished_at=_finished(replicas, state),
-        metadata=read_metadata(first),
+        metadata=_metadata(first),
         cause=find_cause(state, replicas),
         native=tuple(members),
     )
@@ -132,6 +136,36 @@ def members_of(answer: object) -> Sequence[Container]:
     """Return the containers that an app's description was made from."""
     native = answer.native if isinstance(answer, DescribeAppResponse) else None
     return cast("tuple[Container, ...]", native) if isinstance(native, tuple) else ()
+
+
+def _roles(members: Sequence[Container]) -> list[Role]:
+    """Return an app's roles, as far as the labels of its containers tell."""
+    first_of_each = {container.role: container for container in reversed(members)}
+    return [_role(first_of_each[name]) for name in dict.fromkeys(container.role for container in members)]
+
+
+def _role(container: Container) -> Role:
+    # The list names an image by its digest once its name has gone to another one.
+    role = role_of_note(_json(container, names.SPEC), image=container.image)
+    role.name, role.max_retries = container.role, container.max_retries
+    return role
+
+
+def _metadata(container: Container) -> dict[str, str]:
+    return read_app_note({"metadata": _json(container, names.METADATA)})[1]
+
+
+def _json(container: Container, label: str) -> object:
+    """Parse a label; one that is not ours is told once, and tells nothing."""
+    text = container.labels.get(label)
+    if text is None:
+        return None
+    try:
+        return read_json(text)
+    except ValueError as error:
+        why = f"the label {label} {error}: {shown(text)}"
+        _once.warn((container.id, label), "the container %s tells nothing of its role: %s", container.name, why)
+        return None
 
 
 def _message(replicas: Sequence[ReplicaStatus], state: AppState) -> str:
