@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import cast
 
 from asyncsched.errors import ConfigError, UsageError
@@ -36,7 +36,7 @@ from asyncsched.schedulers.aws_batch.request_limits import (
     size_of,
 )
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.masking import masked
+from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.secret import Secret
 
 __all__ = [
@@ -92,8 +92,7 @@ class BatchJob:
     create_repository: bool = False
 
     def __repr__(self) -> str:
-        shown = {each.name: masked(getattr(self, each.name)) for each in fields(self)}
-        return f"BatchJob({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        return pretty(self)
 
     def children(self, job_id: str) -> list[str]:
         """Return the ids of the nodes or array children that the job will have."""

@@ -6,7 +6,6 @@ The result is a plain value: it prints readably with its secrets masked, and may
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,8 @@ from asyncsched.schedulers.local.names import replica_directory, role_directory
 from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.supervisor.layout import RESULT
 from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
-from asyncsched.specs.masking import masked
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
@@ -70,7 +69,7 @@ class PopenRequest:
     own_tree: bool = False
 
     def __repr__(self) -> str:
-        return json.dumps(masked(self), indent=2, default=str)
+        return pretty(self)
 
 
 def make_request(
