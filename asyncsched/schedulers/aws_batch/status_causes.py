@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -44,22 +45,24 @@ def cause_of(
     """
     if state is AppState.CANCELLED:
         return FailureCause.CANCELLED
-    told = read_cause(reasons)
     if state is AppState.FAILED:
+        told = _told(reasons)
         if told is FailureCause.NODE and on_spot:
             return FailureCause.PREEMPTED
         return told or _of_code(code)
-    waits = state in (AppState.SUBMITTED, AppState.PENDING)
-    return told if waits and told in _KEEPS_WAITING else None
-
-
-def read_cause(reasons: Iterable[str]) -> FailureCause | None:
-    """Return the cause that AWS's words tell; None if they tell nothing but that it ended."""
-    for reason in reasons:
-        for pattern, cause in CAUSES:
-            if pattern.search(reason):
-                return cause
+    if state in (AppState.SUBMITTED, AppState.PENDING) and (told := _told(reasons)) in _KEEPS_WAITING:
+        return told
     return None
+
+
+def _told(reasons: Iterable[str]) -> FailureCause | None:
+    return next((cause for reason in reasons if (cause := read_cause(reason)) is not None), None)
+
+
+@functools.lru_cache(maxsize=1024)  # Thousands of jobs end with the same few words.
+def read_cause(reason: str) -> FailureCause | None:
+    """Return the cause that AWS's words tell; None if they tell nothing but that it ended."""
+    return next((cause for pattern, cause in CAUSES if pattern.search(reason)), None)
 
 
 def _of_code(code: int | None) -> FailureCause:
