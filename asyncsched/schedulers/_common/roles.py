@@ -98,7 +98,8 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
 
 
 def _masked_arg(arg: str) -> JsonValue:
-    return None if isinstance(arg, (Secret, NotKept)) else str(arg)
+    is_secret = isinstance(arg, (Secret, NotKept)) or masked([arg]) != [arg]  # NAME=value, by its name
+    return None if is_secret else str(arg)
 
 
 def _env_value(name: str, value: str) -> JsonValue:

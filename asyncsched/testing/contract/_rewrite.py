@@ -9,6 +9,8 @@ import pytest
 
 __all__ = ["REWRITTEN"]
 
-REWRITTEN = tuple(f"asyncsched.testing.contract.{module}" for module in ("logs", "rig", "states", "submitting"))
+REWRITTEN = tuple(
+    f"asyncsched.testing.contract.{module}" for module in ("endings", "logs", "rig", "states", "submitting")
+)
 
 pytest.register_assert_rewrite(*REWRITTEN)
