@@ -178,19 +178,20 @@ NEVER = "0001-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(
-    ("started", "ended", "restarts", "restarting", "expected"),
+    ("started", "ended", "restarts", "status", "expected"),
     [
-        (NEVER, NEVER, 0, False, (0, 0)),
-        ("2026-11-21T00:00:10Z", NEVER, 0, False, ("09.925", 0)),
-        ("2026-11-21T00:00:10.5Z", "2026-11-21T00:00:10.1Z", 1, False, ("10.3", 1)),  # between the two runs
-        ("2026-11-21T00:00:10Z", "2026-11-21T00:00:11Z", 1, False, ("09.925", 1)),  # it has ended
-        ("2026-11-21T00:00:10Z", "2026-11-21T00:00:11Z", 2, True, ("09.925", 1)),  # the next one is to come
+        (NEVER, NEVER, 0, "created", (0, 0)),
+        ("2026-11-21T00:00:10Z", NEVER, 0, "running", ("09.925", 0)),
+        ("2026-11-21T00:00:10.5Z", "2026-11-21T00:00:10.1Z", 1, "running", ("10.3", 1)),  # between the two runs
+        ("2026-11-21T00:00:10Z", "2026-11-21T00:00:11Z", 1, "exited", ("09.925", 1)),  # it has ended
+        ("2026-11-21T00:00:10Z", "2026-11-21T00:00:11Z", 2, "restarting", ("09.925", 1)),  # the next one is to come
+        ("2026-11-21T00:00:10Z", "2026-11-21T00:00:09.9998Z", 2, "exited", ("09.925", 2)),  # it lasted a moment
     ],
 )
 def test_since_when_lines_are_of_the_last_run(
-    started: str, ended: str, restarts: int, restarting: bool, expected: tuple[str | int, int]
+    started: str, ended: str, restarts: int, status: str, expected: tuple[str | int, int]
 ) -> None:
-    state = {"StartedAt": started, "FinishedAt": ended, "Restarting": restarting}
+    state = {"StartedAt": started, "FinishedAt": ended, "Restarting": status == "restarting", "Status": status}
     since, number = last_run({"State": state, "RestartCount": restarts})
 
     begin = f"2026-11-21T00:00:{expected[0]}+00:00"

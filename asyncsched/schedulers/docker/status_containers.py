@@ -205,8 +205,10 @@ def last_run(inspected: Mapping[str, Any]) -> tuple[int, int]:
     if started is None:
         return 0, number
     # First lines may be stamped before their run's beginning is noted, and last ones after its end: what lies between
-    # two runs, a tenth of a second and more, is divided.
-    margin = (started - ended) / 2 if ended is not None and ended < started else _BEFORE_START
+    # two runs, a tenth of a second and more, is divided. The end of a run that lasted a moment may be noted before its
+    # beginning.
+    is_of_one_before = ended is not None and ended < started and state.get("Status") == "running"
+    margin = (started - ended) / 2 if ended is not None and is_of_one_before else _BEFORE_START
     return _nanoseconds(started - margin), number
 
 
