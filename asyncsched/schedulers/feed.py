@@ -20,7 +20,7 @@ from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, Thro
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.pace import FeedPace
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.responses import DescribeAppResponse, fingerprint
+from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, fingerprint
 from asyncsched.schedulers.watch import StateStream, Subscription
 
 __all__ = ["FeedStatistics", "StateFeed"]
@@ -61,7 +61,7 @@ class _App:
         self.subscriptions: dict[Subscription, None] = {}
         self.known = False
         self.last: DescribeAppResponse | None = None
-        self.print: tuple[object, ...] = ()
+        self.print: Fingerprint = ()
 
 
 class StateFeed:
@@ -130,7 +130,7 @@ class StateFeed:
             self._ask(app_id)
         app.subscriptions[subscription] = None
         if app.known:
-            subscription.put(app_id, app.last, gone=app.last is None)
+            subscription.put(app_id, app.last, app.print, gone=app.last is None)
 
     def unsubscribe(self, app_id: str, subscription: Subscription) -> None:
         """Tell `subscription` nothing more of the app."""
@@ -219,7 +219,7 @@ class StateFeed:
         app.known, app.last, app.print = True, answer, new_print
         self._changes += 1
         for subscription in list(app.subscriptions):
-            subscription.put(app_id, last, gone=gone)
+            subscription.put(app_id, last, new_print, gone=gone)
 
     # The feed's own task.
 

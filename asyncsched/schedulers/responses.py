@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from asyncsched.specs.app import Role
 from asyncsched.specs.secret import masked_env
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus
 
-__all__ = ["DescribeAppResponse", "ListAppResponse", "StateEvent", "fingerprint"]
+__all__ = ["DescribeAppResponse", "Fingerprint", "ListAppResponse", "StateEvent", "fingerprint"]
+
+Fingerprint: TypeAlias = tuple[object, ...]
+"""What a watch compares of an app; see `fingerprint`."""
 
 NONE = "<NONE>"
 
@@ -124,7 +127,7 @@ class StateEvent(NamedTuple):
         return self.gone or (self.current is not None and self.current.state.is_terminal())
 
 
-def fingerprint(response: DescribeAppResponse) -> tuple[object, ...]:
+def fingerprint(response: DescribeAppResponse) -> Fingerprint:
     """Return what a watch compares: state, message, restarts, and each replica's state and restarts."""
     return (
         response.state,

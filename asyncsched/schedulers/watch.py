@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from asyncsched._streams import AsyncStream
 from asyncsched.errors import WrongLoopError
 from asyncsched.logs.budget import LoopBudget, budget_of
-from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent, fingerprint
+from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent
 
 __all__ = ["StateStream", "Subscription", "WatchStatistics"]
 
@@ -114,8 +114,9 @@ class Subscription:
         self._watched: dict[str, None] = {}
         self._joining: deque[str] = deque()  # subscribed at the next step, so that ten thousand do not hold the loop
         self._told: dict[str, DescribeAppResponse | None] = {}
+        self._prints: dict[str, Fingerprint] = {}  # of what was told
         self._over: set[str] = set()
-        self._pending: dict[str, StateEvent] = {}
+        self._pending: dict[str, tuple[StateEvent, Fingerprint]] = {}
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -141,6 +142,7 @@ class Subscription:
         """Watch this app no more."""
         self._over.discard(app_id)
         self._told.pop(app_id, None)
+        self._prints.pop(app_id, None)
         self._pending.pop(app_id, None)
         if app_id in self._watched:
             del self._watched[app_id]
@@ -148,8 +150,15 @@ class Subscription:
                 self._feed.unsubscribe(app_id, self)
             self._notify()
 
-    def put(self, app_id: str, response: DescribeAppResponse | None, *, gone: bool) -> None:
-        """Note a change; a newer one replaces one that has not been taken, a last one is never replaced."""
+    def put(self, app_id: str, response: DescribeAppResponse | None, mark: Fingerprint, *, gone: bool) -> None:
+        """Note a change; a newer one replaces one that has not been taken, a last one is never replaced.
+
+        Args:
+            app_id: The app.
+            response: What is known of it now.
+            mark: The fingerprint of that, which the feed has made for all who watch.
+            gone: Whether the service does not know it.
+        """
         if app_id not in self._watched:
             return
         previous = self._told.get(app_id)
@@ -158,8 +167,8 @@ class Subscription:
         )
         if self._pending.pop(app_id, None) is not None:
             self._merged += 1
-        if previous is None or event.over or fingerprint(previous) != fingerprint(response or previous):
-            self._pending[app_id] = event
+        if previous is None or event.over or mark != self._prints.get(app_id):
+            self._pending[app_id] = event, mark
         if event.over:
             del self._watched[app_id]
             self._over.add(app_id)
@@ -197,10 +206,11 @@ class Subscription:
     def take(self) -> StateEvent:
         """Take the event that has waited longest."""
         app_id = next(iter(self._pending))
-        event = self._pending.pop(app_id)
+        event, mark = self._pending.pop(app_id)
         self._told[app_id] = event.current
+        self._prints[app_id] = mark
         if event.over:
-            del self._told[app_id]
+            del self._told[app_id], self._prints[app_id]
         self._events += 1
         return event
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import traceback
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 
 import pytest
 
 from asyncsched.errors import AuthError, ClosedError, SchedulerError, ThrottledError, UnavailableError
-from asyncsched.schedulers import StateEvent, StateStream
-from asyncsched.specs import AppDef, AppState, Role
+from asyncsched.schedulers import Answers, DescribeAppResponse, StateEvent, StateStream
+from asyncsched.schedulers.feed import StateFeed
+from asyncsched.specs import AppDef, AppState, ReplicaStatus, Role, RoleStatus
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.fake import Mode
 from tests._support import eventually
@@ -362,3 +363,37 @@ async def test_closing_ends_a_watch_that_waits_for_apps_to_come(scheduler: FakeS
         await waiting
     with pytest.raises(ClosedError):
         await anext(not_begun)
+
+
+class Looked(list[RoleStatus]):
+    """Roles that count how often they are gone through, as a fingerprint goes through them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[RoleStatus]:
+        Looked.times += 1
+        return super().__iter__()
+
+
+async def test_each_answer_has_one_fingerprint_made_however_many_watch() -> None:
+    answers = 0
+
+    async def sweep(app_ids: Sequence[str]) -> AsyncIterator[Answers]:
+        nonlocal answers
+        answers += 1
+        state = AppState.RUNNING if answers < 6 else AppState.SUCCEEDED
+        replicas = [ReplicaStatus(0, state, "main", "host", num_restarts=answers)]
+        yield {"app": DescribeAppResponse("app", state, roles_statuses=Looked([RoleStatus("main", replicas)]))}
+
+    Looked.times = 0
+    async with VirtualClock() as clock:
+        feed = StateFeed("test", sweep, clock=clock)
+        seen = await asyncio.gather(*(count_events(feed) for _ in range(3)))
+        await feed.close()
+
+    assert [6, 6, 6] == seen
+    assert answers == Looked.times == 6
+
+
+async def count_events(feed: StateFeed) -> int:
+    return len([event async for event in feed.stream(["app"], follow=False)])
