@@ -15,6 +15,7 @@ from asyncsched.schedulers.registry import (
     find_built_in,
     find_factory,
     get_scheduler_factories,
+    known_names,
 )
 from asyncsched.specs.stream import Stream
 
@@ -130,6 +131,11 @@ async def close_schedulers(schedulers: Collection[AnyScheduler]) -> None:
 
 
 def _check_shape(name: str, params: object, given: Mapping[str, AnyScheduler | SchedulerFactory]) -> None:
+    if not isinstance(params, Mapping) and name in (*known_names(), *given):
+        raise ConfigError(
+            f"the parameters of {name} are a mapping, got a value of type {type(params).__name__}",
+            fix=f'write {name}={{"parameter": value}}',
+        )
     if not isinstance(params, Mapping):
         raise ConfigError(
             f"parameters of schedulers are given by scheduler, got {name}=...",

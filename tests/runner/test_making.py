@@ -170,6 +170,12 @@ def test_a_flat_parameter_is_told_where_it_belongs() -> None:
     assert "eu-west-1" not in str(caught.value)
 
 
+def test_parameters_that_are_no_mapping_are_told_what_they_have_to_be() -> None:
+    with pytest.raises(ConfigError, match="parameters of aws_batch are a mapping, got a value of type str") as caught:
+        Runner("me", aws_batch="eu-west-1")  # type: ignore[arg-type]  # that is the mistake
+    assert 'write aws_batch={"parameter": value}' == caught.value.fix
+
+
 async def test_an_unknown_parameter_is_told_with_its_scheduler_and_the_nearest_name() -> None:
     async with Runner("me", local_cwd={"cash_size": 7}) as runner:
         with pytest.raises(ConfigError, match="local_cwd has no parameter 'cash_size'") as caught:

@@ -25,6 +25,7 @@ from asyncsched.specs import (
     Stream,
     make_unique,
 )
+from asyncsched.specs.result import read_result
 from asyncsched.testing import FakeOptions, FakeRequest, FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from asyncsched.testing.fake import MISSING_PROGRAM, NEVER_STARTS
@@ -416,6 +417,13 @@ class MakesResultsUp(FakeScheduler):
         return {(each.role, each.id): None for each in self.service.apps[app_id].replicas.values()}
 
 
+class ReadsResultsOfAnySize(FakeScheduler):
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        app = self.service.apps.get(app_id)
+        found = {} if app is None else {key: each.result for key, each in app.replicas.items() if each.result}
+        return {key: read_result(text) if len(text) < 1000 else text.decode() for key, text in found.items()}
+
+
 class PassesOnTheNameOfASecret(FakeScheduler):
     takes_secret_refs = True
 
@@ -478,6 +486,7 @@ CAUGHT: list[tuple[type[FakeScheduler], str]] = [
     (PrunesWhateverItsEnd, "prune_removes_what_ended_long_ago_and_nothing_that_runs"),
     (KeepsResultsToItself, "results_are_read_where_that_can_be"),
     (MakesResultsUp, "results_are_read_where_that_can_be"),
+    (ReadsResultsOfAnySize, "results_are_read_where_that_can_be"),
     (PassesOnTheNameOfASecret, "a_secret_of_the_service_is_filled_in_or_refused"),
     (NeverTellsAnEnd, "a_watch_begins_with_the_present_and_ends_at_the_end"),
 ]

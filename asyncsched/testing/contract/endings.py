@@ -9,7 +9,7 @@ import pytest
 
 from asyncsched.errors import ConfigError
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.result import UnreadableResult
+from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult
 from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import AppState, FailureCause
 from asyncsched.testing.contract.rig import ContractRig, echo
@@ -88,6 +88,7 @@ class EndContract:
             [
                 rig.role(write.replace("{}", '{"loss": 0.5}'), "good", num_replicas=2),
                 rig.role(write.replace("{}", "no json"), "bad"),
+                rig.role(write.replace("{}", "1" * (LARGEST_RESULT + 1)), "large"),
                 rig.role(echo("x"), "silent"),
             ],
         )
@@ -102,9 +103,10 @@ class EndContract:
             assert found is None
             return
         assert found is not None
-        assert [("bad", 0), ("good", 0), ("good", 1)] == sorted(found)
+        assert [("bad", 0), ("good", 0), ("good", 1), ("large", 0)] == sorted(found)
         assert {"loss": 0.5} == found["good", 0] == found["good", 1]
         assert isinstance(found["bad", 0], UnreadableResult)
+        assert isinstance(found["large", 0], UnreadableResult)
 
     async def test_a_secret_of_the_service_is_filled_in_or_refused(self, rig: ContractRig) -> None:
         ref, value = rig.secret or (SecretRef("a-secret", "a-key"), "")
