@@ -53,8 +53,8 @@ class _Run(Verb):
 @click.option("--dryrun", is_flag=True, help="Print the request, and send nothing.")
 @click.option("--show-secrets", is_flag=True, help="Print secrets in clear, with --dryrun.")
 @click.option("--detach", is_flag=True, help="Return at once; the app runs on.")
-@click.option("--wait", is_flag=True, help="Wait for the end; local and Docker apps always do.")
-@click.option("--log", is_flag=True, help="Show what it writes, and wait for the end; local and Docker apps always do.")
+@click.option("--wait", is_flag=True, help="Wait for the end; apps on this machine always do.")
+@click.option("--log", is_flag=True, help="Show what it writes, and wait for the end; apps on this machine always do.")
 @click.option("--no-prefix", is_flag=True, help="Do not tell who wrote a line: one replica's progress bars stay whole.")
 @click.option("--raw", is_flag=True, help="Pass on whatever replicas write, also what controls the terminal.")
 @click.option("--key", metavar="KEY", help="Launch once: again with this key, it is the same app.")
@@ -71,7 +71,7 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
     """Launch COMPONENT with its arguments, or any COMMAND after two dashes.
 
     A component is utils.echo, module.function, path/file.py:function, or what a package has registered; asyncsched
-    builtins lists them, asyncsched run COMPONENT --help explains one. Prints the app's handle. Local and Docker apps
+    builtins lists them, asyncsched run COMPONENT --help explains one. Prints the app's handle. Apps on this machine
     are followed to their end: Ctrl-C ends them, twice at once. Others are left to run.
     """
     shape = {name: options[name] for name in SHAPE if options[name] not in (None, ())}
