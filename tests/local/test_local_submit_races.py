@@ -103,6 +103,7 @@ async def check_one_copy(home: Path, app_id: str, definition: AppDef, token: str
         assert AppState.RUNNING is found.state
         assert app_id == await third.submit(definition, {"grace_period": 0.1}, key="same")
         assert [app_id] == [row.app_id for row in await third.list()]
+    await eventually(lambda: marked(token))  # a replica runs a moment before it is the program
     assert 1 == len(marked(token))
 
 
