@@ -38,7 +38,7 @@ FIRST_LOOK, LONGEST_LOOK = 0.25, 5.0
 SHORTEST_LOOK, LONGEST_SILENT = 0.02, 1.0
 """Seconds between two looks at a file that grows without notice, as on a network."""
 
-# One entry for each living loop, gone with it: the state of a loop, which offers no place of its own for it.
+# One entry per living loop, dropped with the loop, which has no place to keep it.
 _limiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = weakref.WeakKeyDictionary()
 
 
@@ -61,7 +61,7 @@ class FileSource(LogSource):
         path: The file.
         origin: Whose lines they are.
         follow: Whether lines that are yet to be written are wanted.
-        tail_lines: Begin with so many of its last lines; all by default.
+        tail_lines: The number of last lines to begin with; all by default.
         stamp: Takes a line's time out of its text, if it has one: returns nanoseconds, and the text without it.
         buffer_bytes: How much is read ahead of a slow consumer.
         clock: Tells the time of pauses.

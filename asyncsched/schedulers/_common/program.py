@@ -162,7 +162,7 @@ class _TooMuchError(Exception):
 
 
 class _Child:
-    """A process of ours that has been started: made in a thread, used on the loop."""
+    """A started process: made in a thread, used on the loop."""
 
     def __init__(self, process: subprocess.Popen[bytes], pipes: tuple[int, int]) -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""Roles as a compact JSON and back, for services that keep a note of ours: a label, an annotation, a state file.
+"""Roles as a compact JSON and back, for services that can keep a note: a label, an annotation, a state file.
 
 A role's note has the names of its fields, without those that have their default. No secret is in it: in its place
 stands null, which is read back as `NotKept`. What is read may have been written by anybody, or by another release:

@@ -47,7 +47,7 @@ class ContractRig:
         unknown_id: A well-formed id of an app that does not exist.
         long_sleep: A script line that waits until it is cancelled.
         timeout: A value of the option ``timeout`` that a test can wait for; None: there is no such option.
-        never_starts: An app that stays pending; None: there is no such app.
+        never_starts: An app that stays pending; None: there is no such app, or no option ``pending_timeout``.
         pending_timeout: A value of the option ``pending_timeout`` that a test can wait for.
         reads_results: Whether what replicas write to ``ASYNCSCHED_RESULT_FILE`` can be read.
         secret: A secret that the service keeps, and its value; None: there is none to test with.
