@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from asyncsched.errors import ConfigError
+from asyncsched.errors import ConfigError, ConflictError
 from asyncsched.specs.app import MISSING, AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
 from asyncsched.specs.not_kept import NotKept
@@ -19,7 +19,7 @@ from asyncsched.specs.secret_ref import SecretRef
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["as_mapping", "check_app", "check_key", "check_name", "check_secret_refs", "copied", "digest"]
+__all__ = ["as_mapping", "check_app", "check_key", "check_name", "check_secret_refs", "copied", "digest", "other_app"]
 
 _FIXED = frozenset({str, Secret, SecretRef, int, float, bool, bytes, type(None), RetryPolicy})
 _OURS = frozenset({AppDef, Role, Resource, BindMount, VolumeMount, DeviceMount})
@@ -149,6 +149,17 @@ def as_mapping(options: object) -> dict[str, CfgVal]:
     """Return the run options of a backend's class by name."""
     fields = dataclasses.fields(cast("DataclassInstance", options))
     return {field.name: getattr(options, field.name) for field in fields}
+
+
+def other_app(app_id: str, backend: str) -> ConflictError:
+    """Return the error for an app whose id belongs to one with another digest."""
+    return ConflictError(
+        f"another app was submitted as {app_id}",
+        why="its roles or options differ from those of this one",
+        fix="use another key, or delete that app first",
+        backend=backend,
+        operation="submit",
+    )
 
 
 def digest(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:

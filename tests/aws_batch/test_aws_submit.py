@@ -194,7 +194,7 @@ async def test_a_key_gives_the_same_job_from_any_process_or_a_conflict(virtual: 
     assert first == await other.submit(app(), CFG, key="order-42") == await one.submit(app(), CFG, key="order-42")
     assert 1 == len(virtual.cloud.jobs)
     for scheduler in (one, virtual.scheduler()):
-        with pytest.raises(ConflictError, match="same key"):
+        with pytest.raises(ConflictError, match="its roles or options differ"):
             await scheduler.submit(app(["line", "something else"]), CFG, key="order-42")
 
 

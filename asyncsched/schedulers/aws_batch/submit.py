@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from asyncsched.clock import Clock
-from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
+from asyncsched.errors import NotFoundError, SchedulerError
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND, may_have_happened
@@ -16,6 +16,7 @@ from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.request import BatchJob, submit_request
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
+from asyncsched.schedulers.prepare import other_app
 
 __all__ = ["DIGEST_TAG", "Submission"]
 
@@ -53,13 +54,7 @@ class Submission:
         if row is None:
             return None
         if part(row, "tags").get(DIGEST_TAG) not in (None, self._digest):
-            raise ConflictError(
-                f"another app was submitted as {self._job.name}",
-                why="the same key was used with another app or other options",
-                fix="choose another key",
-                backend=BACKEND,
-                operation="submit",
-            )
+            raise other_app(self._job.name, BACKEND)
         return str(row["jobId"])
 
     async def name_dependencies(self, names: Names) -> None:

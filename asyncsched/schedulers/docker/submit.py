@@ -14,6 +14,7 @@ from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.ending_stop import AT_ONCE
 from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, is_user_defined, to_wire
 from asyncsched.schedulers.docker.status_containers import Container, read_container
+from asyncsched.schedulers.prepare import other_app
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon, PullProgress
@@ -52,13 +53,7 @@ async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequenc
 
 def _check_same(info: AppDryRunInfo[DockerJob], there: Sequence[Container], backend: str) -> None:
     if any(container.labels.get(names.REQUEST) != info.digest for container in there):
-        raise ConflictError(
-            f"another app was submitted as {info.app_id}",
-            why="its roles or options differ from those of this one",
-            fix="use another key, or delete that app first",
-            backend=backend,
-            operation="submit",
-        )
+        raise other_app(info.app_id, backend)
 
 
 async def _provide_network(daemon: Daemon, network: str) -> str:

@@ -8,13 +8,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from asyncsched.clock import Clock
-from asyncsched.errors import ConflictError, InvalidRequestError
+from asyncsched.errors import InvalidRequestError
 from asyncsched.schedulers.local.client_connection import Connection
 from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.lookup import Apps
 from asyncsched.schedulers.local.request import PopenRequest
 from asyncsched.schedulers.local.state_dir import Home, Stored
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, parse_record
+from asyncsched.schedulers.prepare import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
 
 __all__ = ["Launch"]
@@ -96,11 +97,5 @@ class Launch:
                 await self._clock.sleep(LOOK_EVERY)
             return False
         if found.record.digest != self._info.digest:
-            raise ConflictError(
-                f"another app was submitted as {self._info.app_id}",
-                why="its roles or options differ from those of this one",
-                fix="use another key, or delete that app first",
-                backend=BACKEND,
-                operation="submit",
-            )
+            raise other_app(self._info.app_id, BACKEND)
         return True
