@@ -13,6 +13,7 @@ from typing_extensions import Unpack, override
 
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.changes import StateReader
@@ -102,7 +103,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         self._image_provider_class = image_provider_class
         self._extra_paths = tuple(extra_paths or ())
         self._home = Home(find_home(os.environ))
-        self._supervisors = Supervisors(self._home, self.clock)
+        self._programs = Programs(BACKEND, clock=self.clock)
+        self._supervisors = Supervisors(self._home, self._programs, self.clock)
         self._apps = Apps(self._home, self._supervisors)
         self._pruning = FirstPrune(self._home, self._apps, keep_for, cache_size)
 
@@ -135,7 +137,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         many = sum(role.num_replicas for role in app.roles) > MANY_REPLICAS
         request = await asyncio.to_thread(make) if many else make()
         if options.auto_set_cuda_visible_devices:
-            devices = await asyncio.to_thread(count_devices)
+            devices = await count_devices(self._programs)
             if not split_devices(request, app.roles, devices):
                 _log.warning(TOO_FEW, app_id, devices)
         return request
