@@ -13,7 +13,6 @@ from typing_extensions import override
 from asyncsched.errors import ConfigError, RunOptionError, SchedulerError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers._common.program import Programs
-from asyncsched.schedulers.local.names import role_directory
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.options import CfgVal
 
@@ -25,7 +24,7 @@ __all__ = [
     "ReplicaParam",
     "count_devices",
     "fetch_roles",
-    "log_tree",
+    "named_directory",
     "working_directory",
 ]
 
@@ -181,13 +180,12 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
     return found
 
 
-def log_tree(named: str, session: str) -> Path:
-    """Return the directory of a session's logs below one that the user has named."""
+def named_directory(named: str) -> Path:
+    """Return the directory that the user has named for logs."""
     try:
-        root = Path(working_directory(), Path(named).expanduser())
+        return Path(working_directory(), Path(named).expanduser())
     except RuntimeError as error:
         raise RunOptionError(f"nobody knows the home directory in {named!r}", key="log_dir") from error
-    return root / role_directory(session) if session else root
 
 
 async def count_devices(programs: Programs) -> int:

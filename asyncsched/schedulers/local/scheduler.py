@@ -20,12 +20,25 @@ from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
-from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider, count_devices, fetch_roles, log_tree
+from asyncsched.schedulers.local.images import (
+    CWDImageProvider,
+    ImageProvider,
+    count_devices,
+    fetch_roles,
+    named_directory,
+)
 from asyncsched.schedulers.local.logs import log_sources
 from asyncsched.schedulers.local.lookup import Apps, describe_all, described
 from asyncsched.schedulers.local.lookup_list import list_rows
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.request import PopenRequest, check_options, make_request, split_devices, wire_form
+from asyncsched.schedulers.local.request import (
+    PopenRequest,
+    check_options,
+    log_tree,
+    make_request,
+    split_devices,
+    to_wire,
+)
 from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
@@ -122,7 +135,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _request(self, app: AppDef, options: LocalOpts, app_id: str) -> PopenRequest:
         check_options(options)
         await asyncio.to_thread(self._home.choose)
-        tree = log_tree(options.log_dir, self.session_name) / app_id if options.log_dir else None
+        tree = log_tree(named_directory(options.log_dir), self.session_name) / app_id if options.log_dir else None
         fetched = await fetch_roles(app, self._image_provider_class(as_mapping(options)))
         make = partial(
             make_request,
@@ -151,7 +164,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request
         wire = await asyncio.to_thread(
-            wire_form, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
+            to_wire, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
         )
         launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
