@@ -25,6 +25,7 @@ from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
 from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
@@ -55,6 +56,9 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     Args:
         session_name: The session that apps are marked with.
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+
+    Raises:
+        MissingExtraError: aiodocker is not installed; the message says which ``pip install`` brings it.
     """
 
     options = DockerOpts
@@ -65,6 +69,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     retry_policies = frozenset({RetryPolicy.REPLICA})
 
     def __init__(self, session_name: str, **tunables: Unpack[Tunables]) -> None:
+        check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._daemon: Daemon | None = None
         self._lookup = Lookup(self._docker)
