@@ -20,7 +20,7 @@ from asyncsched.schedulers.docker.changes import EventReader
 from asyncsched.schedulers.docker.ending import Ends
 from asyncsched.schedulers.docker.lookup import Lookup, keep
 from asyncsched.schedulers.docker.options import DockerOpts
-from asyncsched.schedulers.docker.request import DockerJob, make_request
+from asyncsched.schedulers.docker.request import BACKEND, DockerJob, make_request
 from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.docker.logs_attempts import Attempts
 
 __all__ = ["DockerScheduler", "create_scheduler"]
-
-BACKEND = "local_docker"
 
 IGNORES = {
     "min_replicas": "all replicas start, or none does",
