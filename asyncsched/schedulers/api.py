@@ -36,17 +36,19 @@ from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
-from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, check_secret_refs, copied, digest
+from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
+from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, check_secret_refs, digest
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
+from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
 _log = logging.getLogger("asyncsched.schedulers")
 
