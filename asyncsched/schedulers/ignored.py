@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from asyncsched.specs.app import AppDef, RetryPolicy, Role
 from asyncsched.specs.dryrun import Ignored
 
-__all__ = ["FIELDS", "find_ignored"]
+__all__ = ["FIELDS", "find_ignored", "kept_by_submitter"]
 
 FIELDS: Mapping[str, Callable[[Role], bool]] = {
     "max_retries": lambda role: role.max_retries > 0,
@@ -42,6 +42,12 @@ def find_ignored(
         retried = role.max_retries > 0 and "max_retries" not in ignores and not alone
         if retried and role.retry_policy not in retry_policies:
             yield Ignored(role.name, "retry_policy", _policies(role.retry_policy, retry_policies, backend))
+
+
+def kept_by_submitter(app: AppDef, option: str) -> Iterator[Ignored]:
+    """Yield for each role that a limit holds only as long as the process lives that has submitted the app."""
+    for role in app.roles:
+        yield Ignored(role.name, option, "kept by the process that submits, while it lives")
 
 
 def _policies(asked: RetryPolicy, offered: Collection[RetryPolicy], backend: str) -> str:

@@ -79,6 +79,7 @@ class BatchJob:
         location: Region, profile and endpoint, where they are not the scheduler's own.
         reuse: Whether the definition may serve other apps too.
         create_repository: Whether to make an ECR repository that `images_to_push` names and that does not exist.
+        pending_timeout: Seconds after which this scheduler cancels the job if it has not run.
     """
 
     name: str
@@ -90,6 +91,7 @@ class BatchJob:
     location: dict[str, str] = field(default_factory=dict[str, str])
     reuse: bool = True
     create_repository: bool = False
+    pending_timeout: float | None = None
 
     def __repr__(self) -> str:
         return pretty(self)
@@ -145,6 +147,7 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
         location=_location(options),
         reuse=reuse,
         create_repository=options.ecr_create_repository,
+        pending_timeout=options.pending_timeout,
     )
     runs = [_per_run(container) for container in _containers(definition)]
     check_size("job", {"overrides": runs}, MAX_SUBMIT_BYTES)

@@ -12,7 +12,7 @@ from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
 from asyncsched.schedulers.aws_batch.names_tags import app_name, metadata_of, session_of
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
-from asyncsched.schedulers.aws_batch.status_causes import cause_of
+from asyncsched.schedulers.aws_batch.status_causes import REASON_PENDING, cause_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, part, parts
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Resource, Role
@@ -29,6 +29,7 @@ __all__ = [
     "job_to_response",
     "node_groups",
     "node_ids",
+    "pending_reason",
     "time_of",
 ]
 
@@ -49,6 +50,9 @@ STATES: Mapping[str, AppState] = {
 
 REASON_CANCELLED = "cancelled through asyncsched"
 """What jobs are terminated with here, and then show as their reason."""
+
+MAX_REASON = 1024
+"""Characters of a reason that AWS Batch accepts."""
 
 STUCK: Mapping[str, str] = {
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": "raise the compute environment's maxvCpus",
@@ -80,13 +84,24 @@ def job_state(row: Row) -> AppState:
 
 
 def _was_stopped(row: Row) -> bool:
+    reason: str = row.get("statusReason") or ""
+    if not row.get("isTerminated") and reason.startswith(REASON_PENDING):
+        return False
     # A server that is older than the flags tells the reason all the same.
-    return bool(row.get("isTerminated") or row.get("isCancelled")) or row.get("statusReason") == REASON_CANCELLED
+    return bool(row.get("isTerminated") or row.get("isCancelled")) or reason == REASON_CANCELLED
 
 
 @functools.cache  # One record for each status, however often it is met.
 def _report_unknown(status: str) -> None:
     _log.warning("AWS Batch reports a status that is not known here: %s", status)
+
+
+def pending_reason(limit: float, msg: str) -> str:
+    """Return the reason with which a job is cancelled that has not run within `limit` seconds.
+
+    It takes the place of the reason that the job has waited for, and so repeats that.
+    """
+    return f"{REASON_PENDING} of {limit:g} s{msg and ': '}{msg}"[:MAX_REASON]
 
 
 def canonical_id(row: Row, queue: str = "") -> str:

@@ -24,6 +24,7 @@ from asyncsched.schedulers.docker.request import DockerJob, make_request
 from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
+from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -102,8 +103,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     def _ignored(self, app: AppDef, options: DockerOpts) -> Iterable[Ignored]:
         yield from super()._ignored(app, options)
         if options.timeout is not None:
-            for role in app.roles:
-                yield Ignored(role.name, "timeout", "kept by the process that submits, while it lives")
+            yield from kept_by_submitter(app, "timeout")
 
     @override
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:
