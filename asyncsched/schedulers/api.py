@@ -16,7 +16,6 @@ again returns the same app, or raises `ConflictError` if another app was submitt
 from __future__ import annotations
 
 import asyncio
-import logging
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -36,19 +35,26 @@ from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
-from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, check_secret_refs, copied, digest
+from asyncsched.schedulers.ignored import Notices
+from asyncsched.schedulers.prepare import (
+    as_mapping,
+    check_app,
+    check_key,
+    check_secret_refs,
+    copied,
+    digest,
+    has_timeout,
+)
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
 __all__ = ["Scheduler"]
-
-_log = logging.getLogger("asyncsched.schedulers")
 
 
 class Scheduler(Ending[OptsT, RequestT]):
@@ -72,7 +78,7 @@ class Scheduler(Ending[OptsT, RequestT]):
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(backend, session_name, **tunables)
         self.workspace_builder: WorkspaceBuilder | None = None
-        self._told_ignored: set[str] = set()
+        self._notices = Notices(backend)
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
         self._scheduling: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -145,18 +151,13 @@ class Scheduler(Ending[OptsT, RequestT]):
                 "a dry-run only shows a workspace, it does not build it",
                 fix="call submit with the workspace",
             )
-        self._warn_of(dryrun_info.ignored)
+        self._notices.tell_ignored(dryrun_info.ignored)
+        if self.is_billed and not has_timeout(dryrun_info.cfg):
+            self._notices.tell_cost()
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
             await self._schedule(dryrun_info)
         return dryrun_info.app_id
-
-    def _warn_of(self, ignored: Sequence[Ignored]) -> None:
-        """Tell once what has no effect here; each dry-run shows it in full."""
-        new = {each.field: str(each) for each in ignored if each.field not in self._told_ignored}
-        if new:
-            self._told_ignored.update(new)
-            _log.warning("%s ignores %s", self.backend, "; ".join(new.values()))
 
     def _resolve(self, cfg: OptsT | Mapping[str, CfgVal] | None) -> OptsT:
         return runopts.build(self.options, cfg)

@@ -19,10 +19,23 @@ from asyncsched.specs.secret_ref import SecretRef
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["as_mapping", "check_app", "check_key", "check_name", "check_secret_refs", "copied", "digest", "other_app"]
+__all__ = [
+    "as_mapping",
+    "check_app",
+    "check_key",
+    "check_name",
+    "check_secret_refs",
+    "copied",
+    "digest",
+    "has_timeout",
+    "other_app",
+]
 
 _FIXED = frozenset({str, Secret, SecretRef, int, float, bool, bytes, type(None), RetryPolicy})
 _OURS = frozenset({AppDef, Role, Resource, BindMount, VolumeMount, DeviceMount})
+TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
+"""The names under which the option `timeout` may stand."""
+
 _LATER = frozenset({"timeout", "pending_timeout"})
 """Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
 
@@ -160,6 +173,11 @@ def other_app(app_id: str, backend: str) -> ConflictError:
         backend=backend,
         operation="submit",
     )
+
+
+def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:
+    """Tell whether these options limit how long an app runs."""
+    return any(cfg.get(name) is not None for name in TIMEOUTS)
 
 
 def digest(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:

@@ -84,6 +84,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.APPLICATION})
     takes_secret_refs = True
+    is_billed = True
     log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
 
     def __init__(
