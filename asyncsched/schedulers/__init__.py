@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers._common.program import Programs as Programs
     from asyncsched.schedulers._common.roles import app_note as app_note
     from asyncsched.schedulers._common.roles import read_app_note as read_app_note
+    from asyncsched.schedulers._common.tombstone import Tombstone as Tombstone
     from asyncsched.schedulers.api import Scheduler as Scheduler
     from asyncsched.schedulers.bounds import Tunables as Tunables
     from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
@@ -40,6 +41,7 @@ __all__ = [
     "StatePort",
     "StateStream",
     "Stream",
+    "Tombstone",
     "Tunables",
     "WorkspaceBuilder",
     "app_note",
@@ -62,6 +64,7 @@ _HOME = {
     "StatePort": "asyncsched.schedulers.port",
     "StateStream": "asyncsched.schedulers.watch",
     "Stream": "asyncsched.specs.stream",
+    "Tombstone": "asyncsched.schedulers._common.tombstone",
     "Tunables": "asyncsched.schedulers.bounds",
     "WorkspaceBuilder": "asyncsched.schedulers.hooks",
     "app_note": "asyncsched.schedulers._common.roles",

@@ -13,7 +13,7 @@ from asyncsched.errors import AsyncSchedError, InvalidRequestError, PermissionDe
 from asyncsched.schedulers._common.pending import LateApp
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
-from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, is_deleted
+from asyncsched.schedulers.aws_batch.lookup_calls import TOMBSTONE, fetch_rows
 from asyncsched.schedulers.aws_batch.lookup_names import Known, Names
 from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state, pending_reason
 
@@ -87,7 +87,7 @@ class Endings:
     async def _end_all(self, connection: Connection, job_ids: list[str]) -> set[str]:
         """Terminate jobs; returns those that there are."""
         rows = await fetch_rows(connection, job_ids)
-        there = {job_id: row for job_id, row in rows.items() if not is_deleted(row)}
+        there = {job_id: row for job_id, row in rows.items() if TOMBSTONE.existing(row) is not None}
         alive = [job_id for job_id, row in there.items() if not job_state(row).is_terminal()]
         await self._each(connection, "TerminateJob", alive, REASON_CANCELLED)
         return set(there)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
-from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, is_deleted, list_jobs, list_queues
+from asyncsched.schedulers.aws_batch.lookup_calls import TOMBSTONE, fetch_rows, list_jobs, list_queues
 from asyncsched.schedulers.aws_batch.names_tags import app_name, session_of
 from asyncsched.schedulers.aws_batch.request import DEFINITION_PREFIX
 from asyncsched.schedulers.aws_batch.status import canonical_id, job_state, time_of
@@ -67,7 +67,7 @@ class _Queue:
             # The list shows no tags, and those say whose job it is.
             details = await fetch_rows(self._connection, ids) if ids else {}
             shown = (details[job_id] for job_id in reversed(ids) if job_id in details)
-            self.rows = [row for row in shown if not is_deleted(row)]
+            self.rows = TOMBSTONE.all_existing(shown)
 
 
 def list_row(row: Row) -> ListAppResponse:
