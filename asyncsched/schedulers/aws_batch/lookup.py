@@ -14,8 +14,8 @@ from asyncsched.schedulers.aws_batch.client import Connection, Connections
 from asyncsched.schedulers.aws_batch.lookup_calls import MAX_IDS, TOMBSTONE, fetch_rows
 from asyncsched.schedulers.aws_batch.lookup_names import Known, Names
 from asyncsched.schedulers.aws_batch.names import queue_name
-from asyncsched.schedulers.aws_batch.status import job_to_response, node_ids
-from asyncsched.schedulers.aws_batch.status_rows import Row
+from asyncsched.schedulers.aws_batch.status import describe_app
+from asyncsched.schedulers.aws_batch.status_rows import Row, node_ids
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse
 
@@ -156,7 +156,7 @@ class Jobs:
         # One call tells of many jobs: what is kept of it is this one.
         nodes = {child: job.nodes[child] for child in known.children if child in job.nodes}
         self._seen(app_id, self.names.connection(known), row, nodes)
-        response = job_to_response(row, nodes)
+        response = describe_app(row, nodes)
         response.native = ReadJob(known, row, nodes)
         return response
 

@@ -43,12 +43,12 @@ __all__ = [
     "DEFINITION_PREFIX",
     "HASH_TAG",
     "BatchJob",
-    "app_to_request",
     "check_unrenamed",
     "definition_hash",
+    "definition_to_wire",
+    "make_request",
     "own_definition",
-    "register_request",
-    "submit_request",
+    "to_wire",
 ]
 
 Json = dict[str, object]
@@ -105,7 +105,7 @@ class BatchJob:
         return [f"{job_id}:{index}" for index in range(array.get("size", 0))]
 
 
-def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: str, version: str) -> BatchJob:
+def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: str, version: str) -> BatchJob:
     """Return what AWS Batch would get for an app.
 
     Args:
@@ -151,8 +151,8 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
     )
     runs = [_per_run(container) for container in _containers(definition)]
     check_size("job", {"overrides": runs}, MAX_SUBMIT_BYTES)
-    check_size("job definition", register_request(job), MAX_DEFINITION_BYTES)
-    check_size("job", submit_request(job, "x" * 128), MAX_SUBMIT_BYTES)
+    check_size("job definition", definition_to_wire(job), MAX_DEFINITION_BYTES)
+    check_size("job", to_wire(job, "x" * 128), MAX_SUBMIT_BYTES)
     return job
 
 
@@ -171,7 +171,7 @@ def check_unrenamed(job: BatchJob, app_id: str) -> None:
         )
 
 
-def register_request(job: BatchJob) -> Json:
+def definition_to_wire(job: BatchJob) -> Json:
     """Return what `RegisterJobDefinition` gets: what does not differ from one run to the next."""
     definition = {key: value for key, value in copy.deepcopy(job.job_def).items() if key not in _KNOWN_TO_SUBMIT}
     for container in _containers(definition):
@@ -185,7 +185,7 @@ def register_request(job: BatchJob) -> Json:
     return cast("Json", revealed(definition))
 
 
-def submit_request(job: BatchJob, definition: str) -> Json:
+def to_wire(job: BatchJob, definition: str) -> Json:
     """Return what `SubmitJob` gets; `definition` is the name and revision, or the ARN."""
     request: Json = {"jobName": job.name, "jobQueue": job.queue, "jobDefinition": definition, **job.submit}
     request |= {key: job.job_def[key] for key in _KNOWN_TO_SUBMIT if key in job.job_def}

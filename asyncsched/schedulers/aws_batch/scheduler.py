@@ -30,7 +30,7 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_apps
 from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request, check_unrenamed
+from asyncsched.schedulers.aws_batch.request import BatchJob, check_unrenamed, make_request
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
@@ -45,7 +45,7 @@ from asyncsched.specs.names import derive_id, make_unique
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 
-__all__ = ["AWSBatchScheduler"]
+__all__ = ["AWSBatchScheduler", "create_scheduler"]
 
 IGNORES = {
     "min_replicas": "AWS Batch starts all nodes of a job, or none",
@@ -137,7 +137,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _request(self, app: AppDef, options: AWSBatchOpts, app_id: str) -> BatchJob:
-        return app_to_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+        return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
 
     @override
     def _ignored(self, app: AppDef, options: AWSBatchOpts) -> Iterable[Ignored]:
@@ -229,3 +229,36 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         self._logs.note(app_id, row, nodes)
         if job_state(row).is_terminal():
             self._definitions.tidy(connection, row)
+
+
+def create_scheduler(
+    session_name: str,
+    client: object | None = None,
+    log_client: object | None = None,
+    docker_client: object | None = None,
+    *,
+    region: str | None = None,
+    profile: str | None = None,
+    endpoint_url: str | None = None,
+    limits: Limits | None = None,
+    log_interval: float = 0.4,
+    log_settle_polls: int = 5,
+    **tunables: Unpack[Tunables],
+) -> AWSBatchScheduler:
+    """Make a scheduler for AWS Batch; no call is made and nothing is read before its first use.
+
+    The parameters are those of `AWSBatchScheduler`.
+    """
+    return AWSBatchScheduler(
+        session_name,
+        client,
+        log_client,
+        docker_client,
+        region=region,
+        profile=profile,
+        endpoint_url=endpoint_url,
+        limits=limits,
+        log_interval=log_interval,
+        log_settle_polls=log_settle_polls,
+        **tunables,
+    )

@@ -13,7 +13,7 @@ from asyncsched.schedulers.aws_batch.errors import BACKEND, may_have_happened
 from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, mark_deleted
 from asyncsched.schedulers.aws_batch.lookup_names import Names, newest
 from asyncsched.schedulers.aws_batch.names import queue_name
-from asyncsched.schedulers.aws_batch.request import BatchJob, submit_request
+from asyncsched.schedulers.aws_batch.request import BatchJob, to_wire
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.prepare import other_app
@@ -108,7 +108,7 @@ class Submission:
             await self._connection.call("batch", "DeregisterJobDefinition", jobDefinition=self._own_definition)
 
     async def _once(self, definition: str) -> str:
-        request = submit_request(self._job, definition)
+        request = to_wire(self._job, definition)
         request["tags"] = {**part(request, "tags"), DIGEST_TAG: self._digest}
         self.open = True
         try:

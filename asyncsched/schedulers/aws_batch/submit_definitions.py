@@ -12,7 +12,7 @@ from typing import Any, cast
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, own_definition, register_request
+from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, definition_to_wire, own_definition
 from asyncsched.schedulers.aws_batch.status_rows import part
 
 __all__ = ["Definitions"]
@@ -38,7 +38,7 @@ class Definitions:
 
     async def ensure(self, connection: Connection, job: BatchJob) -> str:
         """Return the ARN of a definition for this job."""
-        request = register_request(job)
+        request = definition_to_wire(job)
         if not job.reuse:
             return await _register(connection, request)
         content = cast("dict[str, str]", request["tags"])[HASH_TAG]

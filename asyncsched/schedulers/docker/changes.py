@@ -76,7 +76,7 @@ class EventReader:
 
     def _take(self, event: dict[str, Any]) -> None:
         actor: dict[str, Any] = event["Actor"]
-        app_id: str = actor["Attributes"].get(names.APP_ID, "")
+        app_id = names.read_app_id(actor["Attributes"])
         if event["Action"] == "die":
             end = asyncio.get_running_loop().create_task(self._report_end(actor["ID"], app_id))
             self._ends.add(end)

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import TYPE_CHECKING
 
 from asyncsched._tasks import gather_bounded, outlast
-from asyncsched.errors import ConflictError
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.ending_stop import AT_ONCE, Stop
 from asyncsched.schedulers.docker.ending_timeout import TimeLimits
 from asyncsched.schedulers.docker.status import describe_app
 from asyncsched.schedulers.docker.status_containers import Container, by_app
+from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.specs.state import AppState
 
@@ -137,13 +137,8 @@ class Ends:
         running = [container for container in members if not container.over]
         daemon = await self._docker()
         if running:
-            raise ConflictError(
-                f"{app_id} has not ended",
-                why=f"{len(running)} of its {len(members)} replicas run or wait",
-                fix="cancel it first",
-                backend=daemon.backend,
-                operation="delete",
-            )
+            why = f"{len(running)} of its {len(members)} replicas run or wait"
+            raise not_ended(app_id, daemon.backend, why)
         await self._remove(members, "delete")
 
     async def prune(self, seconds: float, states: Collection[AppState]) -> list[str]:
