@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "asyncsched"
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "asyncsched"
 BACKENDS = [path.parent for path in sorted((PACKAGE / "schedulers").glob("*/scheduler.py"))]
 WORDS = {
     "request": {"make_request", "to_wire"},
@@ -21,6 +22,12 @@ ALONE = {"__init__", "errors", "options"}
 
 TO_FIND = {"APP_ID", "REMOVE_AFTER", "VERSION"}
 """Labels by which the daemon is asked for containers and networks."""
+
+EVERYWHERE = {"client", "contract", "errors", "page"}
+"""What tests are named for beside a backend's own rooms: docker's client and errors are those of `_dockerd`."""
+
+BESIDE = {"aws_batch": {"emulator", "stock_moto"}, "docker": {"services"}}
+"""Tests of what the tests themselves run on."""
 
 every = pytest.mark.parametrize("backend", BACKENDS, ids=lambda each: each.name)
 
@@ -82,3 +89,11 @@ def test_that_a_running_app_is_not_removed_is_told_in_one_place(backend: Path) -
 
     assert "raise not_ended(" in ending
     assert 'has not ended"' not in ending
+
+
+@pytest.mark.parametrize("name", ["aws_batch", "docker"])
+def test_tests_follow_the_rooms(name: str) -> None:
+    rooms = {path.stem.partition("_")[0] for path in (PACKAGE / "schedulers" / name).glob("*.py")}
+    tests = {path.stem.removeprefix("test_").removeprefix("aws_") for path in TESTS.glob(f"{name}/test_*.py")}
+
+    assert BESIDE[name] == {test for test in tests if test.partition("_")[0] not in {*rooms, *EVERYWHERE}}
