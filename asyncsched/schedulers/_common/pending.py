@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from asyncsched._tasks import outlast
+from asyncsched._tasks import BackgroundTasks
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.schedulers.responses import StateEvent
@@ -68,7 +66,8 @@ class PendingLimits:
         self._limits: dict[str, float] = {}
         self._timers: dict[str, TimerHandle] = {}
         self._late: list[str] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks(_log)
+        self._is_ending = False
         self._told = ""
 
     def keep(self, app_id: str, limit: float) -> None:
@@ -82,9 +81,7 @@ class PendingLimits:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        if self._task is not None:
-            self._task.cancel()
-            await outlast([self._task], timeout)
+        await self._tasks.close(timeout)
 
     def _look_in(self, app_id: str, seconds: float) -> None:
         self._timers[app_id] = self._clock.call_later(seconds, lambda: self._over(app_id))
@@ -92,12 +89,10 @@ class PendingLimits:
     def _over(self, app_id: str) -> None:
         del self._timers[app_id]
         self._late.append(app_id)
-        if self._task is None:
-            work = self._end_late(min(GATHER, self._limits[app_id] / 10))
-            # It serves all callers: it must not carry the context of one.
-            self._task = asyncio.get_running_loop().create_task(
-                work, name=f"pending_timeout of {self._backend}", context=contextvars.Context()
-            )
+        if not self._is_ending:
+            self._is_ending = True
+            pause = min(GATHER, self._limits[app_id] / 10)
+            self._tasks.start(self._end_late(pause), name=f"pending_timeout of {self._backend}")
 
     async def _end_late(self, pause: float) -> None:
         try:
@@ -107,10 +102,8 @@ class PendingLimits:
                 await self._end_those(late)
         except ClosedError:
             pass  # so is the scheduler
-        except Exception:  # noqa: BLE001 - nobody waits for this task, and a mistake of ours must be seen
-            _log.exception("%s: pending_timeout is not kept any more", self._backend)
         finally:
-            self._task = None
+            self._is_ending = False
 
     async def _end_those(self, late: Sequence[str]) -> None:
         waiting: Mapping[str, LateApp] = {}
