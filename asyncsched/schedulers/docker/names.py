@@ -283,9 +283,9 @@ def sent_labels(own: Mapping[str, str], digest: str, *, terminal: bool) -> dict[
     return {**own, **({REQUEST: digest} if digest else {}), **({TERMINAL: "1"} if terminal else {})}
 
 
-def label_filters(app_id: str, digest: str = "") -> list[str]:
-    """Return what finds the containers of an app, those only that were made for this request."""
-    return [f"{APP_ID}={app_id}", *([f"{REQUEST}={digest}"] if digest else [])]
+def label_filters(app_id: str, digest: str) -> list[str]:
+    """Return what finds the containers of an app that were made for this request."""
+    return [f"{APP_ID}={app_id}", f"{REQUEST}={digest}"]
 
 
 def _write_metadata(app: AppDef) -> str:
