@@ -36,6 +36,7 @@ from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
+from asyncsched.schedulers.ignored import find_unknown_macros
 from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, check_secret_refs, copied, digest
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
@@ -190,7 +191,7 @@ class Scheduler(Ending[OptsT, RequestT]):
             scheduler=self.backend,
             session=self.session_name,
             workspace=workspace,
-            ignored=[*self._ignored(app, options)],
+            ignored=[*self._ignored(app, options), *find_unknown_macros(app)],
             renew=lambda: self._dryrun(app, options, key=None, workspace=workspace),
         )
         for role in app.roles:

@@ -105,7 +105,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     @override
     async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
         for number, role in enumerate(app.roles):
-            values = macros.Values("/", app_id, "0", "FAKE_RANK0")
+            values = macros.Values("/", app_id, "0", "TORCHX_RANK0_HOST")
             app.roles[number] = values.apply(role)
         return FakeRequest(app, options.queue, Limits(options.timeout, options.pending_timeout))
 

@@ -96,6 +96,25 @@ async def test_macros_are_filled_in(scheduler: LocalScheduler) -> None:
     assert [f"{app_id} {k} localhost {k}" for k in range(2)] == sorted(await texts(scheduler, app_id))
 
 
+async def test_a_shell_gets_its_own_number_and_its_own_variables(scheduler: LocalScheduler) -> None:
+    told = 'test $$ = "$(exec sh -c \'echo $PPID\')" && echo pid; echo "$${${rank0_env}:=localhost}:29500 $${X-unset}"'
+    app_id = await scheduler.submit(app(shell(told), name="one"))
+    written = await scheduler.submit_dryrun(app(shell("$${${rank0_env}:=localhost}:29500")))
+
+    assert ["pid", "localhost:29500 unset"] == await texts(scheduler, app_id)
+    assert "${TORCHX_RANK0_HOST:=localhost}:29500" == written.request.role_params["main"][0].args[2]
+
+
+async def test_only_what_the_role_says_of_the_path_has_macros(
+    scheduler: LocalScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/odd/$${app_id}/${app_id}", prepend=os.pathsep)
+    info = await scheduler.submit_dryrun(app(python(TELLS, env={"PATH": "/of/${app_id}"})))
+
+    path = info.request.role_params["main"][0].env["PATH"].split(os.pathsep)
+    assert [f"/of/{info.app_id}", "/odd/$${app_id}/${app_id}"] == path[:2]
+
+
 async def test_secrets_reach_the_replica_and_nobody_else(scheduler: LocalScheduler, home: Path) -> None:
     role = shell('test "$TOKEN" = "$1" && echo same', Secret(SECRET), env={"TOKEN": Secret(SECRET)})
     role.metadata = {"password": SECRET}

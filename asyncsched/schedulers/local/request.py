@@ -107,17 +107,12 @@ def make_request(
     )
     for role in app.roles:
         image = fetched[role.name]
-        search = _join(
-            image.cwd if options.prepend_cwd else "",
-            *extra_paths,
-            reveal(role.env.get("PATH") or (options.env or {}).get("PATH", "")),
-            path,
-            "" if options.prepend_cwd else image.cwd,
-        )
+        first, last = (image.cwd, "") if options.prepend_cwd else ("", image.cwd)
+        around = _join(first, *extra_paths), _join(path, last)
         logs = log_dir / role_directory(role.name)
         request.role_log_dirs[role.name] = [str(logs / str(k)) for k in range(role.num_replicas)]
         request.role_params[role.name] = [
-            _replica(image, role, k, log_dir, app_id, options, search) for k in range(role.num_replicas)
+            _replica(image, role, k, log_dir, app_id, options, around) for k in range(role.num_replicas)
         ]
     return request
 
@@ -141,12 +136,13 @@ def _replica(
     log_dir: Path,
     app_id: str,
     options: LocalOpts,
-    search: str,
+    around: tuple[str, str],
 ) -> ReplicaParam:
     directory = log_dir / replica_directory(role.name, k)
     values = macros.Values(img_root=image.root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
-    applied.env["PATH"] = values.substitute(search)
+    first, last = around  # which hold no macros: they are the submitter's
+    applied.env["PATH"] = _join(first, reveal(applied.env.get("PATH") or (options.env or {}).get("PATH", "")), last)
     wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
     if options.log_dir and not options.merge_streams:
         wanted.append("combined")
