@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -19,7 +19,14 @@ from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
-from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider, count_devices, fetch_roles, log_tree
+from asyncsched.schedulers.local.images import (
+    CWDImageProvider,
+    MakeProvider,
+    count_devices,
+    fetch_roles,
+    log_tree,
+    make_provider,
+)
 from asyncsched.schedulers.local.logs import log_sources
 from asyncsched.schedulers.local.lookup import Apps, describe_all, described
 from asyncsched.schedulers.local.lookup_list import list_rows
@@ -33,7 +40,6 @@ from asyncsched.schedulers.prepare import as_mapping
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
@@ -68,7 +74,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     Args:
         session_name: The session that apps are marked with.
-        image_provider_class: Makes of the run options what says where a role's image is.
+        image_provider_class: Makes what says where a role's image is, of the run options or of nothing.
         cache_size: How many of the apps that have ended are kept at least, however old.
         extra_paths: Directories that come before the submitter's ``PATH``.
         keep_for: How long ended apps beyond `cache_size` are kept; the first submit removes the others.
@@ -89,7 +95,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     def __init__(
         self,
         session_name: str,
-        image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
+        image_provider_class: MakeProvider = CWDImageProvider,
         cache_size: int = 100,
         extra_paths: Sequence[str] | None = None,
         *,
@@ -121,7 +127,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         check_options(options)
         await asyncio.to_thread(self._home.choose)
         tree = log_tree(options.log_dir, self.session_name) / app_id if options.log_dir else None
-        fetched = await fetch_roles(app, self._image_provider_class(as_mapping(options)))
+        fetched = await fetch_roles(app, make_provider(self._image_provider_class, as_mapping(options)))
         make = partial(
             make_request,
             app,
@@ -235,7 +241,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 def create_scheduler(
     session_name: str,
     *,
-    image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
+    image_provider_class: MakeProvider = CWDImageProvider,
     cache_size: int = 100,
     extra_paths: Sequence[str] | None = None,
     keep_for: timedelta = timedelta(days=30),
