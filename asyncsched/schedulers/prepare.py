@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from asyncsched.errors import ConfigError, ConflictError
+from asyncsched.errors import ConfigError, ConflictError, UsageError
 from asyncsched.specs.app import MISSING, AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
 from asyncsched.specs.not_kept import NotKept
@@ -19,7 +19,18 @@ from asyncsched.specs.secret_ref import SecretRef
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["as_mapping", "check_app", "check_key", "check_name", "check_secret_refs", "copied", "digest", "other_app"]
+__all__ = [
+    "as_mapping",
+    "check_app",
+    "check_key",
+    "check_name",
+    "check_secret_refs",
+    "copied",
+    "digest",
+    "digest_of_request",
+    "other_app",
+    "wrong_request",
+]
 
 _FIXED = frozenset({str, Secret, SecretRef, int, float, bool, bytes, type(None), RetryPolicy})
 _OURS = frozenset({AppDef, Role, Resource, BindMount, VolumeMount, DeviceMount})
@@ -162,14 +173,30 @@ def other_app(app_id: str, backend: str) -> ConflictError:
     )
 
 
+def wrong_request(request: object, wanted: type, backend: str) -> UsageError:
+    """Return the error for a request that was made for another backend."""
+    return UsageError(
+        f"{backend} launches a {wanted.__name__}, and this request is a {type(request).__name__}",
+        fix="schedule it where it was made for, or dry-run the app again",
+    )
+
+
 def digest(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:
     """Return a hash of what was asked for: equal for equal apps and options, whatever process computes it."""
+    asked = {name: value for name, value in cfg.items() if value is not None or name not in _LATER}
+    return _digest([_plain(app), _plain(asked)])
+
+
+def digest_of_request(request: object) -> str:
+    """Return a hash of a request that no dry-run has made: equal for equal ones."""
+    return _digest(["request", _plain(request)])
+
+
+def _digest(value: object) -> str:
     import hashlib
     import json
 
-    asked = {name: value for name, value in cfg.items() if value is not None or name not in _LATER}
-    text = json.dumps([_plain(app), _plain(asked)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(value: object) -> object:

@@ -16,6 +16,7 @@ from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -60,11 +61,13 @@ class FakeRequest:
         app: The app, its macros replaced.
         queue: The queue that was asked for.
         limits: Seconds that it may run, and wait.
+        app_id: The app's id.
     """
 
     app: AppDef
-    queue: str
+    queue: str = "default"
     limits: Limits = NO_LIMITS
+    app_id: str = ""
 
 
 class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
@@ -107,7 +110,13 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         for number, role in enumerate(app.roles):
             values = macros.Values("/", app_id, "0", "TORCHX_RANK0_HOST")
             app.roles[number] = values.apply(role)
-        return FakeRequest(app, options.queue, Limits(options.timeout, options.pending_timeout))
+        return FakeRequest(app, options.queue, Limits(options.timeout, options.pending_timeout), app_id)
+
+    @override
+    def _adopt(self, request: FakeRequest) -> tuple[str, FakeRequest]:
+        if not isinstance(request, FakeRequest):
+            raise wrong_request(request, FakeRequest, self.backend)
+        return request.app_id, request
 
     @override
     async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:

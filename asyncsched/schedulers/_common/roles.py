@@ -12,6 +12,7 @@ from typing import cast
 
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
+from asyncsched.specs.macros import escaped
 from asyncsched.specs.masking import masked
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.not_kept import NotKept
@@ -19,7 +20,15 @@ from asyncsched.specs.plain import JsonValue, plain
 from asyncsched.specs.secret import Secret, is_secret_name
 from asyncsched.specs.secret_ref import SecretRef
 
-__all__ = ["ENV_LEFT_OUT", "app_note", "note_of_role", "read_app_note", "role_of_note", "without_env"]
+__all__ = [
+    "ENV_LEFT_OUT",
+    "app_note",
+    "note_of_role",
+    "read_app_note",
+    "role_of_command",
+    "role_of_note",
+    "without_env",
+]
 
 Note = dict[str, JsonValue]
 
@@ -94,7 +103,30 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
     )
 
 
+def role_of_command(name: str, image: str, command: Sequence[str], env: Mapping[str, str], replicas: int) -> Role:
+    """Return the role whose replicas would be started with this command and environment, which hold no macros."""
+    words = [_written(word) for word in command]
+    return Role(
+        name=name,
+        image=image,
+        entrypoint=next(iter(command), ""),
+        args=words[1:],
+        env={variable: _written(value) for variable, value in env.items()},
+        num_replicas=replicas,
+    )
+
+
 # Writing
+
+
+def _written(text: str) -> str:
+    """Return what has to be written in a role for a program to get this text."""
+    if isinstance(text, (SecretRef, NotKept)):
+        return text
+    try:
+        return Secret(escaped(text.reveal())) if isinstance(text, Secret) else escaped(text)
+    except ValueError as error:
+        return NotKept(str(error))
 
 
 def _masked_arg(arg: str) -> JsonValue:

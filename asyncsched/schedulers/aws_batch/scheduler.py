@@ -29,13 +29,14 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_apps
 from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request, check_unrenamed
+from asyncsched.schedulers.aws_batch.request import BatchJob, adopt, app_to_request, check_unrenamed
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -134,6 +135,12 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     @override
     async def _request(self, app: AppDef, options: AWSBatchOpts, app_id: str) -> BatchJob:
         return app_to_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+
+    @override
+    def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
+        if not isinstance(request, BatchJob):
+            raise wrong_request(request, BatchJob, self.backend)
+        return adopt(request, session=self.session_name, version=__version__)
 
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:

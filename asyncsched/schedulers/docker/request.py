@@ -28,7 +28,7 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
-__all__ = ["DockerContainer", "DockerJob", "is_user_defined", "make_request", "to_wire"]
+__all__ = ["DockerContainer", "DockerJob", "is_user_defined", "make_request", "role_label", "to_wire"]
 
 RANK0 = "TORCHX_RANK0_HOST"
 _LONGEST_NOTE = 8192
@@ -163,7 +163,7 @@ def make_request(
             **app_labels,
             names.ROLE: role.name,
             names.ROLE_INDEX: str(index),
-            names.SPEC: _note(role),
+            names.SPEC: role_label(role),
         }
         if role.max_retries > 0:
             role_labels[names.RETRIES] = str(role.max_retries)
@@ -236,7 +236,7 @@ def _rank0_host(app: AppDef, app_id: str, options: DockerOpts) -> str:
     return names.container_name(app_id, app.roles[0].name, 0)
 
 
-def _note(role: Role) -> str:
+def role_label(role: Role) -> str:
     """Describe a role for a list: without secrets, and without what would make the label too long."""
     note = note_of_role(role)
     note["args"] = [None if find_secrets([arg]) else arg for arg in cast("list[JsonValue]", note["args"])]

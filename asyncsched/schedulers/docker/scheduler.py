@@ -21,10 +21,12 @@ from asyncsched.schedulers.docker.ending import Ends
 from asyncsched.schedulers.docker.lookup import Lookup, keep
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request import DockerJob, make_request
+from asyncsched.schedulers.docker.request_by_hand import adopt
 from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
 from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
@@ -104,6 +106,12 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
         if options.timeout is not None:
             for role in app.roles:
                 yield Ignored(role.name, "timeout", "kept by the process that submits, while it lives")
+
+    @override
+    def _adopt(self, request: DockerJob) -> tuple[str, DockerJob]:
+        if not isinstance(request, DockerJob):
+            raise wrong_request(request, DockerJob, self.backend)
+        return request.app_id, adopt(request, session=self.session_name, version=__version__)
 
     @override
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import app_note
+from asyncsched.schedulers._common.roles import app_note, role_of_command
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
 from asyncsched.schedulers.local.names import replica_directory, role_directory
 from asyncsched.schedulers.local.options import LocalOpts
@@ -208,10 +208,16 @@ def wire_form(
         "on_failure": request.on_failure,
         "max_log_bytes": request.max_log_bytes,
         "env": _inherited(request.inherit, environ),
-        "spec": app_note(app or AppDef("")),
+        "spec": app_note(app or _app_of(request)),
         "log_dir": request.log_dir,
         "replicas": replicas,
     }
+
+
+def _app_of(request: PopenRequest) -> AppDef:
+    """Return an app that would be started as a request says that was put together by hand."""
+    roles = request.role_params.items()
+    return AppDef("", [role_of_command(name, "", each[0].args, each[0].env, len(each)) for name, each in roles if each])
 
 
 def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping
+from asyncsched.schedulers.prepare import as_mapping, wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
@@ -150,6 +150,12 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     def _ignored(self, app: AppDef, options: LocalOpts) -> Iterable[Ignored]:
         divided = options.auto_set_cuda_visible_devices
         return [each for each in super()._ignored(app, options) if not (divided and each.field == "resource.gpu")]
+
+    @override
+    def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
+        if not isinstance(request, PopenRequest):
+            raise wrong_request(request, PopenRequest, self.backend)
+        return request.app_id, request
 
     @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:

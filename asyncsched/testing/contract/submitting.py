@@ -137,6 +137,26 @@ class SubmitContract:
         assert 1 == len([row for row in await rig.scheduler.list() if row.app_id == info.app_id])
         assert ["once"] == [line.text for line in await rig.lines(info.app_id, should_tail=True)]
 
+    async def test_a_dry_run_that_was_made_by_hand_is_launched_by_its_requests_id(self, rig: ContractRig) -> None:
+        info = await rig.scheduler.submit_dryrun(rig.app(echo("by hand")), rig.cfg)
+        request = copy.deepcopy(info.request)
+        made = AppDryRunInfo(request, repr)
+        try:
+            app_id = await rig.scheduler.schedule(made)
+        except UsageError as error:
+            pytest.skip(f"the requests of this backend name no app: {error}")
+        again = await rig.scheduler.schedule(AppDryRunInfo(copy.deepcopy(request), repr))
+        found = await rig.ended(app_id)
+
+        assert info.app_id == app_id == again == found.app_id
+        assert rig.scheduler.session_name == found.session
+        assert ["main"] == [role.role for role in found.roles_statuses]
+        assert ["by hand"] == [line.text for line in await rig.lines(app_id, should_tail=True)]
+        assert [app_id] == [row.app_id for row in await rig.scheduler.list() if row.app_id == app_id]
+        assert ("", "", request) == (made.app_id, made.scheduler, made.request)
+        with pytest.raises((ConflictError, UsageError)):
+            await rig.scheduler.schedule(await _other_request(rig, app_id))
+
     async def test_renewing_a_dry_run_gives_another_id(self, rig: ContractRig) -> None:
         info = await rig.scheduler.submit_dryrun(rig.app(echo("this is ${app_id}")), rig.cfg)
         renewed = await info.renew()
@@ -213,3 +233,9 @@ class SubmitContract:
 
         assert [] == [text for text in (*shown, str(caught.value), repr(caught.value)) if MARKER in text]
         assert [MARKER + "-2"] == [line.text for line in await rig.lines(app_id, should_tail=True)]
+
+
+async def _other_request(rig: ContractRig, app_id: str) -> AppDryRunInfo[Any]:
+    """Return a dry-run, made by hand, of another app under this id."""
+    request = (await rig.scheduler.submit_dryrun(rig.app(echo("another")), rig.cfg)).request
+    return AppDryRunInfo(request, repr, app_id=app_id)
