@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.bounds import Tunables as Tunables
     from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
     from asyncsched.schedulers.hooks import WorkspaceBuilder as WorkspaceBuilder
+    from asyncsched.schedulers.lines import filter_regex as filter_regex
+    from asyncsched.schedulers.lines import split_lines as split_lines
+    from asyncsched.schedulers.lines import split_lines_iterator as split_lines_iterator
     from asyncsched.schedulers.port import Answers as Answers
     from asyncsched.schedulers.port import StatePort as StatePort
     from asyncsched.schedulers.registry import SchedulerFactory as SchedulerFactory
@@ -43,10 +46,13 @@ __all__ = [
     "Tunables",
     "WorkspaceBuilder",
     "app_note",
+    "filter_regex",
     "get_default_scheduler_name",
     "get_scheduler",
     "get_scheduler_factories",
     "read_app_note",
+    "split_lines",
+    "split_lines_iterator",
 ]
 
 _HOME = {
@@ -65,10 +71,13 @@ _HOME = {
     "Tunables": "asyncsched.schedulers.bounds",
     "WorkspaceBuilder": "asyncsched.schedulers.hooks",
     "app_note": "asyncsched.schedulers._common.roles",
+    "filter_regex": "asyncsched.schedulers.lines",
     "get_default_scheduler_name": "asyncsched.schedulers.registry",
     "get_scheduler": "asyncsched.schedulers.registry",
     "get_scheduler_factories": "asyncsched.schedulers.registry",
     "read_app_note": "asyncsched.schedulers._common.roles",
+    "split_lines": "asyncsched.schedulers.lines",
+    "split_lines_iterator": "asyncsched.schedulers.lines",
 }
 
 __getattr__ = _lazy.lazily(__name__, _HOME)

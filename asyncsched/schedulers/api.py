@@ -37,12 +37,12 @@ from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
 from asyncsched.schedulers.ignored import find_unknown_macros
+from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
 from asyncsched.schedulers.prepare import (
     as_mapping,
     check_app,
     check_key,
     check_secret_refs,
-    copied,
     digest,
     digest_of_request,
 )
@@ -50,13 +50,14 @@ from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
+from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
 _log = logging.getLogger("asyncsched.schedulers")
 

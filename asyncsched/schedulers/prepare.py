@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError, ConflictError, UsageError
-from asyncsched.specs.app import MISSING, AppDef, Resource, RetryPolicy, Role
-from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
+from asyncsched.specs.app import MISSING, AppDef
 from asyncsched.specs.not_kept import NotKept
 from asyncsched.specs.options import CfgVal
-from asyncsched.specs.secret import Secret, reveal
+from asyncsched.specs.secret import reveal
 from asyncsched.specs.secret_ref import SecretRef
 
 if TYPE_CHECKING:
@@ -25,15 +23,12 @@ __all__ = [
     "check_key",
     "check_name",
     "check_secret_refs",
-    "copied",
     "digest",
     "digest_of_request",
     "other_app",
     "wrong_request",
 ]
 
-_FIXED = frozenset({str, Secret, SecretRef, int, float, bool, bytes, type(None), RetryPolicy})
-_OURS = frozenset({AppDef, Role, Resource, BindMount, VolumeMount, DeviceMount})
 _LATER = frozenset({"timeout", "pending_timeout"})
 """Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
 
@@ -133,27 +128,6 @@ def check_key(key: object) -> None:
     """Raise ValueError for a key that cannot tell apps apart, such as that of a variable that is not set."""
     if key is not None and not (isinstance(key, str) and key):
         raise ValueError(f"the key {key!r} is no text that names an app: leave it out, or write one such as 'order-42'")
-
-
-def copied(app: AppDef) -> AppDef:
-    """Return a copy of an app that shares nothing with it that can change."""
-    return cast("AppDef", _copied(app))
-
-
-def _copied(value: object) -> object:
-    """Do what `copy.deepcopy` does, several times faster for what apps are made of."""
-    kind = type(value)
-    if kind in _FIXED:
-        return value
-    if kind is list:
-        return [_copied(item) for item in cast("list[object]", value)]
-    if kind is dict:
-        return {key: _copied(item) for key, item in cast("dict[object, object]", value).items()}
-    if kind in _OURS:
-        result = object.__new__(kind)
-        vars(result).update({name: _copied(item) for name, item in vars(value).items()})
-        return result
-    return copy.deepcopy(value)
 
 
 def as_mapping(options: object) -> dict[str, CfgVal]:

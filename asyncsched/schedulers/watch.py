@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from asyncsched._streams import AsyncStream
 from asyncsched.errors import WrongLoopError
 from asyncsched.logs.budget import LoopBudget, budget_of
-from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent
+from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent, own_copy
 
 __all__ = ["StateStream", "Subscription", "WatchStatistics"]
 
@@ -207,6 +207,8 @@ class Subscription:
         """Take the event that has waited longest."""
         app_id = next(iter(self._pending))
         event, mark = self._pending.pop(app_id)
+        if event.current is not None and event.current is not event.previous:
+            event = event._replace(current=own_copy(event.current))  # the feed's is shared by all who watch
         self._told[app_id] = event.current
         self._prints[app_id] = mark
         if event.over:

@@ -19,6 +19,7 @@ from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
+from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.macros import macros
@@ -246,12 +247,12 @@ def _describe(app: FakeApp) -> DescribeAppResponse:
             RoleStatus(name, [status for status in statuses if status.role == name])
             for name in dict.fromkeys(status.role for status in statuses)
         ],
-        roles=app.app.roles,
+        roles=copied(app.app.roles),
         name=app.app.name,
         session=app.session,
         created_at=utc(app.created_ns),
         started_at=min(started, default=None),
         finished_at=max(ended, default=None) if len(ended) == len(statuses) else None,
-        metadata=app.app.metadata,
+        metadata=dict(app.app.metadata),
         cause=find_cause(_state(app), statuses),
     )

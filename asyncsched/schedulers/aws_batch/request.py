@@ -65,7 +65,7 @@ _EC2_SPOT, _FARGATE_SPOT = "Host EC2*", "Your Spot Task was interrupted*"
 _KNOWN_TO_SUBMIT = ("tags", "retryStrategy", "timeout", "propagateTags", "consumableResourceProperties")
 
 
-@dataclass(kw_only=True, repr=False)
+@dataclass(repr=False)
 class BatchJob:
     """What AWS Batch gets for one app: shown by a dry-run, and free to be edited before it is scheduled.
 
@@ -84,13 +84,13 @@ class BatchJob:
 
     name: str
     queue: str
-    share_id: str | None = None
+    share_id: str | None
     job_def: Json
-    images_to_push: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    submit: Json = field(default_factory=dict[str, object])
-    location: dict[str, str] = field(default_factory=dict[str, str])
-    reuse: bool = True
-    create_repository: bool = False
+    images_to_push: dict[str, tuple[str, str]]
+    submit: Json = field(default_factory=dict[str, object], kw_only=True)
+    location: dict[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    reuse: bool = field(default=True, kw_only=True)
+    create_repository: bool = field(default=False, kw_only=True)
 
     def __repr__(self) -> str:
         return pretty(self)
@@ -142,6 +142,7 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
         queue=options.queue,
         share_id=options.share_id,
         job_def=definition,
+        images_to_push={},
         submit=_submit_only(options),
         location=_location(options),
         reuse=reuse,

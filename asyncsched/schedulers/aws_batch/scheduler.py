@@ -37,6 +37,7 @@ from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.registry import check_extra, check_package
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -77,6 +78,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     Raises:
         ConfigError: `client` or `log_client` is not a client for its service.
+        MissingExtraError: aiobotocore is not installed; the message says which ``pip install`` brings it.
     """
 
     options = AWSBatchOpts
@@ -100,6 +102,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         log_settle_polls: int = 5,
         **tunables: Unpack[Tunables],
     ) -> None:
+        check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._docker = docker_client
         self._fresh: OrderedDict[str, None] = OrderedDict()
@@ -168,6 +171,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     async def _push(self, job: BatchJob) -> None:
         # Who never pushes an image needs no Docker SDK, and does not wait for its import.
+        check_package("pushing an image", "aiodocker", "docker")
         images = await asyncio.to_thread(importlib.import_module, "asyncsched.schedulers.aws_batch.submit_images")
         await images.push_images(job.images_to_push, self._connections, self._docker, create=job.create_repository)
 

@@ -36,7 +36,7 @@ LONGEST_TIME = 1e9
 """Thirty years: what is longer no timer keeps."""
 
 
-@dataclass(kw_only=True)
+@dataclass(repr=False)
 class PopenRequest:
     """An app as processes.
 
@@ -57,16 +57,16 @@ class PopenRequest:
 
     app_id: str
     log_dir: str
-    role_params: dict[str, list[ReplicaParam]] = field(default_factory=dict[str, list[ReplicaParam]])
-    role_log_dirs: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    inherit: list[str] | None = None
-    detach: bool = False
-    grace_period: float = 10.0
-    timeout: float | None = None
-    merge_streams: bool = False
-    on_failure: Literal["continue", "stop"] = "continue"
-    max_log_bytes: int = 10 << 30
-    own_tree: bool = False
+    role_params: dict[str, list[ReplicaParam]]
+    role_log_dirs: dict[str, list[str]]
+    inherit: list[str] | None = field(default=None, kw_only=True)
+    detach: bool = field(default=False, kw_only=True)
+    grace_period: float = field(default=10.0, kw_only=True)
+    timeout: float | None = field(default=None, kw_only=True)
+    merge_streams: bool = field(default=False, kw_only=True)
+    on_failure: Literal["continue", "stop"] = field(default="continue", kw_only=True)
+    max_log_bytes: int = field(default=10 << 30, kw_only=True)
+    own_tree: bool = field(default=False, kw_only=True)
 
     def __repr__(self) -> str:
         return pretty(self)
@@ -96,6 +96,8 @@ def make_request(
     request = PopenRequest(
         app_id=app_id,
         log_dir=str(log_dir),
+        role_params={},
+        role_log_dirs={},
         inherit=options.copy_env,
         detach=options.detach,
         grace_period=options.grace_period,

@@ -246,10 +246,10 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
 def create_scheduler(
     session_name: str,
-    *,
-    image_provider_class: MakeProvider = CWDImageProvider,
     cache_size: int = 100,
     extra_paths: Sequence[str] | None = None,
+    image_provider_class: MakeProvider = CWDImageProvider,
+    *,
     keep_for: timedelta = timedelta(days=30),
     **tunables: Unpack[Tunables],
 ) -> LocalScheduler:
