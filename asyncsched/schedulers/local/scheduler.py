@@ -6,8 +6,10 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 from typing_extensions import Unpack, override
 
@@ -155,7 +157,9 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
         if not isinstance(request, PopenRequest):
             raise wrong_request(request, PopenRequest, self.backend)
-        return request.app_id, request
+        # Logs that somebody wants in a place of his own are kept there, and stay there.
+        elsewhere = bool(request.role_log_dirs) and not Path(request.log_dir).is_relative_to(self._home.path)
+        return request.app_id, replace(request, own_tree=request.own_tree or elsewhere)
 
     @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
