@@ -23,8 +23,8 @@ from asyncsched.specs.secret import MASK, Secret, is_secret_name
 from asyncsched.specs.secret_ref import SecretRef
 
 __all__ = [
-    "LEFT_OUT",
     "app_note",
+    "left_out",
     "note_of_role",
     "read_app_note",
     "role_of_command",
@@ -34,7 +34,7 @@ __all__ = [
 
 Note = dict[str, JsonValue]
 
-LEFT_OUT = "left_out"
+_LEFT_OUT = "left_out"
 """Names in a note the fields that the service had no room for."""
 
 _ENV_LEFT_OUT = "env_left_out"
@@ -88,12 +88,17 @@ def shortened(note: Mapping[str, JsonValue], fits: Callable[[Note], bool]) -> No
         shorter = _without(note, fields)
         if fits(shorter):
             return shorter
-    return {LEFT_OUT: ["everything"]}
+    return {_LEFT_OUT: ["everything"]}
+
+
+def left_out(note: object) -> list[str]:
+    """Return the names of the fields that a note has no room for."""
+    return [_text(name) for name in _list(_object(note).get(_LEFT_OUT))]
 
 
 def _without(note: Mapping[str, JsonValue], fields: Collection[str]) -> Note:
     left: list[JsonValue] = [name for name in fields if name in note]
-    return {name: value for name, value in note.items() if name not in fields} | ({LEFT_OUT: left} if left else {})
+    return {name: value for name, value in note.items() if name not in fields} | ({_LEFT_OUT: left} if left else {})
 
 
 def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
@@ -186,7 +191,7 @@ def _texts(metadata: object) -> Note:
 
 def _lacking(data: Mapping[str, object]) -> dict[str, str]:
     """Return the variable that says what a role lacks, if it lacks anything."""
-    left = [_text(name) for name in _list(data.get(LEFT_OUT))]
+    left = left_out(data)
     if data.get(_ENV_LEFT_OUT):
         left = ["env"] if "args" in data else ["env", "args", "metadata"]
     if left:

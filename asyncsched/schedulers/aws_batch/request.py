@@ -14,6 +14,7 @@ from typing import cast
 
 from asyncsched.errors import ConfigError, UsageError
 from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
+from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request_container import (
     INSTANCE_TYPE,
@@ -37,7 +38,8 @@ from asyncsched.schedulers.aws_batch.request_limits import (
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import pretty
-from asyncsched.specs.secret import Secret
+from asyncsched.specs.masking import hidden
+from asyncsched.specs.secret import MASK, Secret
 
 __all__ = [
     "DEFINITION_PREFIX",
@@ -307,8 +309,11 @@ def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dic
     ours = _own_tags(app.name, session, version, **{"asyncsched/user": options.user})
     if any(isinstance(text, Secret) for role in app.roles for text in (role.entrypoint, *role.args)):
         ours[SECRET_ARGS_TAG] = "true"
-    theirs = {**app.metadata, **(options.tags or {})}
-    check_own_tags(theirs)
+    check_own_tags(app.metadata)
+    check_own_tags(options.tags or {})
+    metadata = cast("dict[str, str]", hidden(app.metadata))
+    ours |= {NOT_KEPT_TAG + name: "" for name, value in metadata.items() if value == MASK}
+    theirs = {name: value for name, value in metadata.items() if value != MASK} | (options.tags or {})
     return {**theirs, **ours}
 
 

@@ -156,7 +156,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> Known:
         job = info.request
         connection = self._connections.at(job.location)
-        submission = Submission(connection, job, info.digest, self.clock)
+        submission = Submission(connection, info, self.clock)
         is_fresh = info.app_id in self._fresh
         self._fresh.pop(info.app_id, None)
         job_id = None if is_fresh else await submission.existing()
