@@ -15,6 +15,7 @@ from typing_extensions import Unpack, override
 
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.changes import StateReader
@@ -26,14 +27,21 @@ from asyncsched.schedulers.local.images import (
     MakeProvider,
     count_devices,
     fetch_roles,
-    log_tree,
     make_provider,
+    named_directory,
 )
 from asyncsched.schedulers.local.logs import log_sources
 from asyncsched.schedulers.local.lookup import Apps, describe_all, described
 from asyncsched.schedulers.local.lookup_list import list_rows
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.request import PopenRequest, check_options, make_request, split_devices, wire_form
+from asyncsched.schedulers.local.request import (
+    PopenRequest,
+    check_options,
+    log_tree,
+    make_request,
+    split_devices,
+    to_wire,
+)
 from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
@@ -110,7 +118,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         self._image_provider_class = image_provider_class
         self._extra_paths = tuple(extra_paths or ())
         self._home = Home(find_home(os.environ))
-        self._supervisors = Supervisors(self._home, self.clock)
+        self._programs = Programs(BACKEND, clock=self.clock)
+        self._supervisors = Supervisors(self._home, self._programs, self.clock)
         self._apps = Apps(self._home, self._supervisors)
         self._pruning = FirstPrune(self._home, self._apps, keep_for, cache_size)
 
@@ -128,7 +137,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _request(self, app: AppDef, options: LocalOpts, app_id: str) -> PopenRequest:
         check_options(options)
         await asyncio.to_thread(self._home.choose)
-        tree = log_tree(options.log_dir, self.session_name) / app_id if options.log_dir else None
+        tree = log_tree(named_directory(options.log_dir), self.session_name) / app_id if options.log_dir else None
         fetched = await fetch_roles(app, make_provider(self._image_provider_class, as_mapping(options)))
         make = partial(
             make_request,
@@ -143,7 +152,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         many = sum(role.num_replicas for role in app.roles) > MANY_REPLICAS
         request = await asyncio.to_thread(make) if many else make()
         if options.auto_set_cuda_visible_devices:
-            devices = await asyncio.to_thread(count_devices)
+            devices = await count_devices(self._programs)
             if not split_devices(request, app.roles, devices):
                 _log.warning(TOO_FEW, app_id, devices)
         return request
@@ -165,7 +174,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request
         wire = await asyncio.to_thread(
-            wire_form, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
+            to_wire, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
         )
         launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
