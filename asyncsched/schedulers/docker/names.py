@@ -15,10 +15,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from asyncsched.errors import InvalidRequestError
-from asyncsched.schedulers._common.roles import note_of_role, without_env
+from asyncsched.schedulers._common.roles import note_of_role, shortened
 from asyncsched.schedulers._common.untrusted import (
     read_float,
     read_id,
@@ -29,7 +29,7 @@ from asyncsched.schedulers._common.untrusted import (
     shown,
 )
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.masking import find_secrets, masked
+from asyncsched.specs.masking import hidden
 from asyncsched.specs.plain import JsonValue
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "app_labels",
     "base_name",
     "container_name",
+    "found_labels",
     "label_filters",
     "read_app_id",
     "read_identity",
@@ -278,6 +279,14 @@ def replica_labels(shared: Mapping[str, str], replica: int, result: str) -> dict
     return {**shared, REPLICA: str(replica), **({RESULT: result} if result else {})}
 
 
+def found_labels(
+    app_id: str, *, session: str, version: str, role: str, role_index: int, replica: int
+) -> dict[str, str]:
+    """Return the labels without which a container that is made by hand would not be found."""
+    own = {VERSION: version, APP_ID: app_id, APP_NAME: app_id, SESSION: session}
+    return replica_labels({**own, ROLE: role, ROLE_INDEX: str(role_index)}, replica, "")
+
+
 def sent_labels(own: Mapping[str, str], digest: str, *, terminal: bool) -> dict[str, str]:
     """Return a container's labels with what is known when it is sent."""
     return {**own, **({REQUEST: digest} if digest else {}), **({TERMINAL: "1"} if terminal else {})}
@@ -289,7 +298,7 @@ def label_filters(app_id: str, digest: str) -> list[str]:
 
 
 def _write_metadata(app: AppDef) -> str:
-    text = json.dumps(masked(app.metadata))
+    text = json.dumps(hidden(app.metadata))
     try:
         read_json(text)
     except ValueError as error:
@@ -303,16 +312,13 @@ def _write_metadata(app: AppDef) -> str:
 
 def _write_role(role: Role) -> str:
     """Describe a role for a list: without secrets, and without what would make the label too long."""
-    note = note_of_role(role)
-    note["args"] = [None if find_secrets([arg]) else arg for arg in cast("list[JsonValue]", note["args"])]
-    bare = {name: value for name, value in without_env(note).items() if name not in ("args", "metadata")}
-    candidates = (json.dumps(each) for each in (note, without_env(note), bare))
-    return next((text for text in candidates if _is_readable(text)), "{}")
+    return json.dumps(shortened(note_of_role(role), _is_readable))
 
 
-def _is_readable(note: str) -> bool:
+def _is_readable(note: Mapping[str, JsonValue]) -> bool:
+    text = json.dumps(note)
     try:
-        read_json(note)
+        read_json(text)
     except ValueError:
         return False  # it is nested too deeply
-    return len(note) <= _LONGEST_NOTE
+    return len(text) <= _LONGEST_NOTE
