@@ -9,6 +9,8 @@ from asyncsched import _lazy
 if TYPE_CHECKING:
     from asyncsched.schedulers._common.program import Finished as Finished
     from asyncsched.schedulers._common.program import Programs as Programs
+    from asyncsched.schedulers._common.program_start import Started as Started
+    from asyncsched.schedulers._common.program_start import start_program as start_program
     from asyncsched.schedulers._common.roles import app_note as app_note
     from asyncsched.schedulers._common.roles import read_app_note as read_app_note
     from asyncsched.schedulers.api import Scheduler as Scheduler
@@ -39,6 +41,7 @@ __all__ = [
     "Programs",
     "Scheduler",
     "SchedulerFactory",
+    "Started",
     "StateEvent",
     "StatePort",
     "StateStream",
@@ -51,6 +54,7 @@ __all__ = [
     "get_scheduler",
     "get_scheduler_factories",
     "read_app_note",
+    "start_program",
     "split_lines",
     "split_lines_iterator",
 ]
@@ -64,6 +68,7 @@ _HOME = {
     "Programs": "asyncsched.schedulers._common.program",
     "Scheduler": "asyncsched.schedulers.api",
     "SchedulerFactory": "asyncsched.schedulers.registry",
+    "Started": "asyncsched.schedulers._common.program_start",
     "StateEvent": "asyncsched.schedulers.responses",
     "StatePort": "asyncsched.schedulers.port",
     "StateStream": "asyncsched.schedulers.watch",
@@ -76,6 +81,7 @@ _HOME = {
     "get_scheduler": "asyncsched.schedulers.registry",
     "get_scheduler_factories": "asyncsched.schedulers.registry",
     "read_app_note": "asyncsched.schedulers._common.roles",
+    "start_program": "asyncsched.schedulers._common.program_start",
     "split_lines": "asyncsched.schedulers.lines",
     "split_lines_iterator": "asyncsched.schedulers.lines",
 }

@@ -30,7 +30,7 @@ from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError, UsageError
 from asyncsched.logs.budget import budget_of
-from asyncsched.logs.select import LogQuery, make_query, to_ns
+from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import Ending
@@ -311,7 +311,6 @@ class Scheduler(Ending[OptsT, RequestT]):
             attempts: Only these runs of a replica, counted from 0.
             gaps: A hole in a log is told by a line with `gap` set, or raised as `LogStreamError` at the end.
         """
-        self._check_open()
         query = make_query(
             app_id,
             role_name,
@@ -324,9 +323,14 @@ class Scheduler(Ending[OptsT, RequestT]):
             tail_lines=tail_lines,
             attempts=attempts,
             gaps=gaps,
-            supported=self.log_streams,
             clock=self.clock,
         )
+        return self._read_log(query)
+
+    def _read_log(self, query: LogQuery) -> LogStream:
+        """Do what `log_iter` does, for arguments that have been checked."""
+        self._check_open()
+        check_stream(query, self.log_streams)
         stream = LogStream(query, self._open_logs, cleanup_timeout=self.cleanup_timeout)
         self._log_streams.add(stream)
         return stream

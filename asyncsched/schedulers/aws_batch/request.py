@@ -43,9 +43,9 @@ __all__ = [
     "DEFINITION_PREFIX",
     "HASH_TAG",
     "BatchJob",
-    "app_to_request",
     "check_unrenamed",
     "definition_hash",
+    "make_request",
     "own_definition",
     "register_request",
     "submit_request",
@@ -103,7 +103,7 @@ class BatchJob:
         return [f"{job_id}:{index}" for index in range(array.get("size", 0))]
 
 
-def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: str, version: str) -> BatchJob:
+def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: str, version: str) -> BatchJob:
     """Return what AWS Batch would get for an app.
 
     Args:

@@ -29,7 +29,7 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_apps
 from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request, check_unrenamed
+from asyncsched.schedulers.aws_batch.request import BatchJob, check_unrenamed, make_request
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
@@ -136,7 +136,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _request(self, app: AppDef, options: AWSBatchOpts, app_id: str) -> BatchJob:
-        return app_to_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+        return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
 
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:

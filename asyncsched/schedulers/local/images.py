@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from typing_extensions import override
 
-from asyncsched.errors import ConfigError, RunOptionError
+from asyncsched.errors import ConfigError, RunOptionError, SchedulerError
 from asyncsched.logs.budget import budget_of
-from asyncsched.schedulers.local.names import role_directory
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.options import CfgVal
 
@@ -26,7 +24,7 @@ __all__ = [
     "ReplicaParam",
     "count_devices",
     "fetch_roles",
-    "log_tree",
+    "named_directory",
     "working_directory",
 ]
 
@@ -182,33 +180,31 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
     return found
 
 
-def log_tree(named: str, session: str) -> Path:
-    """Return the directory of a session's logs below one that the user has named."""
+def named_directory(named: str) -> Path:
+    """Return the directory that the user has named for logs."""
     try:
-        root = Path(working_directory(), Path(named).expanduser())
+        return Path(working_directory(), Path(named).expanduser())
     except RuntimeError as error:
         raise RunOptionError(f"nobody knows the home directory in {named!r}", key="log_dir") from error
-    return root / role_directory(session) if session else root
 
 
-def count_devices() -> int:
-    """Return how many GPUs the driver tells of; call it in a thread."""
+async def count_devices(programs: Programs) -> int:
+    """Return how many GPUs the driver tells of."""
+    # Some containers, and Linux under Windows, have the program only.
+    return await asyncio.to_thread(_count_in_driver) or await _count_listed(programs)
+
+
+def _count_in_driver() -> int:
     try:
-        found = len(list(DRIVER.iterdir()))
+        return len(list(DRIVER.iterdir()))
     except OSError:
-        found = 0
-    return found or _count_listed()  # some containers, and Linux under Windows, have the program only
-
-
-def _count_listed() -> int:
-    program = shutil.which("nvidia-smi")
-    if program is None:
         return 0
+
+
+async def _count_listed(programs: Programs) -> int:
     try:
-        listed = subprocess.run(
-            [program, "-L"], stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=PATIENCE
-        )
-    except (OSError, subprocess.SubprocessError):
+        listed = await programs.run(["nvidia-smi", "-L"], operation="submit_dryrun", timeout=PATIENCE)
+    except SchedulerError:
         return 0
     # Parts of a divided one stand below it, indented.
-    return sum(line.startswith(b"GPU") for line in listed.stdout.splitlines())
+    return 0 if listed.code else sum(line.startswith("GPU") for line in listed.text.splitlines())

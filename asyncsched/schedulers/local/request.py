@@ -1,7 +1,7 @@
 """From an app, whose images are there, to the processes that are to be started: no I/O.
 
 The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
-`wire_form` makes of it what goes to the supervisor.
+`to_wire` makes of it what goes to the supervisor.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers._common.roles import app_note
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
-from asyncsched.schedulers.local.names import replica_directory, role_directory
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.supervisor.layout import RESULT
+from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
-__all__ = ["PopenRequest", "check_options", "make_request", "split_devices", "wire_form"]
+__all__ = ["PopenRequest", "check_options", "log_tree", "make_request", "split_devices", "to_wire"]
 
 RANK0 = "TORCHX_RANK0_HOST"
 DEVICES = "CUDA_VISIBLE_DEVICES"
@@ -34,6 +34,7 @@ ELASTIC_LOGS = "PET_LOG_DIR"
 """Where ``torchrun`` puts the logs of its own workers."""
 LONGEST_TIME = 1e9
 """Thirty years: what is longer no timer keeps."""
+LONGEST_NAME = 200
 
 
 @dataclass(repr=False)
@@ -68,7 +69,7 @@ class PopenRequest:
     max_log_bytes: int = field(default=10 << 30, kw_only=True)
     own_tree: bool = field(default=False, kw_only=True)
 
-    def __repr__(self) -> str:
+    def _repr__(self) -> str:
         return pretty(self)
 
 
@@ -116,7 +117,7 @@ def make_request(
             path,
             "" if options.prepend_cwd else image.cwd,
         )
-        logs = log_dir / role_directory(role.name)
+        logs = log_dir / _directory(role.name)
         request.role_log_dirs[role.name] = [str(logs / str(k)) for k in range(role.num_replicas)]
         request.role_params[role.name] = [
             _replica(image, role, k, log_dir, app_id, options, search) for k in range(role.num_replicas)
@@ -145,7 +146,7 @@ def _replica(
     options: LocalOpts,
     search: str,
 ) -> ReplicaParam:
-    directory = log_dir / replica_directory(role.name, k)
+    directory = log_dir / _replica_directory(role.name, k)
     values = macros.Values(img_root=image.root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
     applied.env["PATH"] = values.substitute(search)
@@ -156,7 +157,7 @@ def _replica(
     param = image.replica(applied, **files)
     param.env = {
         "PYTHONUNBUFFERED": "x",
-        ELASTIC_LOGS: str(log_dir / "torchelastic" / role_directory(role.name)),
+        ELASTIC_LOGS: str(log_dir / "torchelastic" / _directory(role.name)),
         **(options.env or {}),
         ERROR_FILE: str(directory / "error.json"),
         **param.env,
@@ -182,7 +183,7 @@ def split_devices(request: PopenRequest, roles: Sequence[Role], devices: int) ->
     return True
 
 
-def wire_form(
+def to_wire(
     request: PopenRequest, app: AppDef | None, *, session: str, digest: str, environ: Mapping[str, str]
 ) -> dict[str, Any]:
     """Make the message that has an app started; it holds the secrets, and is stored nowhere.
@@ -233,7 +234,7 @@ def _wire_replica(request: PopenRequest, role: str, k: int, param: ReplicaParam)
     return {
         "role": role,
         "k": k,
-        "dir": replica_directory(role, k),
+        "dir": _replica_directory(role, k),
         "logs": logs,
         "argv": [reveal(word) for word in param.args],
         "env": {**revealed_env(param.env), **result},
@@ -251,3 +252,28 @@ def _log_directory(request: PopenRequest, role: str, k: int) -> str:
             fix="add one to role_log_dirs",
             backend="local_cwd",
         ) from error
+
+
+# Names on the disk
+
+
+def log_tree(root: Path, session: str) -> Path:
+    """Return the directory of a session's logs below one that the user has named."""
+    return root / _directory(session) if session else root
+
+
+def _directory(name: str) -> str:
+    """Return a directory's name for a role or a session, whatever that is called."""
+    safe = quote(name, safe=" +=@,:", errors="surrogatepass")
+    if safe.startswith(".") or safe == STATE:  # the record lies beside the roles' directories
+        safe = f"%{ord(safe[0]):02X}{safe[1:]}"
+    if len(safe) > LONGEST_NAME:
+        from hashlib import sha256
+
+        safe = f"{safe[:LONGEST_NAME]}-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
+    return safe
+
+
+def _replica_directory(role: str, k: int) -> str:
+    """Return where a replica's log lies below its app's directory."""
+    return f"{_directory(role)}/{k}"

@@ -13,18 +13,32 @@ from typing_extensions import Unpack, override
 
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
-from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider, count_devices, fetch_roles, log_tree
+from asyncsched.schedulers.local.images import (
+    CWDImageProvider,
+    ImageProvider,
+    count_devices,
+    fetch_roles,
+    named_directory,
+)
 from asyncsched.schedulers.local.logs import log_sources
 from asyncsched.schedulers.local.lookup import Apps, describe_all, described
 from asyncsched.schedulers.local.lookup_list import list_rows
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.request import PopenRequest, check_options, make_request, split_devices, wire_form
+from asyncsched.schedulers.local.request import (
+    PopenRequest,
+    check_options,
+    log_tree,
+    make_request,
+    split_devices,
+    to_wire,
+)
 from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
@@ -102,7 +116,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         self._image_provider_class = image_provider_class
         self._extra_paths = tuple(extra_paths or ())
         self._home = Home(find_home(os.environ))
-        self._supervisors = Supervisors(self._home, self.clock)
+        self._programs = Programs(BACKEND, clock=self.clock)
+        self._supervisors = Supervisors(self._home, self._programs, self.clock)
         self._apps = Apps(self._home, self._supervisors)
         self._pruning = FirstPrune(self._home, self._apps, keep_for, cache_size)
 
@@ -120,7 +135,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _request(self, app: AppDef, options: LocalOpts, app_id: str) -> PopenRequest:
         check_options(options)
         await asyncio.to_thread(self._home.choose)
-        tree = log_tree(options.log_dir, self.session_name) / app_id if options.log_dir else None
+        tree = log_tree(named_directory(options.log_dir), self.session_name) / app_id if options.log_dir else None
         fetched = await fetch_roles(app, self._image_provider_class(as_mapping(options)))
         make = partial(
             make_request,
@@ -135,7 +150,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         many = sum(role.num_replicas for role in app.roles) > MANY_REPLICAS
         request = await asyncio.to_thread(make) if many else make()
         if options.auto_set_cuda_visible_devices:
-            devices = await asyncio.to_thread(count_devices)
+            devices = await count_devices(self._programs)
             if not split_devices(request, app.roles, devices):
                 _log.warning(TOO_FEW, app_id, devices)
         return request
@@ -149,7 +164,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request
         wire = await asyncio.to_thread(
-            wire_form, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
+            to_wire, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
         )
         launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
