@@ -54,9 +54,9 @@ __all__ = [
     "get_scheduler",
     "get_scheduler_factories",
     "read_app_note",
-    "start_program",
     "split_lines",
     "split_lines_iterator",
+    "start_program",
 ]
 
 _HOME = {

@@ -9,11 +9,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from asyncsched.errors import ConfigError, UsageError
 from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
+from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request_container import (
     INSTANCE_TYPE,
@@ -37,12 +38,14 @@ from asyncsched.schedulers.aws_batch.request_limits import (
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import pretty
-from asyncsched.specs.secret import Secret
+from asyncsched.specs.masking import hidden
+from asyncsched.specs.secret import MASK, Secret
 
 __all__ = [
     "DEFINITION_PREFIX",
     "HASH_TAG",
     "BatchJob",
+    "adopt",
     "check_unrenamed",
     "definition_hash",
     "make_request",
@@ -152,6 +155,18 @@ def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: st
     check_size("job definition", register_request(job), MAX_DEFINITION_BYTES)
     check_size("job", submit_request(job, "x" * 128), MAX_SUBMIT_BYTES)
     return job
+
+
+def adopt(job: BatchJob, *, session: str, version: str) -> tuple[str, BatchJob]:
+    """Return the app's id that a request names which somebody has put together, and the request with our tags.
+
+    Its definition is called so that lists find the job; without a name it serves no other.
+    """
+    definition = {"type": "multinode" if "nodeProperties" in job.job_def else "container", **job.job_def}
+    name = str(definition.get("jobDefinitionName", job.name))
+    definition["jobDefinitionName"] = name if name.startswith(DEFINITION_PREFIX) else _definition_name(name)
+    definition["tags"] = _own_tags(job.name, session, version) | cast("dict[str, str]", definition.get("tags", {}))
+    return f"{queue_name(job.queue)}:{job.name}", replace(job, job_def=definition)
 
 
 def check_unrenamed(job: BatchJob, app_id: str) -> None:
@@ -291,20 +306,20 @@ def _retries(app: AppDef, options: AWSBatchOpts) -> Json:
 
 
 def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dict[str, str]:
-    ours = {
-        "asyncsched/version": version,
-        "asyncsched/app": app.name,
-        "asyncsched/session": session,
-        "asyncsched/user": options.user,
-    }
+    ours = _own_tags(app.name, session, version, **{"asyncsched/user": options.user})
     if any(isinstance(text, Secret) for role in app.roles for text in (role.entrypoint, *role.args)):
         ours[SECRET_ARGS_TAG] = "true"
-    theirs = {**app.metadata, **(options.tags or {})}
-    check_own_tags(theirs)
-    return {
-        **theirs,
-        **{key: re.sub(r"[^\w .:/=+\-@]", "-", value)[:256] for key, value in ours.items()},
-    }
+    check_own_tags(app.metadata)
+    check_own_tags(options.tags or {})
+    metadata = cast("dict[str, str]", hidden(app.metadata))
+    ours |= {NOT_KEPT_TAG + name: "" for name, value in metadata.items() if value == MASK}
+    theirs = {name: value for name, value in metadata.items() if value != MASK} | (options.tags or {})
+    return {**theirs, **ours}
+
+
+def _own_tags(app_name: str, session: str, version: str, **more: str) -> dict[str, str]:
+    ours = {"asyncsched/version": version, "asyncsched/app": app_name, "asyncsched/session": session, **more}
+    return {key: re.sub(r"[^\w .:/=+\-@]", "-", value)[:256] for key, value in ours.items()}
 
 
 def _further(options: AWSBatchOpts) -> Json:

@@ -29,13 +29,14 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_apps
 from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, check_unrenamed, make_request
+from asyncsched.schedulers.aws_batch.request import BatchJob, adopt, check_unrenamed, make_request
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.registry import check_extra, check_package
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -139,6 +140,12 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
 
     @override
+    def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
+        if not isinstance(request, BatchJob):
+            raise wrong_request(request, BatchJob, self.backend)
+        return adopt(request, session=self.session_name, version=__version__)
+
+    @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
         check_unrenamed(info.request, info.app_id)
         known = self._jobs.names.known(info.app_id)
@@ -149,7 +156,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> Known:
         job = info.request
         connection = self._connections.at(job.location)
-        submission = Submission(connection, job, info.digest, self.clock)
+        submission = Submission(connection, info, self.clock)
         is_fresh = info.app_id in self._fresh
         self._fresh.pop(info.app_id, None)
         job_id = None if is_fresh else await submission.existing()

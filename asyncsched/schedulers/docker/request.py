@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import note_of_role, without_env
+from asyncsched.schedulers._common.roles import note_of_role, shortened
 from asyncsched.schedulers._common.untrusted import read_json, shown
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.names import read_identity
@@ -25,7 +25,7 @@ from asyncsched.schedulers.docker.request_wire import make_body, read_labels
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
-from asyncsched.specs.masking import find_secrets, masked
+from asyncsched.specs.masking import hidden
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal
@@ -181,7 +181,7 @@ def make_request(
 
 
 def _metadata(app: AppDef) -> str:
-    text = json.dumps(masked(app.metadata))
+    text = json.dumps(hidden(app.metadata))
     try:
         read_json(text)
     except ValueError as error:
@@ -244,19 +244,16 @@ def _rank0_host(app: AppDef, app_id: str, options: DockerOpts) -> str:
 
 def _note(role: Role) -> str:
     """Describe a role for a list: without secrets, and without what would make the label too long."""
-    note = note_of_role(role)
-    note["args"] = [None if find_secrets([arg]) else arg for arg in cast("list[JsonValue]", note["args"])]
-    bare = {name: value for name, value in without_env(note).items() if name not in ("args", "metadata")}
-    candidates = (json.dumps(each) for each in (note, without_env(note), bare))
-    return next((text for text in candidates if _is_readable(text)), "{}")
+    return json.dumps(shortened(note_of_role(role), _is_readable))
 
 
-def _is_readable(note: str) -> bool:
+def _is_readable(note: Mapping[str, JsonValue]) -> bool:
+    text = json.dumps(note)
     try:
-        read_json(note)
+        read_json(text)
     except ValueError:
         return False  # it is nested too deeply
-    return len(note) <= _LONGEST_NOTE
+    return len(text) <= _LONGEST_NOTE
 
 
 def completed(job: DockerJob, *, session: str, version: str) -> DockerJob:
@@ -266,14 +263,17 @@ def completed(job: DockerJob, *, session: str, version: str) -> DockerJob:
     """
     containers: list[DockerContainer] = []
     counted: Counter[str] = Counter()
+    roles = list(dict.fromkeys(each.role for each in job.containers))
     for each in job.containers:
         number = counted[each.role] if each.replica is None else each.replica
         counted[each.role] = number + 1
         own = {
             names.VERSION: version,
             names.APP_ID: job.app_id,
+            names.APP_NAME: job.app_id,
             names.SESSION: session,
             names.ROLE: each.role,
+            names.ROLE_INDEX: str(roles.index(each.role)),
             names.REPLICA: str(number),
         }
         name = each.name or names.container_name(job.app_id, each.role, number)
