@@ -10,6 +10,8 @@ import pytest
 
 from asyncsched.schedulers.local import (
     CWDImageProvider,
+    ImageProvider,
+    LocalDirectoryImageProvider,
     LocalScheduler,
     PopenRequest,
     ReplicaParam,
@@ -166,3 +168,50 @@ async def macros_of_replicas(way: Way) -> None:
     for k in range(2):
         expected = f"{k} {app_id} {Path.cwd()} TORCHX_RANK0_HOST\n"
         assert [expected] == await way.all(scheduler.log_iter(app_id, "main", k))
+
+
+@row("local", "The provider of the working directory takes no notice of the image.", backend=BACKEND)
+async def cwd_provider(way: Way) -> None:
+    provider = CWDImageProvider({})
+
+    for image in ("/tmp/foobar", "foobar:latest"):
+        assert (str(Path.cwd()), str(Path.cwd())) == (provider.fetch(image), provider.get_cwd(image))
+    assert "main.py" == provider.get_entrypoint("/root", Role("r", "image", entrypoint="main.py"))
+
+
+@row(
+    "local", "The provider of directories takes an absolute path that is there, and refuses any other.", backend=BACKEND
+)
+async def directory_provider(way: Way) -> None:
+    provider = LocalDirectoryImageProvider({})
+    with tempfile.TemporaryDirectory() as image:
+        assert (image, image) == (provider.fetch(image), provider.get_cwd(image))
+        assert "main.py" == provider.get_entrypoint(image, Role("r", image, entrypoint="main.py"))
+        for wrong in ("foobar", f"{image}/that/does/not_exist"):
+            with pytest.raises(ValueError, match="image"):
+                provider.fetch(wrong)
+
+
+class Unpacking(ImageProvider):
+    """What somebody has written who has read the page: plain methods, and the role is changed on the way."""
+
+    def fetch(self, image: str) -> str:
+        return f"/opt/{image}"
+
+    def fetch_role(self, role: Role) -> str:
+        role.env["UNPACKED"] = "yes"
+        return self.fetch(role.image)
+
+
+@row("local", "A provider fetches a role's image and may change the role; the entrypoint is below it.", backend=BACKEND)
+async def own_provider(way: Way) -> None:
+    scheduler = way.made(way.of(LocalScheduler("session", Unpacking)))
+    role = Role("main", "image", entrypoint="bin/run", args=[macros.img_root, "last"])
+    info = await way(scheduler.submit_dryrun(AppDef("job", [role]), {}))
+    (param,) = info.request.role_params["main"]
+
+    assert ["/opt/image/bin/run", "/opt/image", "last"] == param.args
+    assert "yes" == param.env["UNPACKED"]
+    assert {} == role.env
+    by_hand = Unpacking().get_replica_param("/opt/image", role, "out", "err", "both")
+    assert ReplicaParam(["/opt/image/bin/run", "${img_root}", "last"], {}, "out", "err", "both", None) == by_hand
