@@ -17,7 +17,7 @@ from asyncsched.schedulers.local import (
     ReplicaParam,
     create_scheduler,
 )
-from asyncsched.specs import AppDef, Resource, Role, macros
+from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, macros
 from tests.documents.table import row
 from tests.documents.ways import Way
 
@@ -71,6 +71,20 @@ async def request_by_hand(way: Way) -> None:
     assert (["echo"], "/") == (request.role_params["main"][0].args, param.cwd)
     assert ("job-x1", "/logs", ["/logs/main/0"]) == (request.app_id, request.log_dir, request.role_log_dirs["main"])
     assert ReplicaParam(["echo"], {"A": "1"}, stdout="out", stderr="err", combined="both", cwd="/") == param
+
+
+@row("local", "A request that was put together by hand is launched.", backend=BACKEND, served=True)
+async def launched_by_hand(way: Way) -> None:
+    scheduler = way.scheduler()
+    with tempfile.TemporaryDirectory() as logs:
+        files = [str(Path(logs, "main", "0", f"{name}.log")) for name in ("stdout", "stderr", "combined")]
+        param = ReplicaParam(["sh", "-c", "echo $GREETING"], {"GREETING": "hello"}, *files, cwd="/")
+        request = PopenRequest("byhand-x1", logs, {"main": [param]}, {"main": [str(Path(logs, "main", "0"))]})
+        app_id = await way(scheduler.schedule(AppDryRunInfo(request, repr)))
+
+        assert "byhand-x1" == app_id
+        assert AppState.SUCCEEDED is (await way.ended(scheduler, app_id)).state
+        assert ["hello\n"] == await way.all(scheduler.log_iter(app_id, "main", 0))
 
 
 @row("local", "With log_dir, each replica's output is in three files below it.", backend=BACKEND, served=True)
