@@ -24,7 +24,9 @@ from asyncsched.schedulers.docker.request import BACKEND, DockerJob, make_reques
 from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
+from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -105,8 +107,13 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     def _ignored(self, app: AppDef, options: DockerOpts) -> Iterable[Ignored]:
         yield from super()._ignored(app, options)
         if options.timeout is not None:
-            for role in app.roles:
-                yield Ignored(role.name, "timeout", "kept by the process that submits, while it lives")
+            yield from kept_by_submitter(app, "timeout")
+
+    @override
+    def _adopt(self, request: DockerJob) -> tuple[str, DockerJob]:
+        if not isinstance(request, DockerJob):
+            raise wrong_request(request, DockerJob, self.backend)
+        return request.app_id, request
 
     @override
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import app_note
+from asyncsched.schedulers._common.roles import app_note, role_of_command
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
 from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE
@@ -110,17 +110,12 @@ def make_request(
     )
     for role in app.roles:
         image = fetched[role.name]
-        search = _join(
-            image.cwd if options.prepend_cwd else "",
-            *extra_paths,
-            reveal(role.env.get("PATH") or (options.env or {}).get("PATH", "")),
-            path,
-            "" if options.prepend_cwd else image.cwd,
-        )
+        first, last = (image.cwd, "") if options.prepend_cwd else ("", image.cwd)
+        around = _join(first, *extra_paths), _join(path, last)
         logs = log_dir / _directory(role.name)
         request.role_log_dirs[role.name] = [str(logs / str(k)) for k in range(role.num_replicas)]
         request.role_params[role.name] = [
-            _replica(image, role, k, log_dir, app_id, options, search) for k in range(role.num_replicas)
+            _replica(image, role, k, log_dir, app_id, options, around) for k in range(role.num_replicas)
         ]
     return request
 
@@ -144,12 +139,13 @@ def _replica(
     log_dir: Path,
     app_id: str,
     options: LocalOpts,
-    search: str,
+    around: tuple[str, str],
 ) -> ReplicaParam:
     directory = log_dir / _replica_directory(role.name, k)
     values = macros.Values(img_root=image.root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
-    applied.env["PATH"] = values.substitute(search)
+    first, last = around  # which hold no macros: they are the submitter's
+    applied.env["PATH"] = _join(first, reveal(applied.env.get("PATH") or (options.env or {}).get("PATH", "")), last)
     wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
     if options.log_dir and not options.merge_streams:
         wanted.append("combined")
@@ -215,10 +211,16 @@ def to_wire(
         "on_failure": request.on_failure,
         "max_log_bytes": request.max_log_bytes,
         "env": _inherited(request.inherit, environ),
-        "spec": app_note(app or AppDef("")),
+        "spec": app_note(app or _app_of(request)),
         "log_dir": request.log_dir,
         "replicas": replicas,
     }
+
+
+def _app_of(request: PopenRequest) -> AppDef:
+    """Return an app that would be started as a request says that was put together by hand."""
+    roles = request.role_params.items()
+    return AppDef("", [role_of_command(name, "", each[0].args, each[0].env, len(each)) for name, each in roles if each])
 
 
 def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:

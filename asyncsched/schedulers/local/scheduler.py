@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 from typing_extensions import Unpack, override
 
@@ -22,9 +24,10 @@ from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
 from asyncsched.schedulers.local.images import (
     CWDImageProvider,
-    ImageProvider,
+    MakeProvider,
     count_devices,
     fetch_roles,
+    make_provider,
     named_directory,
 )
 from asyncsched.schedulers.local.logs import log_sources
@@ -43,11 +46,10 @@ from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping
+from asyncsched.schedulers.prepare import as_mapping, wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
@@ -82,7 +84,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     Args:
         session_name: The session that apps are marked with.
-        image_provider_class: Makes of the run options what says where a role's image is.
+        image_provider_class: Makes what says where a role's image is, of the run options or of nothing.
         cache_size: How many of the apps that have ended are kept at least, however old.
         extra_paths: Directories that come before the submitter's ``PATH``.
         keep_for: How long ended apps beyond `cache_size` are kept; the first submit removes the others.
@@ -103,7 +105,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     def __init__(
         self,
         session_name: str,
-        image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
+        image_provider_class: MakeProvider = CWDImageProvider,
         cache_size: int = 100,
         extra_paths: Sequence[str] | None = None,
         *,
@@ -136,7 +138,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         check_options(options)
         await asyncio.to_thread(self._home.choose)
         tree = log_tree(named_directory(options.log_dir), self.session_name) / app_id if options.log_dir else None
-        fetched = await fetch_roles(app, self._image_provider_class(as_mapping(options)))
+        fetched = await fetch_roles(app, make_provider(self._image_provider_class, as_mapping(options)))
         make = partial(
             make_request,
             app,
@@ -159,6 +161,14 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     def _ignored(self, app: AppDef, options: LocalOpts) -> Iterable[Ignored]:
         divided = options.auto_set_cuda_visible_devices
         return [each for each in super()._ignored(app, options) if not (divided and each.field == "resource.gpu")]
+
+    @override
+    def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
+        if not isinstance(request, PopenRequest):
+            raise wrong_request(request, PopenRequest, self.backend)
+        # Logs that somebody wants in a place of his own are kept there, and stay there.
+        elsewhere = bool(request.role_log_dirs) and not Path(request.log_dir).is_relative_to(self._home.path)
+        return request.app_id, replace(request, own_tree=request.own_tree or elsewhere)
 
     @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
@@ -251,7 +261,7 @@ def create_scheduler(
     session_name: str,
     cache_size: int = 100,
     extra_paths: Sequence[str] | None = None,
-    image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
+    image_provider_class: MakeProvider = CWDImageProvider,
     *,
     keep_for: timedelta = timedelta(days=30),
     **tunables: Unpack[Tunables],
