@@ -17,7 +17,7 @@ from asyncsched.schedulers._common.roles import app_note, read_app_note
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.prepare import check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -115,8 +115,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
 
     @override
     def _adopt(self, request: FakeRequest) -> tuple[str, FakeRequest]:
-        if not isinstance(request, FakeRequest):
-            raise wrong_request(request, FakeRequest, self.backend)
+        check_request(request, FakeRequest, self.backend)
         return request.app_id, request
 
     @override
