@@ -8,7 +8,8 @@ from typing import cast
 from asyncsched.components.signature import Parameter, Value
 from asyncsched.errors import ComponentError
 from asyncsched.specs.option_text import parse_value, split_pairs
-from asyncsched.specs.secret import MASK, is_secret_name
+from asyncsched.specs.secret import MASK
+from asyncsched.specs.secret_names import is_secret_name
 
 __all__ = ["HelpAskedError", "convert", "parse_arguments"]
 

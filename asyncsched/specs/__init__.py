@@ -25,13 +25,13 @@ from asyncsched.specs.resources import get_named_resources, named_resources, res
 from asyncsched.specs.result import UnreadableResult
 from asyncsched.specs.secret import (
     Secret,
-    is_secret_name,
     masked_env,
     redact,
     reveal,
     revealed_env,
     show_secrets,
 )
+from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import (
     AppState,

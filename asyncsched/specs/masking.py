@@ -6,22 +6,21 @@ pairs, or a list of ``NAME=value`` strings. All of them are understood here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from asyncsched.specs.plain import Plain, plain
-from asyncsched.specs.secret import MASK, Secret, is_secret_name, showing_secrets
+from asyncsched.specs.secret import MASK, Secret, showing_secrets
+from asyncsched.specs.secret_names import is_secret_name
+from asyncsched.specs.secret_text import follows_secret_option, replaced, secret_spans
 
-__all__ = ["find_secrets", "hidden", "masked"]
-
-_ASSIGNMENT = r"(?s)([A-Za-z_][A-Za-z0-9_.-]*)=(.*)"
+__all__ = ["find_secrets", "hidden", "is_hidden", "masked"]
 
 
 def masked(value: object) -> Plain:
     """Return a plain copy in which every secret is ``***``, unless inside ``show_secrets()``.
 
-    Hidden are instances of ``Secret``, and strings and numbers whose key, whose sibling ``name`` or whose
-    ``NAME=`` says that they are secret.
+    Hidden are instances of ``Secret``; strings and numbers whose key or whose sibling ``name`` says that they are
+    secret; and in any text what `secret_text` finds: ``NAME=value``, ``--name value``, a URL's password.
     """
     return _shown(plain(value)) if showing_secrets() else hidden(value)
 
@@ -43,16 +42,15 @@ def _masked(value: Plain) -> Plain:
     if isinstance(value, dict):
         return {key: MASK if _is_hidden(value, key) else _masked(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_masked(_mask_assignment(item)) for item in value]
-    return MASK if isinstance(value, Secret) else value
+        return [MASK if follows_secret_option(value, k) else _masked(item) for k, item in enumerate(value)]
+    if isinstance(value, Secret):
+        return MASK
+    return replaced(value, MASK) if isinstance(value, str) else value
 
 
-def _mask_assignment(item: Plain) -> Plain:
-    if isinstance(item, str) and not isinstance(item, Secret):
-        match = re.fullmatch(_ASSIGNMENT, item)
-        if match and is_secret_name(match[1]):
-            return f"{match[1]}={MASK}"
-    return item
+def is_hidden(text: str) -> bool:
+    """Tell whether a text is one that `hidden` has taken a secret from."""
+    return text == MASK or any(text[start:end] == MASK for start, end in secret_spans(text))
 
 
 def _is_hidden(owner: dict[str, Plain], key: str) -> bool:
@@ -79,13 +77,8 @@ def _find(value: Plain) -> Iterator[str]:
             else:
                 yield str(item)
     elif isinstance(value, list):
-        yield from _find_in_list(value)
-
-
-def _find_in_list(items: list[Plain]) -> Iterator[str]:
-    for item in items:
-        match = re.fullmatch(_ASSIGNMENT, item) if isinstance(item, str) else None
-        if match and is_secret_name(match[1]):
-            yield match[2]
-        else:
-            yield from _find(item)
+        for k, item in enumerate(value):
+            follows = follows_secret_option(value, k) and not isinstance(item, Secret)
+            yield from [str(item)] if follows else _find(item)
+    elif isinstance(value, str):
+        yield from (value[start:end] for start, end in secret_spans(value))

@@ -1,24 +1,24 @@
 """Values that must not be shown, and the only ways to see them.
 
 A :class:`Secret` is a string whose *content* is ``***``: whatever prints, formats, joins or serializes it
-can only pass on the mask. Environment values whose names look secret are masked in the same way wherever
-an environment is printed. The true values come out of :meth:`Secret.reveal` and :func:`revealed_env`,
+can only pass on the mask. Environment values whose names look secret, and passwords in URLs, are masked in the same
+way wherever an environment is printed. The true values come out of :meth:`Secret.reveal` and :func:`revealed_env`,
 which are for the request that is sent, and of everything printed inside :func:`show_secrets`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+
+from asyncsched.specs.secret_names import is_secret_name
+from asyncsched.specs.secret_text import replaced
 
 __all__ = [
     "MASK",
     "Secret",
-    "is_secret_name",
     "masked_env",
     "redact",
     "reveal",
@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 MASK = "***"
-SECRET_NAMES = "*TOKEN*|*SECRET*|*PASSWORD*|*_KEY|*CREDENTIAL*"  # noqa: S105 - patterns, no password
 # Scrubbing every "1" because some TOKEN_COUNT is 1 would leave nothing to read.
 SHORTEST_UNDECLARED = 4
 
@@ -109,29 +108,11 @@ def reveal(value: str) -> str:
     return value.reveal() if isinstance(value, Secret) else value
 
 
-def is_secret_name(name: str) -> bool:
-    """Tell whether a variable of this name holds a secret.
-
-    The patterns are ``*TOKEN*|*SECRET*|*PASSWORD*|*_KEY|*CREDENTIAL*`` in any case. The environment
-    variable ``ASYNCSCHED_SECRET_NAMES`` adds to them, in the same form.
-    """
-    more = os.environ.get("ASYNCSCHED_SECRET_NAMES", "")
-    return _secret_names(more).match(name) is not None
-
-
-@lru_cache(maxsize=8)
-def _secret_names(more: str) -> re.Pattern[str]:
-    from fnmatch import translate  # Only who prints an environment pays for it.
-
-    patterns = [pattern.strip() for pattern in f"{SECRET_NAMES}|{more}".split("|")]
-    return re.compile("|".join(translate(pattern) for pattern in patterns if pattern), re.IGNORECASE)
-
-
 def masked_env(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment as it may be printed: secrets as ``***``, unless inside :func:`show_secrets`."""
     if showing_secrets():
         return revealed_env(env)
-    return {name: MASK if is_secret_name(name) else str(value) for name, value in env.items()}
+    return {name: MASK if is_secret_name(name) else replaced(str(value), MASK) for name, value in env.items()}
 
 
 def revealed_env(env: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from urllib.parse import quote
 
@@ -112,22 +113,44 @@ def test_show_secrets_ends_with_an_error() -> None:
     [
         *("HF_TOKEN", "TOKEN", "token_file", "MY_SECRETS", "AWS_SECRET_ACCESS_KEY", "DbPassword", "API_KEY"),
         *("GOOGLE_CREDENTIALS", "x_key"),
+        *("PASSWD", "PGPASS", "MY_PWD", "db-pass", "PGPASSWORD", "apiKey", "APIKEY", "ssh-passphrase", "spark.api.key"),
+        *("accessToken", "GITHUBTOKEN", "TOKEN_1", "Djavax.trustStorePassword", "mysql_pwd", "HFToken"),
     ],
 )
 def test_secret_names(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["PATH", "KEY", "KEYBOARD", "API_KEY_FILE", "MONKEY", "", "USER", "TOKE"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PATH", "KEY", "KEYBOARD", "API_KEY_FILE", "MONKEY", "", "USER", "TOKE", "topologyKey"),
+        *("TOKENIZERS_PARALLELISM", "MAX_TOKENS", "NUM_TOKENS", "TOKENIZER_PATH", "tokenizer", "maxTokens"),
+        *("max-new-tokens", "pad_token", "EOS_TOKEN_ID", "MAX_TOKEN_LENGTH", "PWD", "OLDPWD", "OLD_PWD", "pwd"),
+        *("BYPASS", "NUM_PASSES", "COMPASS", "PASSENGERS"),
+    ],
+)
 def test_other_names(name: str) -> None:
     assert not is_secret_name(name)
 
 
-def test_names_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not is_secret_name("PGPASS")
-    monkeypatch.setenv("ASYNCSCHED_SECRET_NAMES", "PGPASS | *_DSN|")
+WORDS = st.lists(st.sampled_from(["HF", "my", "App", "2", "path"]), max_size=3)
 
-    assert is_secret_name("pgpass")
+
+@given(before=WORDS, after=WORDS, sep=st.sampled_from("_-."), shape=st.sampled_from([str.upper, str.lower, str.title]))
+def test_token_is_a_whole_word_of_a_secret_name(
+    before: list[str], after: list[str], sep: str, shape: Callable[[str], str]
+) -> None:
+    assert is_secret_name(sep.join([*before, shape("token"), *after]))
+    for other in ("tokens", "tokenizer", "tokenizers", "tokenized"):
+        assert not is_secret_name(sep.join([*before, shape(other), *after]))
+
+
+def test_names_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_secret_name("MY_PIN")
+    monkeypatch.setenv("ASYNCSCHED_SECRET_NAMES", "MY_PIN | *_DSN|")
+
+    assert is_secret_name("my_pin")
     assert is_secret_name("SENTRY_DSN")
     assert is_secret_name("A_TOKEN")
     assert not is_secret_name("")

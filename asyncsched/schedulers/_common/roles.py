@@ -15,11 +15,12 @@ from typing import Any, cast
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.macros import escaped
-from asyncsched.specs.masking import hidden
+from asyncsched.specs.masking import hidden, is_hidden
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.plain import JsonValue
-from asyncsched.specs.secret import MASK, Secret, is_secret_name
+from asyncsched.specs.secret import Secret
+from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_ref import SecretRef
 
 __all__ = [
@@ -43,6 +44,9 @@ _ENV_LEFT_OUT = "env_left_out"
 _SHED = ("env", "args", "metadata", "mounts", "port_map", "resource")
 """What is left out of a note that is too large, in this order."""
 
+_REASONS = "reasons"
+"""Says in a note of what was not kept why that is, where it is no secret."""
+
 _SECRET = "a secret"  # noqa: S105 - a reason, no password
 
 
@@ -63,9 +67,9 @@ def note_of_role(role: Role) -> Note:
     """Return what is to be kept of a role."""
     note: Note = {
         "name": role.name,
-        "image": role.image,
-        "entrypoint": _masked_arg(role.entrypoint),
-        "args": [_masked_arg(arg) for arg in role.args],
+        "image": _kept([role.image])[0],
+        "entrypoint": _kept([role.entrypoint])[0],
+        "args": _kept(role.args),
         "num_replicas": role.num_replicas,
         "max_retries": role.max_retries,
         "resource": _resource(role.resource),
@@ -78,6 +82,7 @@ def note_of_role(role: Role) -> Note:
         "mounts": [_mount_note(mount) for mount in role.mounts],
         "metadata": hidden(role.metadata),
     }
+    more[_REASONS] = _reasons(role)
     return note | {name: value for name, value in more.items() if value}
 
 
@@ -112,12 +117,13 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
         image: Likewise its image.
     """
     data = _object(note)
+    why = _object(data.get(_REASONS))
     return Role(
         name=_text(data.get("name") or name),
-        image=_text(data.get("image") or image),
+        image=_unhidden(_word(data.get("image", ""))) or image,
         min_replicas=_number(data.get("min_replicas"), 0) or None,
         entrypoint=_word(data.get("entrypoint", "")),
-        args=[_word(arg) for arg in _list(data.get("args"))],
+        args=[_word(arg, why.get(f"argument {k}")) for k, arg in enumerate(_list(data.get("args")))],
         env=_lacking(data) | _env(data),
         num_replicas=_number(data.get("num_replicas"), 0),
         max_retries=_number(data.get("max_retries"), 0),
@@ -155,16 +161,26 @@ def _written(text: str) -> str:
         return NotKept(str(error))
 
 
-def _masked_arg(arg: str) -> JsonValue:
-    is_secret = isinstance(arg, (Secret, NotKept)) or hidden([arg]) != [arg]  # NAME=value, by its name
-    return None if is_secret else str(arg)
+def _kept(texts: Sequence[str]) -> list[JsonValue]:
+    """Return texts, with null for each that has a secret in it or was not kept before."""
+    shown = cast("list[JsonValue]", hidden(texts))
+    return [
+        None if isinstance(text, (Secret, NotKept)) or kept != text else str(text)
+        for text, kept in zip(texts, shown, strict=True)
+    ]
 
 
 def _env_value(name: str, value: str) -> JsonValue:
     if isinstance(value, SecretRef):
         return [value.name, value.key]
-    secret = isinstance(value, (Secret, NotKept)) or is_secret_name(name)
-    return None if secret else str(value)
+    return None if is_secret_name(name) else _kept([value])[0]
+
+
+def _reasons(role: Role) -> Note:
+    """Return why a text was not kept, where it is no secret."""
+    texts = {f"variable {name}": value for name, value in role.env.items()}
+    texts |= {f"argument {number}": arg for number, arg in enumerate(role.args)}
+    return {place: text.why for place, text in texts.items() if isinstance(text, NotKept) and text.why != _SECRET}
 
 
 def _resource(resource: Resource) -> Note:
@@ -178,10 +194,10 @@ def _resource(resource: Resource) -> Note:
 
 def _mount_note(mount: Mount) -> Note:
     if isinstance(mount, DeviceMount):
-        return {"type": "device", "src": mount.src_path, "dst": mount.dst_path, "perm": mount.permissions}
+        return {"type": "device", "src": _kept([mount.src_path])[0], "dst": mount.dst_path, "perm": mount.permissions}
     if isinstance(mount, BindMount):
-        return {"type": "bind", "src": mount.src_path, "dst": mount.dst_path, "readonly": mount.read_only}
-    return {"type": "volume", "src": mount.src, "dst": mount.dst_path, "readonly": mount.read_only}
+        return {"type": "bind", "src": _kept([mount.src_path])[0], "dst": mount.dst_path, "readonly": mount.read_only}
+    return {"type": "volume", "src": _kept([mount.src])[0], "dst": mount.dst_path, "readonly": mount.read_only}
 
 
 def _texts(metadata: object) -> Note:
@@ -204,11 +220,15 @@ def _lacking(data: Mapping[str, object]) -> dict[str, str]:
 
 
 def _env(data: Mapping[str, object]) -> dict[str, str]:
-    return {well_formed(name): _read_env_value(value) for name, value in _object(data.get("env")).items()}
+    why = _object(data.get(_REASONS))
+    return {
+        well_formed(name): _read_env_value(value, why.get(f"variable {name}"))
+        for name, value in _object(data.get("env")).items()
+    }
 
 
-def _word(value: object) -> str:
-    return NotKept(_SECRET) if value is None else _text(value)
+def _word(value: object, why: object = None) -> str:
+    return NotKept(_text(why or _SECRET)) if value is None else _text(value)
 
 
 def _unhidden(value: object) -> Any:
@@ -217,19 +237,12 @@ def _unhidden(value: object) -> Any:
         return {name: _unhidden(item) for name, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
         return [_unhidden(item) for item in cast("list[object]", value)]
-    return NotKept(_SECRET) if isinstance(value, str) and _is_hidden(value) else value
+    return NotKept(_SECRET) if isinstance(value, str) and is_hidden(value) else value
 
 
-def _is_hidden(text: str) -> bool:
-    name, _, value = text.rpartition("=")
-    return value == MASK and (text == MASK or is_secret_name(name))
-
-
-def _read_env_value(value: object) -> str:
-    if value is None:
-        return NotKept(_SECRET)
+def _read_env_value(value: object, why: object) -> str:
     parts = [_text(part) for part in _list(value)]
-    return SecretRef(*parts) if len(parts) == 2 and parts[0] else _text(value)
+    return SecretRef(*parts) if len(parts) == 2 and parts[0] else _word(value, why)
 
 
 def _read_resource(value: object) -> Resource:
@@ -245,7 +258,7 @@ def _read_resource(value: object) -> Resource:
 
 
 def _read_mount(note: Mapping[str, object]) -> Mount | None:
-    src, dst = _text(note.get("src", "")), _text(note.get("dst", ""))
+    src, dst = _unhidden(_word(note.get("src", ""))), _text(note.get("dst", ""))
     make: Mapping[str, Callable[[], Mount]] = {
         "bind": lambda: BindMount(src, dst, note.get("readonly") is True),
         "volume": lambda: VolumeMount(src, dst, note.get("readonly") is True),

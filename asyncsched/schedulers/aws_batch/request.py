@@ -38,8 +38,8 @@ from asyncsched.schedulers.aws_batch.request_limits import (
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import pretty
-from asyncsched.specs.masking import hidden
-from asyncsched.specs.secret import MASK, Secret
+from asyncsched.specs.masking import hidden, is_hidden
+from asyncsched.specs.secret import Secret
 
 __all__ = [
     "DEFINITION_PREFIX",
@@ -315,8 +315,8 @@ def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dic
     check_own_tags(app.metadata)
     check_own_tags(options.tags or {})
     metadata = cast("dict[str, str]", hidden(app.metadata))
-    ours |= {NOT_KEPT_TAG + name: "" for name, value in metadata.items() if value == MASK}
-    theirs = {name: value for name, value in metadata.items() if value != MASK} | (options.tags or {})
+    ours |= {NOT_KEPT_TAG + name: "" for name, value in metadata.items() if is_hidden(value)}
+    theirs = {name: value for name, value in metadata.items() if not is_hidden(value)} | (options.tags or {})
     return {**theirs, **ours}
 
 

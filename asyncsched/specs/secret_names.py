@@ -1,0 +1,51 @@
+"""Names that say of a value that it is secret."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+
+__all__ = ["is_secret_name"]
+
+_WORD_ENDS = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+"
+
+_OWNERS = "(?:PG|DB|SQL|USER|ROOT|ADMIN|SMTP|MAIL)"
+
+_SECRET_WORDS = (
+    "SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL"
+    # The tokens of a vocabulary are none, and neither are their numbers: TOKENS, TOKENIZER, PAD_TOKEN, MAX_TOKEN.
+    "|(?<!PAD_)(?<!EOS_)(?<!BOS_)(?<!UNK_)(?<!SEP_)(?<!CLS_)(?<!MASK_)(?<!STOP_)(?<!MAX_)(?<!MIN_)(?<!NUM_)(?<!PER_)"
+    "TOKEN(?![A-Z])"
+    f"|(?:^|_|{_OWNERS})PASS$"
+    # PWD and OLDPWD are the shell's working directories.
+    f"|[A-Z0-9](?<!OLD)_PWD$|{_OWNERS}PWD$"
+    "|(?:API|ACCESS|PRIVATE|ENCRYPTION|SIGNING)_?KEY$"
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a variable, an option or a key of this name holds a secret.
+
+    A name is secret, in any case, if it holds ``SECRET``, ``PASSWORD``, ``PASSWD``, ``PASSPHRASE`` or ``CREDENTIAL``;
+    if one of its words ends in ``TOKEN``; or if it ends in ``_KEY``, ``PASS`` or ``_PWD``. Words are parted by ``_``,
+    ``-``, ``.`` or a capital. ``MAX_TOKENS``, ``TOKENIZER_PATH`` and ``pad_token`` are of a model's vocabulary, and no
+    secrets. The environment variable ``ASYNCSCHED_SECRET_NAMES`` adds patterns, such as ``*_DSN|MY_PIN``.
+    """
+    return _is_secret(name, os.environ.get("ASYNCSCHED_SECRET_NAMES", ""))
+
+
+@lru_cache(maxsize=1024)
+def _is_secret(name: str, more: str) -> bool:
+    words = re.sub(_WORD_ENDS, "_", name).upper()
+    if re.search(_SECRET_WORDS, words) or re.search("[_.-]KEY$", name, re.IGNORECASE):
+        return True
+    return bool(more) and _added(more).match(name) is not None
+
+
+@lru_cache(maxsize=8)
+def _added(more: str) -> re.Pattern[str]:
+    from fnmatch import translate  # only who adds some pays for it
+
+    patterns = [translate(pattern.strip()) for pattern in more.split("|") if pattern.strip()]
+    return re.compile("|".join(patterns) or r"(?!)", re.IGNORECASE)
