@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import resource
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -251,7 +253,27 @@ class AllAwaited(Awaited):
         return await self.fetch(role.image)
 
 
-PROVIDERS = [Unpacking, Changing, OfOptions, Awaited, AllAwaited]
+class OfPaths(Unpacking):
+    """It tells directories and the program as paths, not as texts."""
+
+    def fetch(self, image: str) -> Path:  # type: ignore[override] # narrower than the base's, other than its parent's
+        return Path(super().fetch(image))
+
+    def get_cwd(self, image: str) -> Path:  # type: ignore[override] # not as the base says, but a common mistake
+        return self.root / image
+
+    def get_entrypoint(self, img_root: str, role: Role) -> Path:  # type: ignore[override] # as above
+        return Path(img_root, role.entrypoint)
+
+
+class AwaitedPaths(OfPaths):
+    """Its `fetch` is a coroutine too."""
+
+    async def fetch(self, image: str) -> Path:  # type: ignore[override] # the base's is plain
+        return await asyncio.to_thread(super().fetch, image)
+
+
+PROVIDERS = [Unpacking, Changing, OfOptions, Awaited, AllAwaited, OfPaths, AwaitedPaths]
 
 
 def expected(provider: type[Unpacking], root: Path) -> list[str]:
@@ -285,6 +307,39 @@ def test_an_image_provider_of_ones_own_for_code_that_cannot_await(
         lines = list(scheduler.log_iter(app_id, should_tail=True))
 
     assert expected(provider, tmp_path) == [str(line).rstrip("\n") for line in lines]
+
+
+@pytest.mark.parametrize("returned", [None, "", 5, b"/tmp"])
+async def test_a_provider_that_returns_no_directory_is_told_what_to_return(home: Path, returned: Any) -> None:
+    class Wrong(ImageProvider):
+        def fetch(self, image: str) -> str:
+            return cast("str", returned)
+
+    async with LocalScheduler("session", Wrong) as scheduler:
+        with pytest.raises(ConfigError, match=re.escape(f"Wrong returned {returned!r} for the image 'i'")) as caught:
+            await scheduler.submit_dryrun(app(Role("main", "i", entrypoint="true")))
+    assert "fetch and fetch_role return the directory" in str(caught.value)
+
+
+class ReadOnly(Unpacking):
+    """It has options of its own, which nobody can set."""
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def cfg(self) -> Mapping[str, CfgVal]:  # type: ignore[override] # the base's can be set
+        return {"log_dir": "its own"}
+
+
+async def test_a_provider_with_options_of_its_own_keeps_them(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Unpacking, "root", tmp_path)
+    async with LocalScheduler("session", ReadOnly) as scheduler:
+        await scheduler.submit_dryrun(app(Role("main", "an-image", entrypoint="bin/main")))
+
+    assert "its own\n" == (tmp_path / "an-image/told").read_text()
 
 
 def test_the_providers_of_the_documents_need_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,9 @@ def test_hiding_twice_changes_nothing(text: str) -> None:
     assert (once == [text]) == (find_secrets([text]) in ([], ["***"]))
 
 
-@pytest.mark.parametrize("part", ["a", "--", "a.", "x://a:", "--token ", "A_TOKEN='", 'A_TOKEN="', "a:b@", "A_TOKEN=\\"])
+@pytest.mark.parametrize(
+    "part", ["a", "--", "a.", "x://a:", "--token ", "A_TOKEN='", 'A_TOKEN="', "a:b@", "A_TOKEN=\\"]
+)
 def test_long_texts_are_read_in_time(part: str) -> None:
     """A step of a quadratic search here would run into the test's time limit."""
     masked([part * 20_000])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import contextlib
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import TypeAlias, cast
 
 from typing_extensions import override
 
@@ -37,6 +38,9 @@ __all__ = [
 DRIVER = Path("/proc/driver/nvidia/gpus")
 PATIENCE = 10.0
 """Seconds: the driver may have to be woken for its first answer."""
+
+
+Directory: TypeAlias = "str | os.PathLike[str]"
 
 
 @dataclass
@@ -81,10 +85,10 @@ class ImageProvider(abc.ABC):
             self.cfg = cfg
 
     @abc.abstractmethod
-    def fetch(self, image: str) -> str | Awaitable[str]:
+    def fetch(self, image: str) -> Directory | Awaitable[Directory]:
         """Return the directory of an image, fetching it if need be; a dry-run calls this too."""
 
-    def fetch_role(self, role: Role) -> str | Awaitable[str]:
+    def fetch_role(self, role: Role) -> Directory | Awaitable[Directory]:
         """Return the directory of a role's image; override it to change the role, which is a copy, on the way."""
         return self.fetch(role.image)
 
@@ -168,7 +172,8 @@ def make_provider(make: MakeProvider, cfg: Mapping[str, CfgVal]) -> ImageProvide
     except TypeError:
         return cast("Callable[[Mapping[str, CfgVal]], ImageProvider]", make)(cfg)
     provider = cast("Callable[[], ImageProvider]", make)()
-    provider.cfg = cfg
+    with contextlib.suppress(AttributeError):  # one whose `cfg` cannot be set has its own
+        provider.cfg = cfg
     return provider
 
 
@@ -201,7 +206,8 @@ class Fetched:
     def replica(self, role: Role, **files: str) -> ReplicaParam:
         """Return what a replica is started with; `role` has its macros filled in."""
         param = self.provider.get_replica_param(self.root, role, **files)
-        param.cwd = param.cwd or self.submitter_cwd
+        param.args = [os.fspath(word) for word in param.args]  # a provider's own methods may give a Path
+        param.cwd = os.fspath(param.cwd or self.submitter_cwd)
         return param
 
 
@@ -213,14 +219,22 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
     await budget.breathe()  # many submits may come here at once
     for role in app.roles:
         root = await _fetched(provider, role)
-        found[role.name] = Fetched(provider, root, provider.get_cwd(role.image) or "", here)
+        found[role.name] = Fetched(provider, root, os.fspath(provider.get_cwd(role.image) or ""), here)
     return found
 
 
 async def _fetched(provider: ImageProvider, role: Role) -> str:
     awaited = inspect.iscoroutinefunction(provider.fetch_role)
     root = provider.fetch_role(role) if awaited else await asyncio.to_thread(provider.fetch_role, role)
-    return root if isinstance(root, str) else await root
+    found: object = await root if inspect.isawaitable(root) else root
+    path = os.fspath(cast("Directory", found)) if isinstance(found, (str, os.PathLike)) else found
+    if isinstance(path, str) and path:
+        return path
+    raise ConfigError(
+        f"{type(provider).__name__} returned {found!r} for the image {role.image!r} of role {role.name!r}",
+        why="fetch and fetch_role return the directory that the image stands for, as a text or a Path",
+        fix="let fetch return it, or raise an error that says why there is none",
+    )
 
 
 def named_directory(named: str) -> Path:
