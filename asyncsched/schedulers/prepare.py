@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError, ConflictError, UsageError
 from asyncsched.specs.app import MISSING, AppDef, Role
+from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.secret import reveal
@@ -37,12 +38,15 @@ _LATER = frozenset({"timeout", "pending_timeout"})
 """Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
 
 
+_NAMED = 10
+"""How many things an error names that were not kept; the others are counted."""
+
+
 def check_app(app: AppDef) -> None:
     """Raise ValueError, naming the role, for an app that no scheduler could run."""
     if not app.roles:
         raise ValueError(f"app {app.name!r} has no roles: it needs at least one")
     check_name("the app", app.name)
-    _check_kept(f"app {app.name!r}", {"metadata": app.metadata})
     names: set[str] = set()
     for role in app.roles:
         check_name(f"a role of app {app.name!r}", role.name)
@@ -51,12 +55,12 @@ def check_app(app: AppDef) -> None:
         if not role.entrypoint or role.entrypoint == MISSING:
             raise ValueError(f"role {role.name!r} has no entrypoint: name the program that it runs")
         _check_types(role.name, role.entrypoint, role.num_replicas, role.args, role.env)
-        _check_kept(f"role {role.name!r}", role)
         if role.num_replicas <= 0:
             raise ValueError(f"role {role.name!r} has {role.num_replicas} replicas: it needs at least one")
         if role.name in names:
             raise ValueError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
         names.add(role.name)
+    _check_kept(app)
 
 
 def check_name(what: str, name: object) -> None:
@@ -104,35 +108,53 @@ def _check_env(role: str, env: object) -> None:
             raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")
 
 
-def _check_kept(what: str, value: object) -> None:
+def _check_kept(app: AppDef) -> None:
     """Refuse what a described app could not tell: the caller has to fill it in again."""
-    for place, lost in _lost(value):
+    lost = {f"app {app.name!r}": _lost({"metadata": app.metadata})}
+    lost |= {f"role {role.name!r}": _lost(role) for role in app.roles}
+    found = [(what, place, why) for what, places in lost.items() for place, why in places]
+    for what, place, why in found:
         if place == f" variable {NOT_KEPT}":
             raise ConfigError(
                 f"{what}: not all of it was kept by the scheduler that described it",
-                why=lost.why,
+                why=why,
                 fix=f"fill it in, and remove {NOT_KEPT} from its env, before you submit the app again",
             )
+    if found:
         raise ConfigError(
-            f"{what}:{place} was not kept by the scheduler that described it",
-            why=lost.why,
-            fix="fill it in before you submit the app again",
+            f"{_listed(found)} {'was' if len(found) == 1 else 'were'} not kept by the scheduler that described it",
+            why="; ".join(dict.fromkeys(why for _, _, why in found)),
+            fix=f"fill {'it' if len(found) == 1 else 'them'} in before you submit the app again",
         )
 
 
-def _lost(value: object) -> Iterator[tuple[str, NotKept]]:
-    """Yield what was not kept, and where it stands."""
+def _listed(found: Sequence[tuple[str, str, str]]) -> str:
+    """Return the first of what was not kept, by app or role, and how many more there are."""
+    places: dict[str, list[str]] = {}
+    for what, place, _ in found[:_NAMED]:
+        places.setdefault(what, []).append(place)
+    listed = "; ".join(f"{what}:{','.join(of_it)}" for what, of_it in places.items())
+    return f"{listed} and {len(found) - _NAMED} more" if len(found) > _NAMED else listed
+
+
+def _lost(value: object) -> Iterator[tuple[str, str]]:
+    """Yield where something stands that was not kept, and why it was not."""
     if isinstance(value, Role):
         yield from _lost({"entrypoint": value.entrypoint, "variable": value.env, "argument": value.args})
-        yield from _lost({"metadata": value.metadata, "capability": value.resource.capabilities})
+        yield from _lost({"image": value.image, "metadata": value.metadata, "mount": value.mounts})
+        yield from _lost({"capability": value.resource.capabilities})
     elif isinstance(value, Mapping):
         for name, item in cast("Mapping[object, object]", value).items():
-            yield from ((f" {name}{place}", lost) for place, lost in _lost(item))
+            yield from ((f" {name}{place}", why) for place, why in _lost(item))
     elif isinstance(value, (list, tuple)):
         for number, item in enumerate(cast("Sequence[object]", value)):
-            yield from ((f" {number}{place}", lost) for place, lost in _lost(item))
+            yield from ((f" {number}{place}", why) for place, why in _lost(item))
+    elif isinstance(value, (BindMount, VolumeMount, DeviceMount)):
+        yield from _lost(value.src if isinstance(value, VolumeMount) else value.src_path)
     elif isinstance(value, NotKept):
-        yield "", value
+        yield "", value.why
+    elif isinstance(value, str) and NOT_KEPT in reveal(value):
+        yield "", f"its text holds {NOT_KEPT}, which stands for a value that was not kept"
 
 
 def check_secret_refs(app: AppDef, backend: str) -> None:

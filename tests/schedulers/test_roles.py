@@ -7,6 +7,7 @@ import dataclasses
 import json
 import pickle
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from asyncsched.schedulers._common.roles import (
     app_note,
     note_of_role,
     read_app_note,
+    role_of_command,
     role_of_note,
     shortened,
 )
@@ -195,6 +197,18 @@ LOST: list[tuple[str, dict[str, Any]]] = [
     ("role 'main': argument 1 was", {"args": ["-c", "export DB_PASSWORD=marker; x"]}),
     ("role 'main': variable URL was", {"env": {"URL": "postgres://user:marker@host"}}),
     ("role 'main': metadata url was", {"metadata": {"url": "postgres://user:marker@host"}}),
+    ("role 'main': image was", {"image": Secret("marker")}),
+    ("role 'main': mount 1 was", {"mounts": [BindMount("/a", "/b"), BindMount(Secret("marker"), "/c")]}),
+    ("role 'main': mount 0 was", {"mounts": [VolumeMount(Secret("marker"), "/c")]}),
+    ("role 'main': mount 0 was", {"mounts": [DeviceMount(Secret("marker"), "/c")]}),
+    (
+        "role 'main': variable A_KEY, variable B_KEY, argument 0 were not kept",
+        {"env": {"A_KEY": "marker", "B": "b", "B_KEY": "marker"}, "args": [Secret("marker")]},
+    ),
+    (
+        "variable KEY_8_KEY, variable KEY_9_KEY and 3 more were not kept",
+        {"env": {f"KEY_{k}_KEY": "marker" for k in range(13)}},
+    ),
     ("role 'main': entrypoint was", {"entrypoint": Secret("marker")}),
     ("role 'main': metadata a 0 PASSWORD was", {"metadata": {"a": [{"PASSWORD": "marker"}]}}),
     ("role 'main': metadata a 1 was", {"metadata": {"a": ["b", "A_TOKEN=marker"]}}),
@@ -212,6 +226,47 @@ async def test_what_was_not_kept_is_refused_by_name(what: str, lost: dict[str, A
     with pytest.raises(ConfigError, match=re.escape(what)) as caught:
         check_app(AppDef("a", [role_of_note(note)]))
     assert "a secret" == caught.value.why
+
+
+def _read_back(role: Role) -> Role:
+    return role_of_note(json.loads(json.dumps(note_of_role(role))))
+
+
+@pytest.mark.parametrize(
+    ("what", "edit"),
+    [
+        ("variable API_TOKEN", lambda env, args: env.update(json.loads(json.dumps(env)))),
+        ("variable AUTH", lambda env, args: env.update(API_TOKEN="again", AUTH=f"Bearer {env['API_TOKEN']}")),
+        ("variable AUTH", lambda env, args: env.update(API_TOKEN="again", AUTH=Secret(f"{env['API_TOKEN']}"))),
+        ("argument 1", lambda env, args: args.append(f"--token={env.pop('API_TOKEN')}")),
+    ],
+)
+def test_the_text_of_what_was_not_kept_is_refused_too(what: str, edit: Callable[[Any, Any], None]) -> None:
+    role = _read_back(Role("main", "i", entrypoint="e", args=["a"], env={"API_TOKEN": "marker"}, num_replicas=1))
+    edit(role.env, role.args)
+
+    with pytest.raises(ConfigError, match=f"role 'main': {what} was not kept") as caught:
+        check_app(AppDef("a", [role]))
+    assert "its text holds <NOT_KEPT>" in (caught.value.why or "")
+
+
+def test_why_a_text_was_not_kept_is_kept() -> None:
+    """A text with `$${` in a request that was put together by hand is no secret."""
+    role = _read_back(role_of_command("main", "i", ["e", "a", "$${b"], {"A": "$${c", "A_KEY": "marker"}, 1))
+
+    why = "it holds $${, which always becomes ${"
+    assert {"A": NotKept(why).why, "A_KEY": "a secret"} == {k: v.why for k, v in role.env.items()}  # type: ignore[attr-defined] # they are
+    with pytest.raises(ConfigError, match="role 'main': variable A, variable A_KEY, argument 1 were") as caught:
+        check_app(AppDef("a", [role]))
+    assert f"{why}; a secret" == caught.value.why
+    assert why == _read_back(role).args[1].why  # type: ignore[attr-defined] # as above
+
+
+def test_what_was_not_kept_of_several_roles_is_named_at_once() -> None:
+    roles = [_read_back(Role(name, "i", "", entrypoint="e", env={"A_KEY": "a"}, num_replicas=1)) for name in "ab"]
+
+    with pytest.raises(ConfigError, match="role 'a': variable A_KEY; role 'b': variable A_KEY were not kept"):
+        check_app(AppDef("a", roles))
 
 
 def test_an_apps_metadata_that_was_not_kept_is_refused_by_name() -> None:
