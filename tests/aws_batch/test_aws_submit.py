@@ -477,6 +477,27 @@ async def test_a_submit_without_a_timeout_is_told(
     assert ["aws_batch bills"] == [record.getMessage()[:15] for record in caplog.records]
 
 
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {},
+        {"type": "container"},
+        {"type": "multinode", "containerProperties": {}},
+        {"nodeProperties": {}},
+        {"nodeProperties": {"numNodes": 2}},
+        {"eksProperties": {}},
+    ],
+)
+async def test_a_request_that_does_not_say_what_runs_is_refused(virtual: Virtual, definition: dict[str, Any]) -> None:
+    request = BatchJob("by-hand", QUEUE, None, definition, {})
+
+    with pytest.raises(InvalidRequestError, match="the job_def of the job by-hand does not say what runs") as caught:
+        await virtual.scheduler().schedule(AppDryRunInfo(request, repr))
+    assert caught.value.fix is not None
+    assert "Properties" in caught.value.fix
+    assert [] == jobs(virtual.cloud)
+
+
 async def test_a_request_that_is_put_together_by_hand_is_launched_once(virtual: Virtual) -> None:
     def job(nodes: int = 0, **more: Any) -> AppDryRunInfo[BatchJob]:
         container = {"image": "script", "command": ["play", '[["sleep", 5]]'], **more}

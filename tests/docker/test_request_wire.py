@@ -118,6 +118,20 @@ def test_secrets_are_sent() -> None:
         assert ["PIN=1234"] == make_body({"environment": environment}, made_by="c", backend="")["Env"]
 
 
+def test_a_command_that_is_a_text_is_split_as_a_shell_would() -> None:
+    commands = ["sh -c 'echo \"a b\"'", Secret("sh -c 'echo \"a b\"'"), ["sh", "-c", Secret('echo "a b"')]]
+    bodies = [to_wire(DockerContainer("i", command, {"name": "c"}), "none") for command in commands]
+
+    assert [["sh", "-c", 'echo "a b"']] * 3 == [body["Cmd"] for body in bodies]
+    with pytest.raises(InvalidRequestError, match=r"the container c cannot be made with .*No closing quotation"):
+        to_wire(DockerContainer("i", "echo 'a", {"name": "c"}), "none")
+
+
+def test_a_job_without_containers_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="the request for app-x1 has no containers"):
+        completed(DockerJob("app-x1", []), session="me", version="1")
+
+
 def test_containers_made_by_hand_are_found_by_their_labels() -> None:
     job = DockerJob("app-x1", [DockerContainer("i", ["true"], {}) for _ in range(2)])
     job.containers.append(DockerContainer("i", ["true"], {"name": "mine", "labels": ["own"]}, role="other", replica=3))

@@ -30,7 +30,7 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_apps
 from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, adopt, check_unrenamed, make_request
+from asyncsched.schedulers.aws_batch.request import BatchJob, adopt, check_shape, check_unrenamed, make_request
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
@@ -157,6 +157,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
         check_unrenamed(info.request, info.app_id)
+        check_shape(info.request)
         known = self._jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:
             known = await self._submitted(info)

@@ -17,12 +17,11 @@ from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request_host import make_host_kwargs
-from asyncsched.schedulers.docker.request_wire import make_body, read_labels
+from asyncsched.schedulers.docker.request_wire import make_body, read_command, read_labels
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
 from asyncsched.specs.result import RESULT_FILE
-from asyncsched.specs.secret import reveal
 
 __all__ = ["DockerContainer", "DockerJob", "completed", "is_user_defined", "make_request", "to_wire"]
 
@@ -37,7 +36,8 @@ class DockerContainer:
 
     Attributes:
         image: The image.
-        command: The program and its arguments; an entrypoint of the image stands before them.
+        command: The program and its arguments; an entrypoint of the image stands before them. A text is split as a
+            shell would.
         kwargs: What else it is made with, as the documents have it: by the names that docker-py's ``containers.run``
             has, such as ``name``, ``environment``, ``labels``, ``mounts``, ``mem_limit``.
         role: The role's name.
@@ -47,7 +47,7 @@ class DockerContainer:
     """
 
     image: str
-    command: list[str]
+    command: str | list[str]
     kwargs: dict[str, Any]
     role: str = field(default="main", kw_only=True)
     replica: int | None = field(default=None, kw_only=True)
@@ -201,7 +201,17 @@ def completed(job: DockerJob, *, session: str, version: str) -> DockerJob:
     """Return a copy of a job in which each container has a name, and the labels that it is found by.
 
     Those of a dry-run have them; what is made by hand need not.
+
+    Raises:
+        InvalidRequestError: It has no containers.
     """
+    if not job.containers:
+        raise InvalidRequestError(
+            f"the request for {job.app_id} has no containers",
+            why="there is nothing to run",
+            fix="give it a DockerContainer for each replica",
+            backend=BACKEND,
+        )
     containers: list[DockerContainer] = []
     counted: Counter[str] = Counter()
     roles = list(dict.fromkeys(each.role for each in job.containers))
@@ -228,7 +238,7 @@ def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[
     body["Labels"] = names.sent_labels(body.get("Labels", {}), digest, terminal=bool(body.get("Tty")))
     body |= {
         "Image": container.image,
-        "Cmd": [reveal(word) for word in container.command],
+        "Cmd": read_command(container.command, made_by=container.name, backend=BACKEND),
         "StopTimeout": container.stop_timeout,
         "HostConfig": {**body["HostConfig"], **container.host_config, "NetworkMode": network},
     }

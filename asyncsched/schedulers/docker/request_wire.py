@@ -15,7 +15,7 @@ from asyncsched.errors import InvalidRequestError
 from asyncsched.specs.masking import masked
 from asyncsched.specs.secret import reveal, revealed_env
 
-__all__ = ["make_body", "read_labels"]
+__all__ = ["make_body", "read_command", "read_labels"]
 
 _UNITS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
@@ -65,7 +65,7 @@ def _hosts(value: Mapping[str, str] | Iterable[str]) -> list[str]:
 
 
 def _words(value: str | Iterable[str]) -> list[str]:
-    return shlex.split(value) if isinstance(value, str) else list(value)
+    return shlex.split(reveal(value)) if isinstance(value, str) else [reveal(word) for word in value]
 
 
 def _binds(value: Mapping[str, Mapping[str, str]] | Iterable[str]) -> list[str]:
@@ -160,16 +160,29 @@ def make_body(kwargs: Mapping[str, Any], *, made_by: str, backend: str) -> dict[
         fields, (field, read) = (body, _CONFIG[name]) if name in _CONFIG else (host, _HOST.get(name, ("", _as_it_is)))
         if not field:
             raise _unknown(name, made_by, backend)
-        try:
-            fields[field] = read(value)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InvalidRequestError(
-                f"the container {made_by} cannot be made with {masked({name: value})}",
-                why=str(error),
-                fix="write it as docker-py's containers.run takes it",
-                backend=backend,
-            ) from error
+        fields[field] = _read(read, name, value, made_by, backend)
     return {**body, "HostConfig": host}
+
+
+def read_command(command: str | Iterable[str], *, made_by: str, backend: str) -> list[str]:
+    """Return the words of a command; a text is split as a shell would.
+
+    Raises:
+        InvalidRequestError: It cannot be read.
+    """
+    return cast("list[str]", _read(_words, "command", command, made_by, backend))
+
+
+def _read(read: _Reader, name: str, value: Any, made_by: str, backend: str) -> Any:
+    try:
+        return read(value)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidRequestError(
+            f"the container {made_by} cannot be made with {masked({name: value})}",
+            why=str(error),
+            fix="write it as docker-py's containers.run takes it",
+            backend=backend,
+        ) from error
 
 
 def _unknown(name: str, made_by: str, backend: str) -> InvalidRequestError:
