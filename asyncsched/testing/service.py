@@ -293,7 +293,8 @@ class FakeService:
         if role is not None and role.args[:1] == ["-c"]:
             from asyncsched.testing.shell import parse_script
 
-            self._run(app, replica, role, parse_script(role.args[1], self._env(role)), replica.attempt)
+            script = role.args[1] if len(role.args) > 1 else "exit 2"  # as a shell ends that is given none
+            self._run(app, replica, role, parse_script(script, self._env(role)), replica.attempt)
 
     def _run(
         self,
@@ -303,7 +304,7 @@ class FakeService:
         steps: Iterator[Step],
         attempt: int,
     ) -> None:
-        from asyncsched.testing.shell import Exit, Result, Sleep, Write
+        from asyncsched.testing.shell import Exit, Result, Sleep, Unknown, Write
 
         for step in steps:
             if replica.state is not AppState.RUNNING or replica.attempt != attempt:
@@ -318,6 +319,9 @@ class FakeService:
                     return
                 case Exit():
                     self._exit(app, replica, step.code)
+                    return
+                case Unknown():
+                    self._stop(app, replica, AppState.FAILED, FailureCause.CONFIG, step.reason)
                     return
         self._exit(app, replica, 0)
 

@@ -9,7 +9,9 @@ from typing import NamedTuple, TypeAlias
 
 from asyncsched.specs.stream import Stream
 
-__all__ = ["Exit", "Result", "Sleep", "Step", "Write", "parse_script"]
+__all__ = ["Exit", "Result", "Sleep", "Step", "Unknown", "Write", "parse_script"]
+
+KNOWN = "it knows echo, printf %s, sleep SECONDS and exit CODE, one to a line"
 
 
 class Write(NamedTuple):
@@ -37,7 +39,13 @@ class Result(NamedTuple):
     text: str
 
 
-Step: TypeAlias = Write | Sleep | Exit | Result
+class Unknown(NamedTuple):
+    """Hold something that the fake scheduler does not run, for this reason."""
+
+    reason: str
+
+
+Step: TypeAlias = Write | Sleep | Exit | Result | Unknown
 
 
 def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Step]:
@@ -46,24 +54,31 @@ def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Step]:
         if result := re.fullmatch(r"echo '([^']*)' > \S+", line):  # which may be long: `shlex` takes its time
             yield Result(result[1] + "\n")
             continue
-        words = [_expand(word, env) for word in shlex.split(line)]
-        stream = Stream.STDOUT
-        if words and words[-1] == ">&2":
-            words.pop()
-            stream = Stream.STDERR
-        match words:
-            case []:
-                continue
-            case ["echo", *rest]:
-                yield Write(" ".join(rest) + "\n", stream)
-            case ["printf", "%s", text]:
-                yield Write(text, stream)
-            case ["sleep", seconds]:
-                yield Sleep(float(seconds))
-            case ["exit", code]:
-                yield Exit(int(code))
-            case _:
-                raise ValueError(f"the fake scheduler does not run {line!r}: it knows echo, printf %s, sleep and exit")
+        try:
+            yield from _parse_line(line, env)
+        except ValueError:
+            yield Unknown(f"the fake scheduler does not run {line!r}: {KNOWN}")
+
+
+def _parse_line(line: str, env: Mapping[str, str]) -> Iterator[Step]:
+    words = [_expand(word, env) for word in shlex.split(line)]
+    stream = Stream.STDOUT
+    if words and words[-1] == ">&2":
+        words.pop()
+        stream = Stream.STDERR
+    match words:
+        case []:
+            return
+        case ["echo", *rest]:
+            yield Write(" ".join(rest) + "\n", stream)
+        case ["printf", "%s", text]:
+            yield Write(text, stream)
+        case ["sleep", seconds]:
+            yield Sleep(float(seconds))
+        case ["exit", code]:
+            yield Exit(int(code))
+        case _:
+            raise ValueError(line)
 
 
 def _expand(word: str, env: Mapping[str, str]) -> str:

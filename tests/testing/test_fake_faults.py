@@ -11,7 +11,7 @@ import pytest
 
 from asyncsched.errors import AuthError, ClosedError, LogStreamError, UnavailableError, UnknownAppError
 from asyncsched.logs import LogLine, LogStream
-from asyncsched.specs import AppDef, AppState, Role, Stream
+from asyncsched.specs import AppDef, AppState, FailureCause, Role, Stream
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.fake import Mode
 from tests._support import WITHIN, eventually
@@ -331,3 +331,31 @@ async def test_a_list_that_does_not_answer_is_unavailable(scheduler: FakeSchedul
         await anext(rows)
     with pytest.raises(UnavailableError, match="list took more than"):
         await scheduler.list()
+
+
+UNKNOWN = ["true", "sleep long", "exit one", "echo 'a"]
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+async def test_a_script_that_the_fake_does_not_run_fails_and_says_so(
+    scheduler: FakeScheduler, service: FakeService, line: str
+) -> None:
+    app_id = await scheduler.submit(AppDef("job", [Role("main", "i", entrypoint="sh", args=["-c", f"echo a\n{line}"])]))
+    service.start(app_id)
+    lines = await rest(scheduler.log_iter(app_id, should_tail=True))
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert ["a"] == [each.text for each in lines]
+    assert (AppState.FAILED, FailureCause.CONFIG) == (found.state, found.replicas[0].cause)
+    assert f"the fake scheduler does not run {line!r}: it knows echo, printf %s, sleep" in found.replicas[0].reason
+    assert "does not run" in found.msg
+
+
+async def test_a_shell_without_a_script_ends(scheduler: FakeScheduler, service: FakeService) -> None:
+    app_id = await scheduler.submit(AppDef("job", [Role("main", "i", entrypoint="sh", args=["-c"])]))
+    service.start(app_id)
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert (AppState.FAILED, 2) == (found.state, found.replicas[0].exit_code)
