@@ -14,7 +14,7 @@ Replica = tuple[str, int]
 ARRIVED = 60.0
 """So many seconds after its end all lines of a container have arrived."""
 
-PATIENCE = 15.0
+PATIENCE = 10.0
 """So many seconds after its end an attempt holds up the next ones for one more look only."""
 
 
