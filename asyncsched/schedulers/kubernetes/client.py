@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -230,7 +230,7 @@ class KubeClient:
         resources = answer.json.get("resources") if isinstance(answer.json, dict) else None
         return frozenset(str(each.get("name")) for each in resources or ())
 
-    async def _repeated(self, once: Callable[[], Any], *, repeats: bool) -> Any:
+    async def _repeated(self, once: Callable[[], Awaitable[ResultT]], *, repeats: bool) -> ResultT:
         retry_for = self._retry_for if self._has_answered else min(self._retry_for, UNREACHED_FOR)
         backoff = Backoff(self._clock, retry_for=retry_for, shortest=0.25)
         while True:

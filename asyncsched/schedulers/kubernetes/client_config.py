@@ -145,7 +145,7 @@ def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
 
     shown = ", ".join(map(str, paths))
     try:
-        merger = KubeConfigMerger(os.pathsep.join(map(str, paths)))
+        merger: Any = KubeConfigMerger(os.pathsep.join(map(str, paths)))
         merged: dict[str, Any] = merger.config.value
         files: Mapping[str, Any] = merger.config_files
     except Exception as error:  # noqa: BLE001 - a parser's error may quote a secret: its kind is told, no more

@@ -103,7 +103,9 @@ class Credentials:
         return None if self._access is refused else self._access
 
     async def _renew(self) -> None:
-        target = self.target or await asyncio.to_thread(load_target, self._source)
+        target = self.target
+        if target is None:
+            target = await asyncio.to_thread(load_target, self._source)
         authorization, tls, pem, until = target.authorization, target.tls, None, float("inf")
         if target.plugin is not None:
             told = await run_plugin(target.plugin, self._programs, self._plugin_timeout)

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 from asyncsched.errors import AuthError, ConfigError
 from asyncsched.schedulers.kubernetes.errors import BACKEND
@@ -82,9 +82,9 @@ def find_proxy(server: str, told: object, context: str) -> str | None:
             )
         return url
     parts = urlsplit(server)
-    if not parts.hostname or proxy_bypass_environment(parts.hostname):
+    if not parts.hostname or proxy_bypass(parts.hostname):
         return None
-    return getproxies_environment().get(parts.scheme)
+    return getproxies().get(parts.scheme)
 
 
 def _digest(*files: str | None) -> str:
@@ -93,6 +93,7 @@ def _digest(*files: str | None) -> str:
 
 
 def encoded(ca_file: str | None) -> str:
+    """Return a certificate's file as a kubeconfig has it inline."""
     return base64.b64encode(Path(ca_file).read_bytes()).decode() if ca_file else ""
 
 

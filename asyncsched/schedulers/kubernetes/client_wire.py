@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asyncsched import __version__
 from asyncsched.schedulers.kubernetes.errors import ApiFailure, read_failure
@@ -66,6 +66,7 @@ def open_session(buffer: int) -> aiohttp.ClientSession:
 
 
 async def read_refusal(response: aiohttp.ClientResponse) -> ApiFailure:
+    """Read an answer that is a refusal, and close it."""
     try:
         body = await response.content.read(LARGEST_REFUSAL)
     except Exception:  # noqa: BLE001 - the status alone says enough
@@ -86,7 +87,7 @@ def make_small(response: aiohttp.ClientResponse) -> None:
             if (number := getattr(socket, option, None)) is not None:
                 level = socket.SOL_SOCKET if option == "SO_KEEPALIVE" else socket.IPPROTO_TCP
                 wire.setsockopt(level, number, value)
-    protocol = getattr(transport, "_ssl_protocol", None)
+    protocol: Any = getattr(transport, "_ssl_protocol", None)
     if isinstance(getattr(protocol, "_ssl_buffer", None), bytearray):  # asyncio's own; uvloop's is of fixed size
         protocol.max_size = 32 << 10
         protocol._ssl_buffer = bytearray()  # made anew, of that size, by the next read

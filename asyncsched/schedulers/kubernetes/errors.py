@@ -252,5 +252,5 @@ def _fields(details: Mapping[str, Any]) -> Iterable[str]:
             yield str(field)
 
 
-def _where(operation: str) -> dict[str, str]:
+def _where(operation: str) -> dict[str, Any]:
     return {"backend": BACKEND, "operation": operation}
