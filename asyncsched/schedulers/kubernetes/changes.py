@@ -2,64 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
+from asyncsched._tasks import close_all
 from asyncsched.clock import Clock
+from asyncsched.schedulers.kubernetes import lookup_paths as paths
+from asyncsched.schedulers.kubernetes.changes_reflector import Record, Reflector
 from asyncsched.schedulers.kubernetes.client import KubeClient
-
-if TYPE_CHECKING:
-    from asyncsched.schedulers.kubernetes.status_pods import PodRecord
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, PodGroupRecord, job_record, pod_group_record
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record
 
 __all__ = ["Reflector", "Reflectors"]
 
-RecordT = TypeVar("RecordT")
+RecordT = TypeVar("RecordT", bound=Record)
 
-
-class Reflector(Generic[RecordT]):
-    """The objects of one resource in one namespace that carry our label, kept by a list and a watch.
-
-    It runs from its first subscriber to its last; a record is replaced as a whole by the next version of its object.
-
-    Attributes:
-        synced: Whether `snapshot` shows what there is; False before the first list, and while the server is away.
-    """
-
-    synced: bool
-
-    def subscribe(self, app: str, told: Callable[[str], None]) -> Callable[[], None]:
-        """Have `told` called with the app's name after each change of its objects; returns what ends that.
-
-        It is called, too, when the first list is there, after every other list, and when `failure` was set.
-
-        Args:
-            app: The name of the app (the value of its label), or "" for all apps.
-            told: Must not block; reads `snapshot`.
-        """
-        raise NotImplementedError
-
-    def snapshot(self, app: str) -> Sequence[RecordT]:
-        """Return the records of an app, in the order of their names."""
-        raise NotImplementedError
-
-    async def ready(self) -> None:
-        """Wait until `synced`; only while subscribed.
-
-        Raises:
-            SchedulerError: The server refuses the list or the watch for good.
-        """
-        raise NotImplementedError
+CLOSE_WITHIN = 10.0
 
 
 class Reflectors:
-    """The reflectors of one client, made when they are asked for."""
+    """The reflectors of one client, made when they are asked for, and running while somebody subscribes."""
 
-    def __init__(self, client: KubeClient, *, clock: Clock) -> None: ...
+    def __init__(self, client: KubeClient, *, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._made: dict[str, Reflector[Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Reflectors: {len(self._made)}>"
 
     def pods(self, namespace: str) -> Reflector[PodRecord]:
         """Return the reflector of a namespace's pods."""
-        raise NotImplementedError
+        return self._of(paths.pods(namespace), pod_record, lambda pod: pod.app)
+
+    def jobs(self, namespace: str, kind: Kind) -> Reflector[JobRecord]:
+        """Return the reflector of a namespace's jobs of one kind."""
+        return self._of(paths.jobs(namespace, kind), lambda raw: job_record(raw, kind), lambda job: job.app)
+
+    def pod_groups(self, namespace: str) -> Reflector[PodGroupRecord]:
+        """Return the reflector of a namespace's PodGroups."""
+        return self._of(paths.pod_groups(namespace), pod_group_record, _job_of)
 
     async def close(self) -> None:
         """End all of them."""
-        raise NotImplementedError
+        await close_all([each.close() for each in self._made.values()], CLOSE_WITHIN)
+
+    def _of(
+        self, path: str, read: Callable[[Mapping[str, Any]], RecordT | None], app_of: Callable[[RecordT], str]
+    ) -> Reflector[RecordT]:
+        found = self._made.get(path)
+        if found is None:
+            found = self._made[path] = Reflector(self._client, path, read, app_of, clock=self._clock)
+        return cast("Reflector[RecordT]", found)
+
+
+def _job_of(group: PodGroupRecord) -> str:
+    """Return the name of a PodGroup's job, which is the app's: the group is called by it and its uid."""
+    return group.name.removesuffix(f"-{group.owner}")
