@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +22,6 @@ from asyncsched.schedulers.kubernetes.submit import BACKGROUND, MERGE_PATCH
 __all__ = ["Endings"]
 
 AT_ONCE = 16
-MOST_ASKED = 10_000
 
 
 class Endings:
@@ -37,11 +35,6 @@ class Endings:
 
     def __init__(self, client: KubeClient, lookup: Lookup, *, clock: Clock) -> None:
         self._client, self._lookup, self._clock = client, lookup, clock
-        self._asked: OrderedDict[str, None] = OrderedDict()
-
-    def is_asked(self, app_id: str) -> bool:
-        """Tell whether an app was cancelled here: Volcano takes a moment until it shows."""
-        return app_id in self._asked
 
     async def cancel(self, app_id: str) -> None:
         """Ask for an app's end; unknown and ended ones are left alone."""
@@ -123,12 +116,7 @@ class Endings:
             await self._remove(found.jobs, "cancel")  # status and logs go with it, but it ends
         except NotFoundError:
             return  # it was removed meanwhile
-        self._note(app_id)
-
-    def _note(self, app_id: str) -> None:
-        self._asked[app_id] = None
-        if len(self._asked) > MOST_ASKED:
-            self._asked.popitem(last=False)
+        self._lookup.note_cancel(app_id)
 
     async def _abort(self, job: JobRecord) -> None:
         """Have Volcano abort a job: its status stays, and the logs of pods that have ended."""

@@ -74,13 +74,20 @@ class Lookup:
         self._client, self._clock = client, clock
         self._events = Events(client, clock=clock)
         self._kinds: OrderedDict[str, Kind] = OrderedDict()
+        self._cancelled: OrderedDict[str, None] = OrderedDict()
         self._refused: set[str] = set()  # resources that the role does not allow, and that are not needed
 
     def remember(self, app_id: str, kind: Kind) -> None:
         """Note of which kind an app is, so that no request has to find out."""
-        self._kinds[app_id] = kind
-        if len(self._kinds) > MOST_KNOWN:
-            self._kinds.popitem(last=False)
+        _keep(self._kinds, app_id, kind)
+
+    def kind_of(self, app_id: str) -> Kind | None:
+        """Return of which kind an app is, if that is known."""
+        return self._kinds.get(app_id)
+
+    def note_cancel(self, app_id: str) -> None:
+        """Note that an app's end was asked for: Volcano takes a moment until it shows."""
+        _keep(self._cancelled, app_id, None)
 
     async def kinds(self) -> list[Kind]:
         """Return the kinds of jobs that the cluster has."""
@@ -104,10 +111,19 @@ class Lookup:
                 return Found(jobs, [pod for pod, _ in read])
             self._kinds.pop(app_id, None)  # another one may have its name by now
         read = await self.pods(namespace, name, operation)
-        for kind in _ordered(await self.kinds(), next((kind for _, kind in read if kind), None)):
-            if jobs := await self.jobs(namespace, name, kind, operation):
+        kinds = await self.kinds()
+        refused: list[PermissionDeniedError] = []
+        for kind in _ordered(kinds, next((kind for _, kind in read if kind), None)):
+            try:
+                jobs = await self.jobs(namespace, name, kind, operation)
+            except PermissionDeniedError as error:
+                refused.append(error)  # a role may be for one kind only
+                continue
+            if jobs:
                 self.remember(app_id, kind)
                 return Found(jobs, [pod for pod, _ in read])
+        if len(refused) == len(kinds):
+            raise refused[0]
         return Found()
 
     async def jobs(self, namespace: str, name: str, kind: Kind, operation: str) -> list[JobRecord]:
@@ -141,6 +157,8 @@ class Lookup:
         response = describe(found.jobs, found.pods, group, events)
         if response is not None:
             response.native = NativeApp(namespace, name, tuple(found.pods))
+            if app_id in self._cancelled and not response.state.is_terminal() and "cancelling" not in response.msg:
+                response.msg = "cancelling"
         return response
 
     async def _pod_group(self, job: JobRecord) -> PodGroupRecord | None:
@@ -193,9 +211,8 @@ class Lookup:
         """
         budget = budget_of(asyncio.get_running_loop())
         jobs: dict[str, list[JobRecord]] = {}
-        for kind in await self.kinds():
-            for job in await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation):
-                jobs.setdefault(job.app_id, []).append(job)
+        for job in await self._jobs_in(namespace, operation):
+            jobs.setdefault(job.app_id, []).append(job)
         by_app: dict[str, list[PodRecord]] = {}
         if pods:
             budget.begin()
@@ -208,6 +225,19 @@ class Lookup:
             first = next((job for job in mine if job.is_first), None)
             found[app_id] = Found() if first is None else Found(_of_kind(mine, first), by_app.get(app_id, []))
         return found
+
+    async def _jobs_in(self, namespace: str, operation: str) -> list[JobRecord]:
+        kinds = await self.kinds()
+        jobs: list[JobRecord] = []
+        refused: list[PermissionDeniedError] = []
+        for kind in kinds:
+            try:
+                jobs += await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation)
+            except PermissionDeniedError as error:
+                refused.append(error)
+        if len(refused) == len(kinds):
+            raise refused[0]
+        return jobs
 
     async def _all(
         self, path: str, read: Callable[[Mapping[str, Any]], ItemT | None], operation: str, *, app: str = ""
@@ -222,6 +252,12 @@ class Lookup:
             if not page.next:
                 return items
             query = {**query, "continue": page.next}
+
+
+def _keep(kept: OrderedDict[str, ItemT], app_id: str, value: ItemT) -> None:
+    kept[app_id] = value
+    if len(kept) > MOST_KNOWN:
+        kept.popitem(last=False)
 
 
 def _pod_and_kind(raw: Mapping[str, Any]) -> tuple[PodRecord, Kind | None] | None:
