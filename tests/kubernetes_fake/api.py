@@ -67,7 +67,7 @@ def understood(
         namespace, rest = rest[1], rest[2:]
     known = {(each.group, each.version, each.plural): each for each in cluster.resources()}
     resource = known.get((group, version, rest[0]))
-    name, sub = (rest[1:] + ["", ""])[:2]
+    name, sub = ([*rest[1:], "", ""])[:2]
     if resource is None or len(rest) > 3 or (sub and sub not in resource.subresources):
         raise _Unknown(group, rest[0], namespace, name)
     if resource.namespaced and namespace is None and (name or method == "POST"):

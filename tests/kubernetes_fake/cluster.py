@@ -10,9 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tests.kubernetes_fake.errors import Json, StatusError
 from tests.kubernetes_fake.faults import Fault, Traffic
@@ -108,7 +106,8 @@ class FakeCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._loop is not None and self._thread is not None
+        assert self._loop is not None
+        assert self._thread is not None
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -183,9 +184,9 @@ def _value_from(source: Json, pod: Json, find: Any) -> str | None:
             if ref.get("optional"):
                 return None
             raise ConfigTrouble(f'{word} "{ref["name"]}" not found')
-        data = {**{k: _decoded(v) for k, v in obj.get("data", {}).items()}, **obj.get("stringData", {})}
-        if kind == "configmaps":
-            data = obj.get("data", {})
+        data = obj.get("data", {})
+        if kind == "secrets":
+            data = {**{key: _decoded(value) for key, value in data.items()}, **obj.get("stringData", {})}
         if ref["key"] not in data:
             if ref.get("optional"):
                 return None
@@ -195,8 +196,6 @@ def _value_from(source: Json, pod: Json, find: Any) -> str | None:
 
 
 def _decoded(value: str) -> str:
-    import base64
-
     return base64.b64decode(value).decode()
 
 

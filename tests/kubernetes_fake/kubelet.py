@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,13 +135,22 @@ class Pod:
     def oom(self, name: str | None = None) -> None:
         """End a container as the kernel does when there is no memory left."""
         container = self.main[0] if name is None else self.container(name)
-        assert container is not None and container.run is not None and container.process is not None
+        assert container is not None
+        assert container.run is not None
+        assert container.process is not None
         container.run.reason = "OOMKilled"
         container.process.signal(signal.SIGKILL)
 
     # How it lives
 
     async def _live(self) -> None:
+        try:
+            await self._run_all()
+        except Exception:
+            self.cluster.traffic.problems.append(traceback.format_exc())
+            raise
+
+    async def _run_all(self) -> None:
         pace = self.cluster.pace
         self.tell()
         await asyncio.sleep(pace.schedule)
@@ -332,7 +342,7 @@ class Pod:
 
     def _status(self, unschedulable: str | None) -> Json:
         ready = bool(self.main) and all(each.process is not None for each in self.main)
-        initialised = all(each.over and each.run is not None and not each.run.exit_code or
+        initialised = all((each.over and each.run is not None and not each.run.exit_code) or
                           each.spec.get("restartPolicy") == "Always" for each in self.init)  # fmt: skip
         conditions = [_condition("PodScheduled", self.placed)]
         if not self.placed and unschedulable is not None:

@@ -210,5 +210,5 @@ def _since(query: Query, name: str) -> int | None:
     if not _TIME.fullmatch(text):
         raise bad_request(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse')
     # Whole seconds only: that is what the API server makes of it.
-    when = datetime.fromisoformat(re.sub(r"\.\d+", "", text).replace("Z", "+00:00"))
+    when = datetime.fromisoformat(re.sub(r"\.\d+", "", text))
     return int(when.timestamp()) * 10**9

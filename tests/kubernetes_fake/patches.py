@@ -85,7 +85,7 @@ def _operation(at: Any, op: str, last: str, value: Any) -> None:
     elif op == "add":
         at[key] = value
     elif op == "replace":
-        at[key]  # noqa: B018 - it has to be there
+        at[key]
         at[key] = value
     elif op == "remove":
         del at[key]
