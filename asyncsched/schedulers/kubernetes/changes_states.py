@@ -12,6 +12,7 @@ from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
 from asyncsched.schedulers.kubernetes.lookup import Found, Lookup
+from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status import needs_events
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, PodGroupRecord
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
@@ -76,18 +77,19 @@ class States:
 
     Args:
         lookup: Asks the server for what the reflectors do not know.
+        server: Tells which kinds of jobs there are.
         reflectors: Where changes come from.
         clock: Tells the time.
     """
 
-    def __init__(self, lookup: Lookup, reflectors: Reflectors, *, clock: Clock) -> None:
-        self._lookup, self._reflectors, self._clock = lookup, reflectors, clock
+    def __init__(self, lookup: Lookup, server: Server, reflectors: Reflectors, *, clock: Clock) -> None:
+        self._lookup, self._server, self._reflectors, self._clock = lookup, server, reflectors, clock
         self._namespaces: dict[str, _Namespace] = {}
         self._waiting: set[str] = set()
 
     async def push(self, port: StatePort) -> None:
         """Report changes to a port, until this is cancelled."""
-        kinds = await self._lookup.kinds()
+        kinds = await self._server.kinds()
 
         def add(app_id: str) -> None:
             try:

@@ -15,6 +15,7 @@ from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import Events
+from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status import describe, needs_events
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, PodGroupRecord, job_record, pod_group_record
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
@@ -26,7 +27,6 @@ __all__ = ["KINDS", "Found", "Lookup", "NativeApp"]
 ItemT = TypeVar("ItemT")
 
 KINDS: tuple[Kind, ...] = ("volcano", "job")
-PAGE = 500
 ONE_BY_ONE = 2
 """So many apps of a namespace are asked for one by one; more are found in lists of all of ours."""
 MOST_KNOWN = 10_000
@@ -67,11 +67,12 @@ class Lookup:
 
     Args:
         client: Where the cluster is reached.
+        server: Tells which kinds of jobs it has.
         clock: Tells the time.
     """
 
-    def __init__(self, client: KubeClient, *, clock: Clock) -> None:
-        self._client, self._clock = client, clock
+    def __init__(self, client: KubeClient, server: Server, *, clock: Clock) -> None:
+        self._client, self._server = client, server
         self._events = Events(client, clock=clock)
         self._kinds: OrderedDict[str, Kind] = OrderedDict()
         self._cancelled: OrderedDict[str, None] = OrderedDict()
@@ -88,11 +89,6 @@ class Lookup:
     def note_cancel(self, app_id: str) -> None:
         """Note that an app's end was asked for: Volcano takes a moment until it shows."""
         _keep(self._cancelled, app_id, None)
-
-    async def kinds(self) -> list[Kind]:
-        """Return the kinds of jobs that the cluster has."""
-        has_volcano = await self._client.has(paths.GROUPS["volcano"], "jobs")
-        return ["volcano", "job"] if has_volcano else ["job"]
 
     # One app
 
@@ -111,7 +107,7 @@ class Lookup:
                 return Found(jobs, [pod for pod, _ in read])
             self._kinds.pop(app_id, None)  # another one may have its name by now
         read = await self.pods(namespace, name, operation)
-        kinds = await self.kinds()
+        kinds = await self._server.kinds()
         refused: list[PermissionDeniedError] = []
         for kind in _ordered(kinds, next((kind for _, kind in read if kind), None)):
             try:
@@ -227,7 +223,7 @@ class Lookup:
         return found
 
     async def _jobs_in(self, namespace: str, operation: str) -> list[JobRecord]:
-        kinds = await self.kinds()
+        kinds = await self._server.kinds()
         jobs: list[JobRecord] = []
         refused: list[PermissionDeniedError] = []
         for kind in kinds:
@@ -242,16 +238,9 @@ class Lookup:
     async def _all(
         self, path: str, read: Callable[[Mapping[str, Any]], ItemT | None], operation: str, *, app: str = ""
     ) -> list[ItemT]:
-        """Read a list of what carries our label, of one app or of all, page by page."""
+        """Read a list of what carries our label, of one app or of all."""
         selector = f"{names.APP}={app}" if app else names.SELECTOR
-        query = {"labelSelector": selector, "limit": str(PAGE)}
-        items: list[ItemT] = []
-        while True:
-            page = await self._client.page(path, read, query=query, operation=operation)
-            items += page.items
-            if not page.next:
-                return items
-            query = {**query, "continue": page.next}
+        return (await self._client.items(path, read, query={"labelSelector": selector}, operation=operation)).items
 
 
 def _keep(kept: OrderedDict[str, ItemT], app_id: str, value: ItemT) -> None:

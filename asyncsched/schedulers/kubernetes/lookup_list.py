@@ -10,7 +10,7 @@ from asyncsched.errors import NotFoundError, PermissionDeniedError, SchedulerErr
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.lookup import Lookup
+from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status import list_rows
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
 from asyncsched.schedulers.responses import ListAppResponse
@@ -54,13 +54,13 @@ class Namespaces:
                 _log.warning("the list leaves out the namespace %s: %s", namespace or ALL, error)
 
 
-async def list_apps(client: KubeClient, lookup: Lookup, namespaces: Namespaces) -> AsyncGenerator[ListAppResponse]:
+async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) -> AsyncGenerator[ListAppResponse]:
     """Yield a row for each app, newest first.
 
     Raises:
         PermissionDeniedError: None of the namespaces may be read.
     """
-    kinds = await lookup.kinds()
+    kinds = await server.kinds()
     wanted = await namespaces.names(client)
     tables: list[tuple[Kind, Mapping[str, object]]] = []
     refused: dict[str, SchedulerError] = {}
