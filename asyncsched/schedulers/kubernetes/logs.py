@@ -18,15 +18,15 @@ from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
 from asyncsched.schedulers.kubernetes.logs_lines import LineReader
 from asyncsched.schedulers.kubernetes.logs_pods import AppPods, Place
 from asyncsched.schedulers.kubernetes.logs_resume import PodResume
-from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs
+from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs, has_run, restarts
 from asyncsched.schedulers.kubernetes.logs_streams import check_streams, parameters
 from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_refusal
-from asyncsched.schedulers.kubernetes.lookup import NativeApp
+from asyncsched.schedulers.kubernetes.status import Native
 from asyncsched.specs.state import AppState, FailureCause
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched.clock import Clock
+    from asyncsched.clock import Clock, TimerHandle
     from asyncsched.logs.select import LogQuery
     from asyncsched.schedulers.kubernetes.changes import Reflectors
     from asyncsched.schedulers.kubernetes.client import KubeClient
@@ -85,7 +85,7 @@ class PodLogs:
     async def _pods(self, app: DescribeAppResponse, namespace: str, name: str, *, follow: bool) -> AppPods:
         if not follow:
             pods = AppPods(self.client, namespace, name)
-            if isinstance(app.native, NativeApp):
+            if isinstance(app.native, Native):
                 pods.take(app.native.pods)
             else:
                 await pods.open()
@@ -137,7 +137,8 @@ class PodLog(ConnectionSource):
         self._opened = self._ended_once = False  # a connection of the present run
         self._verdict: Next | None = None
         self._waits = 0
-        self._settled = self._has_told_missing = False
+        self._settled = self._has_told_missing = self._came = False
+        self._timer: TimerHandle | None = None
         self._unwatch: Callable[[], None] = lambda: None
 
     # What the engine sees
@@ -149,7 +150,7 @@ class PodLog(ConnectionSource):
 
     @override
     def start(self, wake: Callable[[], None]) -> None:
-        self._unwatch = self._pods.watch(self._place, self._changed)
+        self._unwatch = self._pods.watch(self._place, self._look_at_pods)
         self._runs.update(self._pods.of(self._place))
         super().start(wake)
 
@@ -170,9 +171,11 @@ class PodLog(ConnectionSource):
     @override
     async def aclose(self) -> None:
         self._unwatch()
+        if self._timer is not None:
+            self._timer.cancel()
         await super().aclose()
 
-    def _changed(self) -> None:
+    def _look_at_pods(self) -> None:
         self._runs.update(self._pods.of(self._place))
         self._told.set()
         if self._run is not None and self._follows and self._runs.now(self._run).ended:
@@ -197,7 +200,7 @@ class PodLog(ConnectionSource):
         if run is not before:
             since_ns = self._since_ns
         self._reader = LineReader(self.origin)
-        self._verdict = None
+        self._verdict, self._came = None, False
         self._last_look = self._last_look or run.ended
         self._follows = self.following and not self._last_look and not self._past
         asked = parameters(run, self._query, since_ns, follow=self._follows, tail=self._past and run is not before)
@@ -211,6 +214,7 @@ class PodLog(ConnectionSource):
                     await self._check(run)
                 self._opened, self._waits = True, 0
                 while chunk := await stream.read_chunk():
+                    self._came = True
                     yield chunk
         except SchedulerError as error:
             await self._refused(run, error)
@@ -218,7 +222,7 @@ class PodLog(ConnectionSource):
     async def _check(self, run: Run) -> None:
         """Make sure that what was opened is the log of this run: the pod, or the container, may be another by now."""
         found = await self._pods.look(run.pod)
-        if found is None or Run(found, run.number, run.attempt).is_previous == run.is_previous:
+        if found is None or restarts(found) == restarts(run.pod):
             return
         await self._look_anew()
         raise UnavailableError(
@@ -233,7 +237,7 @@ class PodLog(ConnectionSource):
             raise error
         if failure.code == 404:
             run = await self._looked(run)
-        match after_refusal(failure, run, has_ended=self._ended_once):
+        match after_refusal(failure, run, has_ended=self._ended_once, has_begun=self._opened or has_run(run.pod)):
             case Next.WAIT:
                 if self._opened:  # the half of it is there: the rest will be
                     raise _again(error)
@@ -269,7 +273,8 @@ class PodLog(ConnectionSource):
                 run = self._run = self._runs.now(self._run)
                 if not run.gone:
                     return run
-                self._finish_run(Next.OVER if self._ended_once else Next.LOST)
+                is_whole = self._ended_once or not (self._opened or has_run(run.pod))
+                self._finish_run(Next.OVER if is_whole else Next.LOST)
                 continue
             found = self._runs.next()
             if isinstance(found, Run):
@@ -323,16 +328,15 @@ class PodLog(ConnectionSource):
         run = self._run
         if run is None:
             return False
+        read_past = self._past
         verdict = self._verdict if self._verdict is not None else await self._after_end(run)
         self._told.clear()
-        match verdict:
-            case Next.AGAIN:
-                return False
-            case Next.ONCE_MORE:
-                self._last_look = True
-            case _:
-                self._finish_run(verdict)
-        self._told.set()  # no pause
+        if verdict is Next.ONCE_MORE:
+            self._last_look = True
+        elif verdict is not Next.AGAIN:
+            self._finish_run(verdict)
+        if verdict is not Next.AGAIN or read_past != self._past:
+            self._told.set()  # no pause
         return False
 
     async def _after_end(self, run: Run) -> Next:
@@ -346,7 +350,7 @@ class PodLog(ConnectionSource):
                 run = self._runs.now(run)
         elif self._past and self.following and not run.ended and not notice:
             self._leave_past()  # it goes on: what it writes from now on is followed
-            return Next.ONCE_MORE if run.ended else Next.AGAIN
+            return Next.AGAIN
         return after_end(run, notice, follows=self._follows, is_last_look=self._last_look)
 
     def _finish_run(self, verdict: Next) -> None:
@@ -354,7 +358,7 @@ class PodLog(ConnectionSource):
         assert run is not None
         resume = self._resume
         assert isinstance(resume, PodResume)
-        if verdict is Next.LOST or (self._last_look and self._ended_once and not self._fresh_in_last_look()):
+        if verdict is Next.LOST or (self._last_look and self._ended_once and not self._came):
             resume.give_up()
         self._finish_lines()
         if verdict is Next.LOST:
@@ -366,9 +370,6 @@ class PodLog(ConnectionSource):
             )
         self._runs.done(run)
         self._settled = False
-
-    def _fresh_in_last_look(self) -> bool:
-        return True
 
     # What cannot be read
 

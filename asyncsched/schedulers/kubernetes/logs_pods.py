@@ -111,9 +111,7 @@ class AppPods:
         query = {"labelSelector": f"{names.APP}={self.name}", "limit": "500"}
         found: list[PodRecord] = []
         while True:
-            page = await self._client.page(
-                paths.pods(self.namespace), pod_record, query=query, operation="log_iter"
-            )
+            page = await self._client.page(paths.pods(self.namespace), pod_record, query=query, operation="log_iter")
             found += page.items
             if not page.next:
                 break

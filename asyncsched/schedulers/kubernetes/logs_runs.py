@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.status_pods import ContainerRecord, PodRecord
 
-__all__ = ["Lost", "Run", "Runs", "has_run"]
+__all__ = ["Lost", "Run", "Runs", "has_run", "restarts"]
 
 _EARLY = datetime.min.replace(tzinfo=UTC)
 
@@ -34,7 +34,7 @@ class Run:
     @property
     def is_previous(self) -> bool:
         """Whether the container was started again since: its log has to be asked for as that of the run before."""
-        return not self.gone and _restarts(self.pod) > self.number
+        return not self.gone and restarts(self.pod) > self.number
 
     @property
     def ended(self) -> bool:
@@ -104,12 +104,11 @@ class Runs:
             known.gone = uid not in by_uid
         last = list(self._pods.values())[-1:]
         for uid, record in by_uid.items():
-            known = self._pods.get(uid)
-            if known is None:
-                after = last[0].base + _restarts(last[0].record) + 1 if last else 0
-                known = self._pods[uid] = _Pod(record, max(record.attempt, after))
-                last = [known]
-            known.record = record
+            if uid not in self._pods:
+                after = last[0].base + restarts(last[0].record) + 1 if last else 0
+                last = [_Pod(record, max(record.attempt, after))]
+                self._pods[uid] = last[0]
+            self._pods[uid].record = record
 
     def next(self) -> Run | Lost | None:
         """Return the run to read now, or what is lost before it; None while there is nothing to read.
@@ -117,7 +116,7 @@ class Runs:
         A run comes again until `done` is called for it.
         """
         for pod in self._pods.values():
-            while pod.read <= _restarts(pod.record):
+            while pod.read <= restarts(pod.record):
                 attempt = pod.base + pod.read
                 if not pod.told:
                     pod.told = True
@@ -126,12 +125,12 @@ class Runs:
                         self._next_attempt = attempt
                         return lost
                 if pod.gone:
-                    lost_pod = self._lose(pod, _restarts(pod.record) + 1 - pod.read, "deleted")
+                    lost_pod = self._lose(pod, restarts(pod.record) + 1 - pod.read, "deleted")
                     if has_run(pod.record):
                         return lost_pod
                     break
-                if pod.read < _restarts(pod.record) - 1:
-                    return self._lose(pod, _restarts(pod.record) - 1 - pod.read, "restarted")
+                if pod.read < restarts(pod.record) - 1:
+                    return self._lose(pod, restarts(pod.record) - 1 - pod.read, "restarted")
                 if pod.record.phase in ("Succeeded", "Failed") and not has_run(pod.record):
                     self._skip(pod)
                     break
@@ -161,7 +160,7 @@ class Runs:
 
     def _skip(self, pod: _Pod) -> None:
         """Pass over a pod that has ended before its container could start."""
-        pod.read = _restarts(pod.record) + 1
+        pod.read = restarts(pod.record) + 1
         self._next_attempt = max(self._next_attempt, pod.base + 1)
 
 
@@ -176,7 +175,8 @@ def has_run(pod: PodRecord) -> bool:
     )
 
 
-def _restarts(pod: PodRecord) -> int:
+def restarts(pod: PodRecord) -> int:
+    """Return how often our container was started again in a pod."""
     return 0 if pod.container is None else pod.container.restart_count
 
 

@@ -25,18 +25,19 @@ class Next(enum.Enum):
     FAIL = "raise the error"
 
 
-def after_refusal(failure: ApiFailure, run: Run, *, has_ended: bool) -> Next:
+def after_refusal(failure: ApiFailure, run: Run, *, has_ended: bool, has_begun: bool) -> Next:
     """Return what to do after a status of 400 or more.
 
     Args:
         failure: The refusal.
         run: The run whose log was asked for, as its pod is known after the refusal.
         has_ended: Whether a stream of this run has come to a clean end before.
+        has_begun: Whether the container has run, as far as it is known.
     """
     text = failure.message
     if failure.code == 404:
         if run.gone:
-            return Next.OVER if has_ended else Next.LOST
+            return Next.LOST if has_begun and not has_ended else Next.OVER
         return Next.WAIT  # kubelet does not know the pod yet, or the pod has gone a moment ago
     if failure.code == 400:
         if "previous terminated container" in text:

@@ -11,7 +11,7 @@ from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import list_rows
+from asyncsched.schedulers.kubernetes.status_rows import rows_of_tables as list_rows
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
 from asyncsched.schedulers.responses import ListAppResponse
 
