@@ -42,6 +42,7 @@ class Kubelet:
         self.unknown: set[str] = set()
         self.watchers: int | None = None
         self.following = 0
+        self.processes: set[Process] = set()  # that have not ended
         self.stopped = asyncio.Event()  # set and replaced when kubelet stops: followers end cleanly
         self.directory = Path(tempfile.mkdtemp(prefix="kubernetes-fake-"))
         self._last_ip = 1
@@ -66,11 +67,11 @@ class Kubelet:
 
     async def close(self) -> None:
         tasks = [pod.task for pod in self.pods.values()]
-        for pod in list(self.pods.values()):
-            pod.kill()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for process in self.processes:
+            process.signal(signal.SIGKILL)
+        await asyncio.gather(*tasks, *(each.exited for each in self.processes), return_exceptions=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _on_change(self, change: Change) -> None:
@@ -229,6 +230,8 @@ class Pod:
             code = 128
         else:
             container.process = process
+            self.kubelet.processes.add(process)
+            process.exited.add_done_callback(lambda _: self.kubelet.processes.discard(process))
             self.tell()
             code = await asyncio.shield(process.exited)
             container.process = None
