@@ -107,6 +107,9 @@ def _by_role(overlay: Json, roles: Collection[str]) -> dict[str, Json]:
 def _check_patch(where: str, patch: Json) -> None:
     for field in patch.keys() - _OF_A_POD:
         _refuse(f"the overlay of {where!r} has {field!r}, which is not part of a pod", "leave it out")
+    for field in ("metadata", "spec"):
+        if patch.get(field, {}) is None:
+            _refuse(f"the overlay of {where!r} deletes {field}", "a pod needs it")
     metadata = _object(patch, "metadata")
     for field in metadata.keys() - _OF_METADATA:
         _refuse(f"the overlay of {where!r} sets metadata.{field}", "change labels and annotations only")
@@ -168,6 +171,9 @@ def overlaid(template: Json, patches: Sequence[Json]) -> Json:
     for patch in patches:
         parts: Json = {field: patch[field] for field in ("metadata", "spec") if field in patch}
         result = _merged(result, parts)
+    for container in result["spec"].get("initContainers", ()):
+        # Else nobody would learn why it has failed: its log goes with its pod.
+        container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     return result
 
 
