@@ -1,8 +1,9 @@
 """Several processes that share the tests: with ``--shared=DIR`` each takes files that no other has taken.
 
 A process collects a file when it takes it, so that each file is imported by one process only. The longest files come
-first, so that no process begins a long one when the others are about to end. What needs a Docker daemon is taken by
-one process, before everything else: one daemon serves it all.
+first, so that no process begins a long one when the others are about to end. What needs a Docker daemon comes before
+everything else, and half of the processes take it, each with a daemon of its own: these tests wait for containers more
+than they compute.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ CHARACTERS_PER_SECOND = 1000.0
 
 NEEDS_DOCKER = ("dockerd", "docker_host")
 """Names of fixtures that bring up the tests' own Docker daemon."""
+
+DOCKER_DAEMONS = 2
+"""How many processes bring one up."""
 
 _found = pytest.StashKey[list[pytest.File]]()
 
@@ -132,7 +136,7 @@ def _needs_docker(file: pytest.File) -> bool:
 
 
 def _take(file: pytest.File, directory: Path) -> bool:
-    if _needs_docker(file) and not _is_ours(directory / "docker"):
+    if _needs_docker(file) and not any(_is_ours(directory / f"docker-{n}") for n in range(DOCKER_DAEMONS)):
         return False
     return _is_ours(directory / file.nodeid.replace("/", "-"))
 
