@@ -171,10 +171,7 @@ class Pod:
             self._deadline = loop.call_later(seconds * pace.second_of_deadline, self._too_long)
         if await self._initialised():
             await asyncio.gather(*(self._keep(each) for each in self.main))
-            if self.ended is None:
-                await asyncio.sleep(pace.status)
-                failed = any(each.run is None or each.run.exit_code for each in self.main)
-                self._finish("Failed" if failed else "Succeeded")
+            self._finish(self._phase())
 
     async def _initialised(self) -> bool:
         for each in self.main:
@@ -374,6 +371,9 @@ class Pod:
     def _phase(self) -> str:
         if self.ended is not None:
             return self.ended
+        codes = [each.run.exit_code for each in self.main if each.over and each.run is not None]
+        if len(codes) == len(self.main) and (self.policy == "Never" or (self.policy == "OnFailure" and not any(codes))):
+            return "Failed" if any(codes) else "Succeeded"
         return "Running" if any(each.runs for each in self.main) else "Pending"
 
 
