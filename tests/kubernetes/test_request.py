@@ -409,7 +409,7 @@ def test_how_a_job_counts_failures(retries: int, on_failure: str, wanted: dict[s
     keys = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
     assert wanted == {key: spec[key] for key in keys if key in spec}
     assert "Failed" == spec["podReplacementPolicy"]
-    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     assert [rule] == spec["podFailurePolicy"]["rules"]
 
 

@@ -102,8 +102,8 @@ def _object(path: str, value: object, schema: Schema) -> Iterator[str]:
     fields = cast("Mapping[str, object]", value)
     known = cast("Mapping[str, Schema]", schema.get("properties", {}))
     for field in cast("list[str]", schema.get("required", [])):
-        # A key that is null counts as missing.
-        if fields.get(field) is None and "default" not in known.get(field, {}):
+        # A key that is null counts as missing; an empty default is that of a Go type, which the server refuses.
+        if fields.get(field) is None and not known.get(field, {}).get("default"):
             yield f"{path}.{field}: is required".lstrip(".")
     more = schema.get("additionalProperties")
     # A custom resource's metadata is only called an object: the server checks it like any other.

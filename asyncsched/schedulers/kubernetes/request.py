@@ -132,7 +132,8 @@ class _Making:
     def __init__(
         self, app: AppDef, app_id: str, options: KubernetesOpts, kind: Kind, session: str, version: str
     ) -> None:
-        self.app, self.app_id, self.options, self.kind = app, app_id, options, kind
+        self.app, self.app_id, self.options = app, app_id, options
+        self.kind: Kind = kind
         self.session, self.version = session, version
         self.namespace, self.name = names.split_app_id(app_id)
         self.tasks = names.task_names(self.name, [(role.name, role.num_replicas) for role in app.roles])

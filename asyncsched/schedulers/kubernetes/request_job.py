@@ -65,7 +65,7 @@ def make_job(
 
 def _failures(role: Role, options: KubernetesOpts, server: tuple[int, int] | None) -> Json:
     """Return what happens when a pod fails; one that its node has lost does not count."""
-    rules = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+    rules = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}
     if server is not None and server < PER_INDEX_SINCE:
         return {"backoffLimit": role.max_retries, "podFailurePolicy": rules}
     common: Json = {"podFailurePolicy": rules, "podReplacementPolicy": "Failed"}

@@ -107,6 +107,9 @@ def _by_role(overlay: Json, roles: Collection[str]) -> dict[str, Json]:
 def _check_patch(where: str, patch: Json) -> None:
     for field in patch.keys() - _OF_A_POD:
         _refuse(f"the overlay of {where!r} has {field!r}, which is not part of a pod", "leave it out")
+    for field in ("metadata", "spec"):
+        if patch.get(field, {}) is None:
+            _refuse(f"the overlay of {where!r} deletes {field}", "a pod needs it")
     metadata = _object(patch, "metadata")
     for field in metadata.keys() - _OF_METADATA:
         _refuse(f"the overlay of {where!r} sets metadata.{field}", "change labels and annotations only")
@@ -168,6 +171,9 @@ def overlaid(template: Json, patches: Sequence[Json]) -> Json:
     for patch in patches:
         parts: Json = {field: patch[field] for field in ("metadata", "spec") if field in patch}
         result = _merged(result, parts)
+    for container in result["spec"].get("initContainers", ()):
+        # Else nobody would learn why it has failed: its log goes with its pod.
+        container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     return result
 
 
@@ -177,8 +183,8 @@ def _merged(base: Json, patch: Json) -> Json:
         if value is None:
             result.pop(field, None)
         elif isinstance(value, dict):
-            before = result.get(field)
-            result[field] = _merged(before if isinstance(before, dict) else {}, cast("Json", value))
+            before = cast("Json", result[field]) if isinstance(result.get(field), dict) else {}
+            result[field] = _merged(before, cast("Json", value))
         elif field in _KEYS and isinstance(value, list):
             result[field] = _merged_list(result.get(field) or [], cast("list[Json]", value), _KEYS[field])
         else:
@@ -208,11 +214,12 @@ def differences(before: Json, after: Json) -> list[str]:
 
 
 def _differences(path: str, before: object, after: object) -> Iterator[str]:
-    if isinstance(before, dict) and isinstance(after, dict):
+    kinds = type(before), type(after)
+    if kinds == (dict, dict):
         old, new = cast("Json", before), cast("Json", after)
         for field in dict.fromkeys((*old, *new)):
             yield from _difference(f"{path}.{field}".lstrip("."), old, new, field)
-    elif isinstance(before, list) and isinstance(after, list):
+    elif kinds == (list, list):
         yield from _in_lists(path, cast("list[object]", before), cast("list[object]", after))
     elif before != after:
         yield f"~ {path}: {_shown(before)} -> {_shown(after)}"
@@ -240,8 +247,8 @@ def _in_lists(path: str, before: list[object], after: list[object]) -> Iterator[
 
 
 def _name(key: object) -> str:
-    parts = key if isinstance(key, tuple) else (key,)
-    return ":".join(str(part) for part in cast("tuple[object, ...]", parts) if part is not None)
+    parts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
+    return ":".join(str(part) for part in parts if part is not None)
 
 
 def _shown(value: object) -> str:

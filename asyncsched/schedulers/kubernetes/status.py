@@ -103,6 +103,8 @@ class _App:
     # States
 
     def _state(self) -> AppState:
+        if _is_unreleased(self.first):
+            return AppState.PENDING  # whatever the Jobs of other roles do in the meantime
         states = [self._state_of(job) for job in self.jobs]
         if (by_containers := self._by_containers()) is not None and not all(each.is_terminal() for each in states):
             return by_containers
@@ -228,9 +230,15 @@ def _held_back(job: JobRecord) -> str:
         return ""
     if job.queue:
         return f"waits in the queue {job.queue} for Kueue to admit it"
-    if job.started_at is None:
-        return "not released: the process that submitted it ended before it had; submit it again, or delete it"
+    if _is_unreleased(job):
+        return "not released: the process that submitted it ended too early; submit it again, or delete it"
     return "suspended"
+
+
+def _is_unreleased(job: JobRecord) -> bool:
+    """Tell whether a Job is still suspended as it was created."""
+    held = job.suspended and not job.queue and not job.cancelled and not job.unscheduled
+    return held and job.kind == "job" and job.started_at is None
 
 
 def _told(replicas: Iterable[ReplicaStatus], state: AppState) -> str:

@@ -6,7 +6,7 @@ A record is some two kilobytes smaller than the pod that it is made from, so tha
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, cast
@@ -250,13 +250,9 @@ def section(raw: object, key: str) -> Raw:
 
 def items(value: object) -> Sequence[Raw]:
     """Return the objects in a list."""
-    return list(_objects(value)) if isinstance(value, list) else ()
-
-
-def _objects(values: object) -> Iterator[Raw]:
-    for value in cast("list[object]", values):
-        if isinstance(value, Mapping):
-            yield cast("Raw", value)
+    if not isinstance(value, list):
+        return ()
+    return [cast("Raw", item) for item in cast("list[object]", value) if isinstance(item, Mapping)]
 
 
 def text(value: object) -> str:

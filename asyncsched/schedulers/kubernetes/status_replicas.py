@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, integer
 from asyncsched.schedulers.kubernetes.status_reasons import NOTHING, Reason, signal_of, why_failed, why_waiting
-from asyncsched.schedulers.kubernetes.status_states import pod_state
+from asyncsched.schedulers.kubernetes.status_states import job_state, pod_state
 from asyncsched.specs.app import RetryPolicy, Role
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 
@@ -37,11 +37,15 @@ class Around:
     events: Sequence[EventRecord]
     alone: bool
 
-    def job_of(self, role_index: int) -> JobRecord:
-        """Return the job that runs a role."""
+    def job_of(self, role_index: int) -> JobRecord | None:
+        """Return the job that runs a role; None while it is not there."""
         if self.jobs[0].kind == "volcano":
             return self.jobs[0]
-        return next((job for job in self.jobs if job.role_index == role_index), self.jobs[0])
+        return next((job for job in self.jobs if job.role_index == role_index), None)
+
+    def verdict_of(self, job: JobRecord) -> AppState:
+        """Return the state that decides about a job's replicas: its own where it is one of several."""
+        return self.app_state if len(self.jobs) == 1 or self.app_state.is_terminal() else job_state(job)
 
 
 def replica_status(role: Role, role_index: int, number: int, pod: PodRecord | None, around: Around) -> ReplicaStatus:
@@ -55,6 +59,11 @@ def replica_status(role: Role, role_index: int, number: int, pod: PodRecord | No
         around: What else it depends on.
     """
     job = around.job_of(role_index)
+    if job is None:
+        state = AppState.CANCELLED if around.app_state.is_terminal() else AppState.PENDING
+        return ReplicaStatus(
+            number, state, role.name, "", cause=FailureCause.CANCELLED if state.is_terminal() else None
+        )
     if pod is None:
         return _without_pod(role, number, job, around)
     state = _state(role, pod, job, around)
@@ -79,26 +88,27 @@ def replica_status(role: Role, role_index: int, number: int, pod: PodRecord | No
 def _without_pod(role: Role, number: int, job: JobRecord, around: Around) -> ReplicaStatus:
     state, reason = AppState.PENDING, ""
     cause: FailureCause | None = None
-    if is_in(job.completed_indexes, number) or around.app_state is AppState.SUCCEEDED:
+    verdict = around.verdict_of(job)
+    if is_in(job.completed_indexes, number) or AppState.SUCCEEDED in (verdict, job_state(job)):
         state = AppState.SUCCEEDED
     elif is_in(job.failed_indexes, number):
         state, reason, cause = AppState.FAILED, "its pod is gone", FailureCause.UNKNOWN
-    elif around.app_state.is_terminal():
+    elif verdict.is_terminal():
         state, cause = AppState.CANCELLED, FailureCause.CANCELLED
-        reason = _STOPPED if around.app_state is AppState.FAILED and not job.unscheduled else "its pod is gone"
+        reason = _STOPPED if verdict is AppState.FAILED and not job.unscheduled else "its pod is gone"
     return ReplicaStatus(number, state, role.name, "", reason=reason, cause=cause)
 
 
 def _state(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> AppState:
-    state = pod_state(pod)
+    state, verdict = pod_state(pod), around.verdict_of(job)
     if state is AppState.FAILED and pod.deleted_at is not None and _was_killed(pod):
         # The service has ended it, for a cancel or because of another replica.
-        return AppState.CANCELLED if around.cancelled or around.app_state.is_terminal() else AppState.PENDING
+        return AppState.CANCELLED if around.cancelled or verdict.is_terminal() else AppState.PENDING
     if state is AppState.FAILED and around.cancelled and _was_killed(pod):
         return AppState.CANCELLED
-    if not state.is_terminal() and around.app_state.is_terminal():
+    if not state.is_terminal() and verdict.is_terminal():
         return AppState.CANCELLED
-    if state is AppState.FAILED and not around.app_state.is_terminal() and _will_restart(role, pod, job):
+    if state is AppState.FAILED and not verdict.is_terminal() and _will_restart(role, pod, job):
         return AppState.PENDING
     return state
 
