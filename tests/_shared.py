@@ -2,7 +2,7 @@
 
 A process collects a file when it takes it, so that each file is imported by one process only. The longest files come
 first, so that no process begins a long one when the others are about to end. What needs a Docker daemon is taken by
-one process, before everything else: one daemon serves it all.
+one process, before everything else: one daemon serves it all. So does one Kubernetes cluster, in another process.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ TOOK = "took.jsonl"
 CHARACTERS_PER_SECOND = 1000.0
 """What a file that has never run is expected to take: the longer its text, the longer."""
 
-NEEDS_DOCKER = ("dockerd", "docker_host")
-"""Names of fixtures that bring up the tests' own Docker daemon."""
+SERVED = {"docker": ("dockerd", "docker_host"), "kubernetes": ('service("cluster")',)}
+"""What one process brings up for all tests that need it, with what stands in the text of a file that does."""
 
 _found = pytest.StashKey[list[pytest.File]]()
 
@@ -121,20 +121,30 @@ def _longest_first(files: list[pytest.File], directory: Path) -> list[pytest.Fil
 
     def weight(file: pytest.File) -> tuple[bool, float]:
         guessed = file.path.stat().st_size / CHARACTERS_PER_SECOND
-        return _needs_docker(file), known.get(file.nodeid, guessed)
+        return _needs(file) is not None, known.get(file.nodeid, guessed)
 
     return sorted(files, key=weight, reverse=True)
 
 
-def _needs_docker(file: pytest.File) -> bool:
+def _needs(file: pytest.File) -> str | None:
+    """Name the service that a file needs a process for, if there is one."""
     text = file.path.read_text()
-    return any(fixture in text for fixture in NEEDS_DOCKER)
+    return next((service for service, words in SERVED.items() if any(word in text for word in words)), None)
 
 
 def _take(file: pytest.File, directory: Path) -> bool:
-    if _needs_docker(file) and not _is_ours(directory / "docker"):
+    service = _needs(file)
+    if service is not None and not _may_serve(service, directory):
         return False
     return _is_ours(directory / file.nodeid.replace("/", "-"))
+
+
+def _may_serve(service: str, directory: Path) -> bool:
+    """Tell whether this process brings that service up; it brings up one."""
+    others = [directory / other for other in SERVED if other != service]
+    if any(mark.is_symlink() and _is_ours(mark) for mark in others):
+        return False
+    return _is_ours(directory / service)
 
 
 def _is_ours(mark: Path) -> bool:

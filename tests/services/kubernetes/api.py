@@ -31,10 +31,21 @@ class Api:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
-        cluster, user = _read(kubeconfig)
+        cluster, user = _current(self.config())
         self.server = urlsplit(str(cluster["server"]))
         self._context = _ssl_context(cluster, user)
         self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+
+    def config(self) -> dict[str, Any]:
+        """Return what stands in the kubeconfig."""
+        text = self.kubeconfig.read_text()
+        try:
+            config: dict[str, Any] = json.loads(text)
+        except ValueError:
+            import yaml  # somebody else's; ours is JSON, so that bringing a cluster up needs no library
+
+            config = yaml.safe_load(text)
+        return config
 
     def raw(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> bytes:
         """Call, and return what is answered."""
@@ -80,15 +91,8 @@ class Api:
         return True
 
 
-def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _current(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return cluster and user of the current context."""
-    text = path.read_text()
-    try:
-        config = json.loads(text)
-    except ValueError:
-        import yaml  # somebody else's; ours is JSON, so that bringing a cluster up needs no library
-
-        config = yaml.safe_load(text)
     context = _named(config["contexts"], config["current-context"])["context"]
     cluster = _named(config["clusters"], context["cluster"])["cluster"]
     return cluster, _named(config["users"], context["user"])["user"]

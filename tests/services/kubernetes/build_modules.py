@@ -41,23 +41,20 @@ class CannotBeHadError(Exception):
 
 
 def find_go() -> str:
-    """Return a Go that is new enough.
+    """Return the Go on PATH.
 
     Raises:
-        CannotBeHadError: There is none on PATH, nor where Go's own packages put it.
+        CannotBeHadError: There is none, or it is too old.
     """
-    found: list[str] = []
-    for go in ("go", "/usr/local/go/bin/go"):
-        path = shutil.which(go)
-        if path is None:
-            continue
-        told = subprocess.run([path, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout.strip()
-        numbers = re.match(r"go(\d+)\.(\d+)", told)
-        if numbers and (int(numbers[1]), int(numbers[2])) >= versions.GO:
-            return path
-        found.append(f"{path} is {told or 'broken'}")
-    wanted = ".".join(map(str, versions.GO))
-    raise CannotBeHadError(f"Go {wanted} or newer is needed on PATH ({', '.join(found) or 'there is none'})")
+    wanted = f"Go {'.'.join(map(str, versions.GO))} or newer is needed on PATH"
+    go = shutil.which("go")
+    if go is None:
+        raise CannotBeHadError(f"{wanted}, and there is none")
+    told = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout.strip()
+    numbers = re.match(r"go(\d+)\.(\d+)", told)
+    if numbers is None or (int(numbers[1]), int(numbers[2])) < versions.GO:
+        raise CannotBeHadError(f"{wanted}, and {go} is {told or 'broken'}")
+    return go
 
 
 def environment(go: str) -> dict[str, str]:

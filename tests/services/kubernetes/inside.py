@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 BRIDGE = "pods"
@@ -116,16 +117,13 @@ def main(directory: Path, listener: int, addresses: list[str]) -> None:
 
 def answer(control: socket.socket, programs: Programs) -> None:
     connection, _ = control.accept()
-    with connection, connection.makefile("rw") as file:
+    with connection:
         try:
-            told: object = obey(json.loads(file.readline()), programs)
+            told = obey(json.loads(connection.makefile().readline()), programs)
         except Exception as error:
             told = {"error": f"{type(error).__name__}: {error}"}
-        try:
-            file.write(json.dumps(told))
-            file.flush()
-        except OSError:
-            pass  # nobody waits any more
+        with suppress(OSError):  # nobody may wait any more
+            connection.sendall(json.dumps(told).encode())
 
 
 def obey(asked: dict[str, object], programs: Programs) -> dict[str, object]:
@@ -149,18 +147,18 @@ def make_mounts(scratch: Path) -> None:
     """Make /run and /var our own to write in: kubelet, containerd and the network plugins have fixed places there."""
     scratch.mkdir()
     run("mount", "-t", "tmpfs", "tmpfs", str(scratch))
-    layers = {name: scratch / name for name in ("upper", "work", "settings")}
-    for folder in layers.values():
-        folder.mkdir()
+    folders = {name: scratch / name for name in ("upper", "work", "settings")}
+    for each in folders.values():
+        each.mkdir()
     run("mount", "-t", "tmpfs", "tmpfs", "/run")
-    options = f"lowerdir=/var,upperdir={layers['upper']},workdir={layers['work']}"
+    options = f"lowerdir=/var,upperdir={folders['upper']},workdir={folders['work']}"
     run("mount", "-t", "overlay", "overlay", "-o", options, "/var")
-    for folder in ("/var/lib/kubelet", "/var/lib/cni", "/var/log/containers", "/run/containerd", "/run/netns"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
+    for fixed in ("/var/lib/kubelet", "/var/lib/cni", "/var/log/containers", "/run/containerd", "/run/netns"):
+        Path(fixed).mkdir(parents=True, exist_ok=True)
     for number, (name, value) in enumerate(KERNEL_SETTINGS.items()):
         setting = Path("/proc/sys", name)
         if setting.exists():
-            stand_in = layers["settings"] / str(number)
+            stand_in = folders["settings"] / str(number)
             stand_in.write_text(f"{value}\n")
             run("mount", "--bind", str(stand_in), str(setting))
 
