@@ -1,8 +1,9 @@
 """Several processes that share the tests: with ``--shared=DIR`` each takes files that no other has taken.
 
 A process collects a file when it takes it, so that each file is imported by one process only. The longest files come
-first, so that no process begins a long one when the others are about to end. What needs a Docker daemon is taken by
-one process, before everything else: one daemon serves it all. So does one Kubernetes cluster, in another process.
+first, so that no process begins a long one when the others are about to end. What needs a Docker daemon comes before
+everything else, and half of the processes take it, each with a daemon of its own: these tests wait for containers more
+than they compute. What needs the Kubernetes cluster is taken by one process, which takes nothing that needs Docker.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ TOOK = "took.jsonl"
 CHARACTERS_PER_SECOND = 1000.0
 """What a file that has never run is expected to take: the longer its text, the longer."""
 
-SERVED = {"docker": ("dockerd", "docker_host"), "kubernetes": ('service("cluster")',)}
-"""What one process brings up for all tests that need it, with what stands in the text of a file that does."""
+NEEDS = {"kubernetes": ('service("cluster")',), "docker": ("dockerd", "docker_host")}
+"""What stands in the text of a file that needs a cluster, and of one that needs a Docker daemon of the tests' own."""
+
+DOCKER_DAEMONS = 2
+"""How many processes bring one up."""
 
 _found = pytest.StashKey[list[pytest.File]]()
 
@@ -119,32 +123,33 @@ def _longest_first(files: list[pytest.File], directory: Path) -> list[pytest.Fil
     with suppress(FileNotFoundError):
         known = json.loads((directory / EXPECTED).read_text())
 
-    def weight(file: pytest.File) -> tuple[bool, float]:
+    def weight(file: pytest.File) -> tuple[int, float]:
         guessed = file.path.stat().st_size / CHARACTERS_PER_SECOND
-        return _needs(file) is not None, known.get(file.nodeid, guessed)
+        return ["", "docker", "kubernetes"].index(_needs(file)), known.get(file.nodeid, guessed)
 
     return sorted(files, key=weight, reverse=True)
 
 
-def _needs(file: pytest.File) -> str | None:
-    """Name the service that a file needs a process for, if there is one."""
+def _needs(file: pytest.File) -> str:
+    """Name the service that has to be brought up for a file; none is an empty name."""
     text = file.path.read_text()
-    return next((service for service, words in SERVED.items() if any(word in text for word in words)), None)
+    return next((service for service, words in NEEDS.items() if any(word in text for word in words)), "")
 
 
 def _take(file: pytest.File, directory: Path) -> bool:
     service = _needs(file)
-    if service is not None and not _may_serve(service, directory):
+    if service and not _may_bring_up(service, directory):
         return False
     return _is_ours(directory / file.nodeid.replace("/", "-"))
 
 
-def _may_serve(service: str, directory: Path) -> bool:
-    """Tell whether this process brings that service up; it brings up one."""
-    others = [directory / other for other in SERVED if other != service]
-    if any(mark.is_symlink() and _is_ours(mark) for mark in others):
+def _may_bring_up(service: str, directory: Path) -> bool:
+    cluster = directory / "kubernetes"
+    if service == "kubernetes":
+        return _is_ours(cluster)
+    if cluster.is_symlink() and _is_ours(cluster):
         return False
-    return _is_ours(directory / service)
+    return any(_is_ours(directory / f"docker-{n}") for n in range(DOCKER_DAEMONS))
 
 
 def _is_ours(mark: Path) -> bool:

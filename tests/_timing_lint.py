@@ -39,6 +39,12 @@ DURATIONS = {"timeit", "repeat"}
 NAMES = {"elapsed", "took", "duration"}
 """Names that are taken for a duration wherever they come from, if nothing else is known of them."""
 
+PASSED_ON = {
+    *("abs", "approx", "float", "int", "max", "min", "round", "sorted", "sum", "median", "mean", "fmean", "list"),
+    *("create_task", "ensure_future", "gather", "run", "shield", "wait_for"),
+}
+"""Functions that return, or are awaited for, what their arguments are."""
+
 _WORTH_READING = re.compile("|".join([*(name for names in CLOCKS.values() for name in names), *NAMES]))
 
 TIME, DURATION, CONSTANT = "time", "duration", "constant"
@@ -310,21 +316,7 @@ class _Module:
             return DURATION if clock in DURATIONS else TIME
         if last in self.returns or last in self._helpers:
             return self.returns.get(last) or self._helpers[last]
-        if last in {
-            "abs",
-            "approx",
-            "float",
-            "int",
-            "max",
-            "min",
-            "round",
-            "sorted",
-            "sum",
-            "median",
-            "mean",
-            "fmean",
-            "list",
-        }:
+        if last in PASSED_ON:
             return self._any(node.args, function)
         if last == "total_seconds" and isinstance(node.func, ast.Attribute):
             return self.kind(node.func.value, function)

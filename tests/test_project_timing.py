@@ -52,6 +52,7 @@ BAD = [
     "times = [measure() for _ in range(3)]\nassert sorted(times)[1] < 1\ndef measure():\n  b = now(); return now() - b",
     "def seconds(f):\n  b = now(); f(); return now() - b\nassert seconds(work) < 0.1",
     "async def seconds():\n  b = now(); await f(); return now() - b\nasync def test():\n  assert await seconds() < 1",
+    "async def at():\n  return now()\nasync def test():\n  a, b = await asyncio.gather(at(), at())\n  assert b - a < 1",
     "def timed(f):\n  b = now(); f(); took = now() - b; return 1, took\nvalue, took = timed(f)\nassert took < 0.1",
     "def test():\n  seen = []\n  def beat():\n    b = now(); seen.append(now() - b)\n  beat()\n  assert max(seen) < 1",
     "def test():\n  a = now(); b = now()\n  assert b < a + 0.1",

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import TypeVar
+
+from typing_extensions import override
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.cli.console import Console
 from asyncsched.cli.control_sequences import visible
 from asyncsched.runner.runner import Runner
 
-__all__ = ["answers", "run_with_runner"]
+__all__ = ["answers", "run_with_runner", "warnings_to"]
+
+_logger = logging.getLogger("asyncsched")
 
 SESSION = "cli"
 AT_ONCE = 64
@@ -68,6 +73,26 @@ def _show_warnings(console: Console) -> None:
     handler = logging.StreamHandler(sys.stderr)
     form = "%(levelname)s %(name)s: %(message)s" if console.debug else "warning: %(message)s"
     handler.setFormatter(_Formatter(form))
-    logger = logging.getLogger("asyncsched")
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if console.debug else logging.WARNING)
+    _logger.addHandler(handler)
+    _logger.setLevel(logging.DEBUG if console.debug else logging.WARNING)
+
+
+class _Noted(logging.Handler):
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._note = note
+        self.setFormatter(_Formatter("warning: %(message)s"))
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self._note(" ".join(self.format(record).split()))
+
+
+@contextmanager
+def warnings_to(note: Callable[[str], None]) -> Generator[None]:
+    """Give what the library logs to `note` and not to stderr, which would write over a drawn screen."""
+    handlers, _logger.handlers = _logger.handlers, [_Noted(note)]
+    try:
+        yield
+    finally:
+        _logger.handlers = handlers

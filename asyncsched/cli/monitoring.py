@@ -11,6 +11,7 @@ from asyncsched.cli.console import Console
 from asyncsched.cli.errors import exit_code, in_one_line, worst
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
 from asyncsched.cli.looking import finish, watch_found
+from asyncsched.cli.loop import warnings_to
 from asyncsched.cli.screen import Screen
 from asyncsched.cli.targets import Found, Target, failures_of, find_apps, list_apps
 from asyncsched.errors import AsyncSchedError
@@ -62,7 +63,7 @@ class _Monitor:
 
     async def run(self) -> int:
         try:
-            with Screen(self._keys.put_nowait, self._dirty.set) as screen:
+            with Screen(self._keys.put_nowait, self._dirty.set) as screen, warnings_to(self._note):
                 async with asyncio.TaskGroup() as group:  # what fails ends all of it
                     tasks = [group.create_task(work) for work in (self._watch(), self._draw(screen))]
                     await self._obey(screen, group)

@@ -81,7 +81,9 @@ def test_the_monitors_exit_code_tells_of_a_scheduler_that_is_away(broken: Cli) -
     broken.schedulers = ["stage", "down"]
     for line in (["train-*"], ["stage://x/train-001", "down://x/y"]):
         with Terminal(broken, "monitor", *line, columns=120) as terminal:
-            terminal.until(lambda screen: screen.shows("cannot reach the cluster") and screen.shows("train-001"))
+            terminal.until(lambda screen: screen.screen[-1].startswith("error: cannot reach the cluster"))
+            terminal.until(lambda screen: screen.shows("train-001"))
+            assert "warning: " not in terminal.written  # what is logged does not write over the screen
             terminal.press("q")
             assert 5 == terminal.end()
 

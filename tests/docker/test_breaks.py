@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
@@ -157,23 +156,18 @@ async def test_one_connection_tells_of_100_apps_and_its_loss_hides_nothing(proxy
 
 async def test_who_waits_is_told_as_soon_as_the_daemon_says_so(scheduler: DockerScheduler) -> None:
     # A daemon takes a container's network down before its lists tell of the end: that time is not ours.
-    async def listed(app_id: str) -> float:
-        async with DockerScheduler("another") as other:
-            while (status := await other.describe(app_id)) is None or not status.state.is_terminal():
-                pass
-            return time.monotonic()
+    answers_before_told: list[int] = []
+    async with DockerScheduler("another") as other:
+        for _ in range(10):
+            app_id = await scheduler.submit(app(shell("sleep 0.3")))
+            told = asyncio.ensure_future(anext(event async for event in scheduler.watch([app_id]) if event.over))
+            late = 0
+            while not told.done():
+                status = await other.describe(app_id)
+                late += status is not None and status.state.is_terminal() and not told.done()
+            answers_before_told.append(late)
 
-    async def told(app_id: str) -> float:
-        await anext(event async for event in scheduler.watch([app_id]) if event.over)
-        return time.monotonic()
-
-    delays: list[float] = []
-    for _ in range(10):
-        app_id = await scheduler.submit(app(shell("sleep 0.3")))
-        seen, heard = await asyncio.gather(listed(app_id), told(app_id))
-        delays.append(heard - seen)
-
-    assert sorted(delays)[len(delays) // 2] < 0.05
+    assert sorted(answers_before_told)[5] <= 8
 
 
 @pytest.fixture(params=[False, True], ids=["containers_end_with_it", "live_restore"])

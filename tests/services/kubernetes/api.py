@@ -33,7 +33,7 @@ class Api:
         self.kubeconfig = kubeconfig
         cluster, user = _current(self.config())
         self.server = urlsplit(str(cluster["server"]))
-        self._context = _ssl_context(cluster, user)
+        self.context = _ssl_context(cluster, user)
         self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
 
     def config(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Api:
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         host, port = self.server.hostname, self.server.port
         assert host is not None
-        connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=self._context)
+        connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=self.context)
         try:
             connection.request(method, path, data, {"Content-Type": content_type, **self._headers})
             response = connection.getresponse()
