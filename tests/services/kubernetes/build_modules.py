@@ -13,13 +13,13 @@ from tests.services.kubernetes import versions
 PROGRAMS = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "relay": "./relay",
-    "vc-controller-manager": "volcano.sh/volcano/cmd/controller-manager",
-    "vc-scheduler": "volcano.sh/volcano/cmd/scheduler",
-    "vc-webhook-manager": "volcano.sh/volcano/cmd/webhook-manager",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "vc-controller-manager": "volcano.sh/volcano/cmd/controller-manager",
+    "vc-scheduler": "volcano.sh/volcano/cmd/scheduler",
+    "vc-webhook-manager": "volcano.sh/volcano/cmd/webhook-manager",
     "coredns": "./coredns",
 }
 """The package that each program is built from."""

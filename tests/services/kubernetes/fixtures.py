@@ -75,3 +75,10 @@ def tenant(cluster: GivenCluster, tmp_path_factory: pytest.TempPathFactory) -> I
     """A namespace on it, with a plain user."""
     with new_tenant(cluster.kubeconfig, tmp_path_factory.mktemp("tenant")) as made:
         yield made
+
+
+@pytest.fixture
+def second_tenant(cluster: GivenCluster, tmp_path: Path) -> Iterator[Tenant]:
+    """A namespace for one test, which may set quotas and the like."""
+    with new_tenant(cluster.kubeconfig, tmp_path) as made:
+        yield made
