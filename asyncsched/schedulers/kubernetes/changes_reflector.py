@@ -18,14 +18,12 @@ from asyncsched.logs.backoff import Backoff
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of, status_failure, translate
+from asyncsched.schedulers.kubernetes.errors import BACKEND, is_expired, status_failure, translate
 
 __all__ = ["Record", "Reflector"]
 
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
-PAGE = 500
-"""Objects in a page of a list."""
 WATCH_FOR = 300.0
 """Seconds after which the server ends a watch, so that its connections spread again over several servers."""
 SILENCE = 150.0
@@ -187,8 +185,7 @@ class Reflector(Generic[RecordT]):
 
     def _broke_off(self, error: SchedulerError, backoff: Backoff) -> float:
         """Return how long to wait before the next try; raises what will not pass."""
-        failure = failure_of(error)
-        expired = failure is not None and (failure.code == 410 or failure.reason == "Expired")
+        expired = is_expired(error)
         if expired:
             self._version = ""
             _log.debug("the watch of %s is too old, listing again", self._path)
@@ -206,26 +203,12 @@ class Reflector(Generic[RecordT]):
 
     async def _list(self) -> None:
         self.lists += 1
-        try:
-            records, version = await self._pages(str(PAGE))
-        except SchedulerError as error:
-            failure = failure_of(error)
-            if failure is None or failure.code != 410:
-                raise
-            records, version = await self._pages("")  # in one piece it cannot expire while it is read
-        changed = await self._replace(records)
-        was_synced, self.synced, self._version = self.synced, True, version
+        page = await self._client.items(
+            self._path, self._read, query={"labelSelector": names.SELECTOR}, operation="watch"
+        )
+        changed = await self._replace(page.items)
+        was_synced, self.synced, self._version = self.synced, True, page.resource_version
         self._tell([app for app in self._told if not was_synced or not app or app in changed], changed)
-
-    async def _pages(self, limit: str) -> tuple[list[RecordT], str]:
-        query = {"labelSelector": names.SELECTOR, **({"limit": limit} if limit else {})}
-        found: list[RecordT] = []
-        while True:
-            page = await self._client.page(self._path, self._read, query=query, operation="watch")
-            found += page.items
-            if not page.next:
-                return found, page.resource_version
-            query = {**query, "continue": page.next}
 
     async def _replace(self, records: Sequence[RecordT]) -> set[str]:
         """Take over a whole list; returns the apps in which something differs."""

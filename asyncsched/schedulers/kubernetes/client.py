@@ -28,7 +28,7 @@ from asyncsched.schedulers.kubernetes.client_wire import (
     open_session,
     read_refusal,
 )
-from asyncsched.schedulers.kubernetes.errors import is_certificate_trouble, translate
+from asyncsched.schedulers.kubernetes.errors import is_certificate_trouble, is_expired, translate
 
 if TYPE_CHECKING:
     import aiohttp
@@ -40,6 +40,8 @@ ResultT = TypeVar("ResultT")
 
 AT_ONCE = 32
 """Calls that are on their way at a time; others wait for their turn. Streams do not count."""
+PAGE = 500
+"""Objects in a page of a list."""
 LARGE_BODY = 256 << 10
 """Bytes from which on a body is parsed in a worker thread."""
 ABSENT_FOR = 60.0
@@ -183,6 +185,29 @@ class KubeClient:
 
         return await self._repeated(once, repeats=True)
 
+    async def items(
+        self,
+        path: str,
+        read: Callable[[Mapping[str, Any]], ItemT | None],
+        *,
+        query: Mapping[str, str] | None = None,
+        most_pages: int | None = None,
+        operation: str = "",
+    ) -> Page[ItemT]:
+        """Get a list page by page, or in one piece where it expires while it is read."""
+        asked, found, pages = {**(query or {}), "limit": str(PAGE)}, list[ItemT](), 0
+        while True:
+            try:
+                page = await self.page(path, read, query=asked, operation=operation)
+            except SchedulerError as error:
+                if not is_expired(error) or "continue" not in asked:
+                    raise
+                return await self.page(path, read, query=query, operation=operation)
+            found, pages = found + page.items, pages + 1
+            if not page.next or pages == most_pages:
+                return Page(found, page.resource_version, page.next)
+            asked["continue"] = page.next
+
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, operation: str = "log_iter"
     ) -> AbstractAsyncContextManager[ByteStream]:
@@ -237,7 +262,7 @@ class KubeClient:
             try:
                 return await once()
             except SchedulerError as error:
-                if not (repeats or isinstance(error, ThrottledError)):
+                if is_expired(error) or not (repeats or isinstance(error, ThrottledError)):
                     raise
                 pause = backoff.failed(error)
             await self._clock.sleep(pause)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncIterable, Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from asyncsched._tasks import gather_bounded
@@ -19,11 +18,12 @@ from asyncsched.schedulers.kubernetes.lookup import ONE_BY_ONE, Found, Lookup
 from asyncsched.schedulers.kubernetes.status import describe
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord
 from asyncsched.schedulers.kubernetes.submit import BACKGROUND, MERGE_PATCH
+from asyncsched.schedulers.responses import ListAppResponse
+from asyncsched.specs.state import AppState
 
 __all__ = ["Endings"]
 
 AT_ONCE = 16
-MOST_ASKED = 10_000
 
 
 class Endings:
@@ -37,11 +37,6 @@ class Endings:
 
     def __init__(self, client: KubeClient, lookup: Lookup, *, clock: Clock) -> None:
         self._client, self._lookup, self._clock = client, lookup, clock
-        self._asked: OrderedDict[str, None] = OrderedDict()
-
-    def is_asked(self, app_id: str) -> bool:
-        """Tell whether an app was cancelled here: Volcano takes a moment until it shows."""
-        return app_id in self._asked
 
     async def cancel(self, app_id: str) -> None:
         """Ask for an app's end; unknown and ended ones are left alone."""
@@ -81,13 +76,31 @@ class Endings:
             )
         await self._remove(found.jobs, "delete")
 
-    async def remove_unfinished(self, app_id: str) -> bool:
-        """Remove an app whose submit was not finished; returns whether there was one."""
-        found = await self._lookup.find(app_id, operation="prune")
-        if not is_unfinished(found):
-            return False
-        await self._remove(found.jobs, "prune")
-        return True
+    async def give_up(self, app_id: str) -> None:
+        """End an app that has waited too long for its first run: it has failed, and was not cancelled."""
+        found = await self._lookup.find(app_id, operation="pending_timeout")
+        app = describe(found.jobs, found.pods)
+        if app is None or app.state is not AppState.PENDING:
+            return
+        if found.jobs[0].kind == "volcano":
+            await self._command(found.jobs[0], "TerminateJob")
+            return
+        now = self._now()
+        patch = {"metadata": {"annotations": {names.UNSCHEDULED: now}}, "spec": {"activeDeadlineSeconds": 1}}
+        await gather_bounded(lambda job: self._patch(job, patch, "pending_timeout"), found.jobs, AT_ONCE)
+
+    async def prune_unfinished(self, rows: AsyncIterable[ListAppResponse], older_than: timedelta) -> list[str]:
+        """Remove apps whose submitter died before they were whole, so long ago; returns their ids."""
+        limit = self._clock.time_ns() / 1e9 - older_than.total_seconds()
+        removed: list[str] = []
+        async for row in rows:
+            is_old = row.created_at is not None and row.created_at.timestamp() <= limit
+            if row.state is AppState.PENDING and is_old:
+                found = await self._lookup.find(row.app_id, operation="prune")
+                if is_unfinished(found):
+                    await self._remove(found.jobs, "prune")
+                    removed.append(row.app_id)
+        return removed
 
     async def _cancel_in(self, namespace: str, app_ids: Sequence[str]) -> dict[str, SchedulerError | None]:
         try:
@@ -116,44 +129,41 @@ class Endings:
             return
         try:
             if found.jobs[0].kind == "volcano":
-                await self._abort(found.jobs[0])
+                await self._command(found.jobs[0], "AbortJob")
             else:
                 await gather_bounded(self._suspend, found.jobs, AT_ONCE)
         except PermissionDeniedError:
             await self._remove(found.jobs, "cancel")  # status and logs go with it, but it ends
         except NotFoundError:
             return  # it was removed meanwhile
-        self._note(app_id)
+        self._lookup.note_cancel(app_id)
 
-    def _note(self, app_id: str) -> None:
-        self._asked[app_id] = None
-        if len(self._asked) > MOST_ASKED:
-            self._asked.popitem(last=False)
-
-    async def _abort(self, job: JobRecord) -> None:
-        """Have Volcano abort a job: its status stays, and the logs of pods that have ended."""
-        path = paths.commands(job.namespace)
+    async def _command(self, job: JobRecord, action: str) -> None:
+        """Have Volcano end a job: its status stays, and the logs of pods that have ended."""
+        path, body = paths.commands(job.namespace), _command(job, action)
         try:
-            await self._client.request("POST", path, body=_command(job), idempotent=True, operation="cancel")
+            await self._client.request("POST", path, body=body, idempotent=True, operation="cancel")
         except ConflictError:
-            pass  # the answer to the first try was lost
+            return  # the answer to the first try was lost
 
     async def _suspend(self, job: JobRecord) -> None:
         """Suspend a Job with our mark: it is not taken for one that Kueue has queued."""
-        if any(job.condition(end) for end in ("Complete", "Failed")):
-            return
-        now = datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).isoformat(timespec="seconds")
-        patch = {
-            "metadata": {"uid": job.uid, "annotations": {names.CANCELLED: now}},
-            "spec": {"suspend": True},
-        }
+        if not any(job.condition(end) for end in ("Complete", "Failed")):
+            patch = {"metadata": {"annotations": {names.CANCELLED: self._now()}}, "spec": {"suspend": True}}
+            await self._patch(job, patch, "cancel")
+
+    async def _patch(self, job: JobRecord, patch: Mapping[str, Any], operation: str) -> None:
         path = paths.job(job.namespace, "job", job.name)
+        body = {**patch, "metadata": {**patch["metadata"], "uid": job.uid}}
         try:
             await self._client.request(
-                "PATCH", path, body=patch, content_type=MERGE_PATCH, idempotent=True, operation="cancel"
+                "PATCH", path, body=body, content_type=MERGE_PATCH, idempotent=True, operation=operation
             )
         except (NotFoundError, ConflictError):
             return  # it was removed meanwhile, and another may have its name
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).isoformat(timespec="seconds")
 
     async def _remove(self, jobs: Sequence[JobRecord], operation: str) -> None:
         """Delete jobs with their pods; the first one last: as long as it is there, the app is known."""
@@ -182,7 +192,7 @@ def is_unfinished(found: Found) -> bool:
     )
 
 
-def _command(job: JobRecord) -> dict[str, Any]:
+def _command(job: JobRecord, action: str) -> dict[str, Any]:
     owner = {
         "apiVersion": paths.GROUPS["volcano"],
         "kind": "Job",
@@ -195,10 +205,10 @@ def _command(job: JobRecord) -> dict[str, Any]:
         "apiVersion": paths.COMMANDS,
         "kind": "Command",
         "metadata": {
-            "name": f"{job.name}-abort-{secrets.token_hex(4)}",
+            "name": f"{job.name}-{action.lower()}-{secrets.token_hex(4)}",
             "namespace": job.namespace,
             "ownerReferences": [owner],
         },
-        "action": "AbortJob",
+        "action": action,
         "target": owner,
     }

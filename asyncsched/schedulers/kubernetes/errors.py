@@ -18,7 +18,17 @@ from asyncsched.errors import (
     UnavailableError,
 )
 
-__all__ = ["BACKEND", "ApiFailure", "Peer", "failure_of", "is_certificate_trouble", "read_failure", "translate"]
+__all__ = [
+    "BACKEND",
+    "ApiFailure",
+    "Peer",
+    "failure_of",
+    "is_certificate_trouble",
+    "is_expired",
+    "read_failure",
+    "status_failure",
+    "translate",
+]
 
 BACKEND = "kubernetes"
 
@@ -132,6 +142,12 @@ def translate(error: Exception, operation: str, peer: Peer | None = None) -> Sch
     ours = _refusal(error, operation, peer) if isinstance(error, ApiFailure) else _silence(error, operation, peer)
     ours.__cause__ = error
     return ours
+
+
+def is_expired(error: BaseException) -> bool:
+    """Tell whether a list or a watch goes on from a version that the server no longer has (410)."""
+    failure = failure_of(error)
+    return failure is not None and (failure.code == 410 or failure.reason == "Expired")
 
 
 def is_certificate_trouble(error: BaseException) -> bool:

@@ -15,6 +15,7 @@ from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import Events
+from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status import describe, needs_events
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, PodGroupRecord, job_record, pod_group_record
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
@@ -26,7 +27,6 @@ __all__ = ["KINDS", "Found", "Lookup", "NativeApp"]
 ItemT = TypeVar("ItemT")
 
 KINDS: tuple[Kind, ...] = ("volcano", "job")
-PAGE = 500
 ONE_BY_ONE = 2
 """So many apps of a namespace are asked for one by one; more are found in lists of all of ours."""
 MOST_KNOWN = 10_000
@@ -67,25 +67,28 @@ class Lookup:
 
     Args:
         client: Where the cluster is reached.
+        server: Tells which kinds of jobs it has.
         clock: Tells the time.
     """
 
-    def __init__(self, client: KubeClient, *, clock: Clock) -> None:
-        self._client, self._clock = client, clock
+    def __init__(self, client: KubeClient, server: Server, *, clock: Clock) -> None:
+        self._client, self._server = client, server
         self._events = Events(client, clock=clock)
         self._kinds: OrderedDict[str, Kind] = OrderedDict()
+        self._cancelled: OrderedDict[str, None] = OrderedDict()
         self._refused: set[str] = set()  # resources that the role does not allow, and that are not needed
 
     def remember(self, app_id: str, kind: Kind) -> None:
         """Note of which kind an app is, so that no request has to find out."""
-        self._kinds[app_id] = kind
-        if len(self._kinds) > MOST_KNOWN:
-            self._kinds.popitem(last=False)
+        _keep(self._kinds, app_id, kind)
 
-    async def kinds(self) -> list[Kind]:
-        """Return the kinds of jobs that the cluster has."""
-        has_volcano = await self._client.has(paths.GROUPS["volcano"], "jobs")
-        return ["volcano", "job"] if has_volcano else ["job"]
+    def kind_of(self, app_id: str) -> Kind | None:
+        """Return of which kind an app is, if that is known."""
+        return self._kinds.get(app_id)
+
+    def note_cancel(self, app_id: str) -> None:
+        """Note that an app's end was asked for: Volcano takes a moment until it shows."""
+        _keep(self._cancelled, app_id, None)
 
     # One app
 
@@ -104,10 +107,19 @@ class Lookup:
                 return Found(jobs, [pod for pod, _ in read])
             self._kinds.pop(app_id, None)  # another one may have its name by now
         read = await self.pods(namespace, name, operation)
-        for kind in _ordered(await self.kinds(), next((kind for _, kind in read if kind), None)):
-            if jobs := await self.jobs(namespace, name, kind, operation):
+        kinds = await self._server.kinds()
+        refused: list[PermissionDeniedError] = []
+        for kind in _ordered(kinds, next((kind for _, kind in read if kind), None)):
+            try:
+                jobs = await self.jobs(namespace, name, kind, operation)
+            except PermissionDeniedError as error:
+                refused.append(error)  # a role may be for one kind only
+                continue
+            if jobs:
                 self.remember(app_id, kind)
                 return Found(jobs, [pod for pod, _ in read])
+        if len(refused) == len(kinds):
+            raise refused[0]
         return Found()
 
     async def jobs(self, namespace: str, name: str, kind: Kind, operation: str) -> list[JobRecord]:
@@ -141,6 +153,8 @@ class Lookup:
         response = describe(found.jobs, found.pods, group, events)
         if response is not None:
             response.native = NativeApp(namespace, name, tuple(found.pods))
+            if app_id in self._cancelled and not response.state.is_terminal() and "cancelling" not in response.msg:
+                response.msg = "cancelling"
         return response
 
     async def _pod_group(self, job: JobRecord) -> PodGroupRecord | None:
@@ -193,9 +207,8 @@ class Lookup:
         """
         budget = budget_of(asyncio.get_running_loop())
         jobs: dict[str, list[JobRecord]] = {}
-        for kind in await self.kinds():
-            for job in await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation):
-                jobs.setdefault(job.app_id, []).append(job)
+        for job in await self._jobs_in(namespace, operation):
+            jobs.setdefault(job.app_id, []).append(job)
         by_app: dict[str, list[PodRecord]] = {}
         if pods:
             budget.begin()
@@ -209,19 +222,31 @@ class Lookup:
             found[app_id] = Found() if first is None else Found(_of_kind(mine, first), by_app.get(app_id, []))
         return found
 
+    async def _jobs_in(self, namespace: str, operation: str) -> list[JobRecord]:
+        kinds = await self._server.kinds()
+        jobs: list[JobRecord] = []
+        refused: list[PermissionDeniedError] = []
+        for kind in kinds:
+            try:
+                jobs += await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation)
+            except PermissionDeniedError as error:
+                refused.append(error)
+        if len(refused) == len(kinds):
+            raise refused[0]
+        return jobs
+
     async def _all(
         self, path: str, read: Callable[[Mapping[str, Any]], ItemT | None], operation: str, *, app: str = ""
     ) -> list[ItemT]:
-        """Read a list of what carries our label, of one app or of all, page by page."""
+        """Read a list of what carries our label, of one app or of all."""
         selector = f"{names.APP}={app}" if app else names.SELECTOR
-        query = {"labelSelector": selector, "limit": str(PAGE)}
-        items: list[ItemT] = []
-        while True:
-            page = await self._client.page(path, read, query=query, operation=operation)
-            items += page.items
-            if not page.next:
-                return items
-            query = {**query, "continue": page.next}
+        return (await self._client.items(path, read, query={"labelSelector": selector}, operation=operation)).items
+
+
+def _keep(kept: OrderedDict[str, ItemT], app_id: str, value: ItemT) -> None:
+    kept[app_id] = value
+    if len(kept) > MOST_KNOWN:
+        kept.popitem(last=False)
 
 
 def _pod_and_kind(raw: Mapping[str, Any]) -> tuple[PodRecord, Kind | None] | None:

@@ -17,7 +17,6 @@ __all__ = ["Events"]
 
 FRESH = 5.0
 """Seconds for which a list is used again: waiting is told within seconds, and not by a list for each app."""
-PAGE = 500
 MOST_PAGES = 20
 REFUSED_FOR = 300.0
 
@@ -56,22 +55,13 @@ class Events:
         fresh = FRESH
         found: dict[str, list[EventRecord]] = {}
         try:
-            for event in await self._all(namespace):
+            path = paths.events(namespace)
+            page = await self._client.items(path, _read_event, most_pages=MOST_PAGES, operation="describe")
+            for event in page.items:
                 found.setdefault(event.uid, []).append(event)
         except PermissionDeniedError:
             fresh = REFUSED_FOR
         known.by_uid, known.until = found, self._clock.monotonic() + fresh
-
-    async def _all(self, namespace: str) -> list[EventRecord]:
-        query = {"limit": str(PAGE)}
-        found: list[EventRecord] = []
-        for _ in range(MOST_PAGES):
-            page = await self._client.page(paths.events(namespace), _read_event, query=query, operation="describe")
-            found += page.items
-            if not page.next:
-                break
-            query = {**query, "continue": page.next}
-        return found
 
 
 def _read_event(raw: Mapping[str, Any]) -> EventRecord | None:

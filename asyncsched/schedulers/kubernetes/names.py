@@ -29,6 +29,7 @@ __all__ = [
     "ROLE_INDEX",
     "SELECTOR",
     "SESSION",
+    "UNSCHEDULED",
     "VERSION",
     "app_id",
     "derived_name",
@@ -66,6 +67,8 @@ REQUEST = "asyncsched/request"
 """Annotation of a job: a digest of what was asked for."""
 CANCELLED = "asyncsched/cancelled"
 """Annotation of a job: when its cancel was asked for."""
+UNSCHEDULED = "asyncsched/unscheduled"
+"""Annotation of a job: when it was ended as it had waited too long."""
 VERSION = "asyncsched/version"
 """Annotation of a job: the version of asyncsched that made it."""
 

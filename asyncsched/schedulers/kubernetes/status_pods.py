@@ -32,6 +32,7 @@ Raw = Mapping[str, object]
 
 _LONGEST = 4096
 _RESTARTS = ("volcano.sh/job-retry-count", "batch.kubernetes.io/job-index-failure-count")
+_VOLCANO_JOB = "volcano.sh/job-name"
 _INDEXES = (names.REPLICA, "volcano.sh/task-index", "batch.kubernetes.io/job-completion-index")
 
 
@@ -143,7 +144,7 @@ def pod_record(raw: object) -> PodRecord | None:
     labels, annotations = section(metadata, "labels"), section(metadata, "annotations")
     app, name, uid = text(labels.get(names.APP)), text(metadata.get("name")), text(metadata.get("uid"))
     task = text(labels.get(names.ROLE))
-    replica = _replica(labels, annotations)
+    replica = _replica(labels, annotations, name)
     if not (app and name and uid and task) or replica is None:
         return None
     spec, status = section(raw, "spec"), section(raw, "status")
@@ -177,10 +178,12 @@ def pod_record(raw: object) -> PodRecord | None:
     )
 
 
-def _replica(labels: Raw, annotations: Raw) -> int | None:
-    """Return a replica's number; a Job of an old server tells it in an annotation."""
+def _replica(labels: Raw, annotations: Raw, name: str) -> int | None:
+    """Return a replica's number; an older Volcano tells it in the pod's name alone."""
     written = (source.get(key) for key in _INDEXES for source in (labels, annotations))
-    return next((integer(each) for each in written if each is not None), None)
+    if (told := next((each for each in written if each is not None), None)) is not None:
+        return integer(told)
+    return integer(name.rpartition("-")[2]) if _VOLCANO_JOB in labels else None
 
 
 def _owner(metadata: Raw) -> str:
