@@ -25,6 +25,8 @@ __all__ = ["SERVICE_ACCOUNT", "ExecPlugin", "Source", "Target", "load_target"]
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token, the cluster's CA and its namespace."""
 
+CONTEXT = "ASYNCSCHED_KUBERNETES_CONTEXT"
+
 _REFUSED_USER = {
     "as": "impersonation",
     "as-groups": "impersonation",
@@ -40,7 +42,7 @@ class Source:
     Attributes:
         client: An ApiClient of kubernetes_asyncio, whose configuration is used.
         kubeconfig: Files, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``.
-        context: The context of the kubeconfig; else its current one.
+        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
         service_account: What a pod has mounted.
     """
 
@@ -111,14 +113,15 @@ def load_target(source: Source) -> Target:
     """
     if source.client is not None:
         return _of_given(source.client)
+    context = source.context or os.environ.get(CONTEXT) or None
     paths = list(_paths(source))
     there = [path for path in paths if path.is_file()]
     if source.kubeconfig and not there:
         raise _not_found(paths, "correct the scheduler's parameter kubeconfig")
     if there:
-        return _of_kubeconfig(there, source.context)
-    if source.context is not None:
-        raise _not_found(paths, f"set KUBECONFIG to the file that has the context {source.context}")
+        return _of_kubeconfig(there, context)
+    if context is not None:
+        raise _not_found(paths, f"set KUBECONFIG to the file that has the context {context}")
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _of_pod(source.service_account)
     raise _not_found(paths, "set KUBECONFIG, or make one: `kubectl config view` shows what kubectl would use")

@@ -68,7 +68,7 @@ REQUEST = "asyncsched/request"
 CANCELLED = "asyncsched/cancelled"
 """Annotation of a job: when its cancel was asked for."""
 UNSCHEDULED = "asyncsched/unscheduled"
-"""Annotation of a job: when it was ended as it had waited too long."""
+"""Annotation of a job: when it was ended because it had not begun within its pending_timeout."""
 VERSION = "asyncsched/version"
 """Annotation of a job: the version of asyncsched that made it."""
 

@@ -62,6 +62,7 @@ class JobRecord:
         note: The note of the roles, unread.
         queue: Its queue.
         cancelled: Whether its cancel was asked for with our annotation.
+        unscheduled: Whether it was ended because it had not begun in time, likewise.
         phase: Volcano's phase; empty in the first moments, and for the other kind.
         message: Volcano's sentence to it.
         conditions: The conditions that hold, of the other kind.
@@ -72,7 +73,9 @@ class JobRecord:
         failed: How many pods have failed.
         ready: How many pods are ready.
         active: How many pods there are that have not ended.
+        terminating: How many pods are being ended.
         failed_indexes: Numbers of replicas that failed for good, as the Job writes them: ``1,3-5``.
+        completed_indexes: Numbers of those that succeeded, likewise.
         retry_count: How often Volcano has counted a restart.
         max_retry: At which count it gives up.
         timeout: Seconds that an attempt may run.
@@ -94,6 +97,7 @@ class JobRecord:
     note: str = ""
     queue: str = ""
     cancelled: bool = False
+    unscheduled: bool = False
     phase: str = ""
     message: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -104,7 +108,9 @@ class JobRecord:
     failed: int = 0
     ready: int = 0
     active: int = 0
+    terminating: int = 0
     failed_indexes: str = ""
+    completed_indexes: str = ""
     retry_count: int = 0
     max_retry: int = 0
     timeout: int | None = None
@@ -192,6 +198,7 @@ def job_record(raw: object, kind: Kind) -> JobRecord | None:
         note=_note(annotations),
         queue=shared_text(spec.get("queue")) or shared_text(labels.get(names.KUEUE_QUEUE)),
         cancelled=names.CANCELLED in annotations,
+        unscheduled=names.UNSCHEDULED in annotations,
         phase=shared_text(state.get("phase")) if kind == "volcano" else "",
         message=text(state.get("message")),
         conditions=_conditions(status) if kind == "job" else (),
@@ -202,7 +209,9 @@ def job_record(raw: object, kind: Kind) -> JobRecord | None:
         failed=_count(status, "failed"),
         ready=_count(status, "ready") if kind == "job" else _count(status, "running"),
         active=_count(status, "active") if kind == "job" else _count(status, "running") + _count(status, "pending"),
-        failed_indexes=text(status.get("failedIndexes")),
+        terminating=_count(status, "terminating"),
+        failed_indexes=_indexes(status.get("failedIndexes")),
+        completed_indexes=_indexes(status.get("completedIndexes")),
         retry_count=_count(status, "retryCount"),
         max_retry=_count(spec, "maxRetry"),
         timeout=_timeout(spec),
@@ -212,6 +221,10 @@ def job_record(raw: object, kind: Kind) -> JobRecord | None:
 def _note(annotations: Raw) -> str:
     note = annotations.get(names.ROLES)
     return note if isinstance(note, str) else ""
+
+
+def _indexes(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _finished_at(status: Raw, state: Raw, kind: Kind) -> datetime | None:

@@ -1,0 +1,159 @@
+"""A replica's status, from its pod and from what its job says."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord, integer
+from asyncsched.schedulers.kubernetes.status_reasons import NOTHING, Reason, signal_of, why_failed, why_waiting
+from asyncsched.schedulers.kubernetes.status_states import pod_state
+from asyncsched.specs.app import RetryPolicy, Role
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
+
+__all__ = ["Around", "is_in", "replica_status"]
+
+_STOPPED = "ended because another replica failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a replica's status depends on besides its pod.
+
+    Attributes:
+        jobs: The app's jobs, the first one first.
+        app_state: The app's state.
+        cancelled: Whether its cancel was asked for.
+        events: Events of any objects.
+        alone: Whether it is the app's only replica.
+    """
+
+    jobs: Sequence[JobRecord]
+    app_state: AppState
+    cancelled: bool
+    events: Sequence[EventRecord]
+    alone: bool
+
+    def job_of(self, role_index: int) -> JobRecord:
+        """Return the job that runs a role."""
+        if self.jobs[0].kind == "volcano":
+            return self.jobs[0]
+        return next((job for job in self.jobs if job.role_index == role_index), self.jobs[0])
+
+
+def replica_status(role: Role, role_index: int, number: int, pod: PodRecord | None, around: Around) -> ReplicaStatus:
+    """Return how a replica is doing.
+
+    Args:
+        role: Its role.
+        role_index: The role's place.
+        number: Its number.
+        pod: The pod that counts for it; None where there is none.
+        around: What else it depends on.
+    """
+    job = around.job_of(role_index)
+    if pod is None:
+        return _without_pod(role, number, job, around)
+    state = _state(role, pod, job, around)
+    reason = _reason(pod, state, around)
+    container = pod.container
+    ended = container is not None and container.phase == "terminated"
+    return ReplicaStatus(
+        number,
+        state,
+        role.name,
+        f"{pod.hostname}.{pod.app}" if not around.alone else pod.hostname,
+        exit_code=container.exit_code if container is not None else None,
+        signal=signal_of(container),
+        reason=reason.text,
+        num_restarts=_restarts(role, pod, job, around),
+        started_at=container.started_at if container is not None else None,
+        finished_at=container.finished_at if container is not None and ended else None,
+        cause=FailureCause.CANCELLED if state is AppState.CANCELLED else reason.cause,
+    )
+
+
+def _without_pod(role: Role, number: int, job: JobRecord, around: Around) -> ReplicaStatus:
+    state, reason = AppState.PENDING, ""
+    cause: FailureCause | None = None
+    if is_in(job.completed_indexes, number) or around.app_state is AppState.SUCCEEDED:
+        state = AppState.SUCCEEDED
+    elif is_in(job.failed_indexes, number):
+        state, reason, cause = AppState.FAILED, "its pod is gone", FailureCause.UNKNOWN
+    elif around.app_state.is_terminal():
+        state, cause = AppState.CANCELLED, FailureCause.CANCELLED
+        reason = _STOPPED if around.app_state is AppState.FAILED and not job.unscheduled else "its pod is gone"
+    return ReplicaStatus(number, state, role.name, "", reason=reason, cause=cause)
+
+
+def _state(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> AppState:
+    state = pod_state(pod)
+    if state is AppState.FAILED and pod.deleted_at is not None and _was_killed(pod):
+        # The service has ended it, for a cancel or because of another replica.
+        return AppState.CANCELLED if around.cancelled or around.app_state.is_terminal() else AppState.PENDING
+    if state is AppState.FAILED and around.cancelled and _was_killed(pod):
+        return AppState.CANCELLED
+    if not state.is_terminal() and around.app_state.is_terminal():
+        return AppState.CANCELLED
+    if state is AppState.FAILED and not around.app_state.is_terminal() and _will_restart(role, pod, job):
+        return AppState.PENDING
+    return state
+
+
+def _was_killed(pod: PodRecord) -> bool:
+    return pod.container is None or signal_of(pod.container) is not None or pod.container.phase != "terminated"
+
+
+def _will_restart(role: Role, pod: PodRecord, job: JobRecord) -> bool:
+    if role.max_retries <= 0:
+        return False
+    if job.kind == "volcano":
+        counted = job.phase == "Restarting"
+        return job.retry_count + (0 if counted else 1) < job.max_retry
+    given_up = job.condition("FailureTarget") or job.condition("Failed") or is_in(job.failed_indexes, pod.replica)
+    return not given_up and pod.attempt < role.max_retries
+
+
+def _reason(pod: PodRecord, state: AppState, around: Around) -> Reason:
+    failed = pod_state(pod) is AppState.FAILED
+    if state is AppState.FAILED:
+        return why_failed(pod)
+    if state is AppState.PENDING and failed:
+        why = why_failed(pod)
+        return Reason(f"waits to be started again after {why.text}", why.cause)
+    if state is AppState.PENDING:
+        return why_waiting(pod, around.events)
+    if state is AppState.CANCELLED:
+        return Reason("cancelled" if around.cancelled else _STOPPED)
+    return NOTHING
+
+
+def _restarts(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> int | None:
+    """Return how often a replica was started again: of Volcano's RestartPod nobody knows whose restarts they were."""
+    if job.kind == "job" or role.max_retries <= 0:
+        return pod.attempt
+    restarts = min(job.retry_count, max(job.max_retry - 1, 0))
+    if role.retry_policy is RetryPolicy.APPLICATION or around.alone or restarts == 0:
+        return restarts
+    return pod.attempt or None
+
+
+def is_in(indexes: str, number: int) -> bool:
+    """Tell whether a number is one of those that a Job lists as ``1,3-5``."""
+    ranges = _ranges(indexes)
+    place = bisect.bisect_right(ranges, number, key=lambda each: each[0])
+    return place > 0 and number <= ranges[place - 1][1]
+
+
+@functools.lru_cache(maxsize=64)  # Each replica of a Job asks.
+def _ranges(indexes: str) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for part in indexes.split(",") if indexes else ():
+        first, dash, last = part.partition("-")
+        start, end = integer(first), integer(last if dash else first)
+        if start is not None and end is not None:
+            found.append((start, end))
+    return tuple(sorted(found))
