@@ -70,9 +70,14 @@ class CuttingProxy:
             link.cut()
         return len(found)
 
+    @property
+    def open(self) -> list[str]:
+        """The last request of each open connection."""
+        return [link.request for link in self._links]
+
     def count(self, of: str) -> int:
         """Count the open connections whose last request contains this."""
-        return sum(of in link.request for link in self._links)
+        return sum(of in request for request in self.open)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = _Link(self, reader, writer)

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.service("cluster"),
     pytest.mark.heavy("kubernetes"),
     pytest.mark.one_loop,
-    pytest.mark.time_limit(900),
+    pytest.mark.timeout(900),
 ]
 
 LOG = "/log?"
