@@ -11,16 +11,17 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from tests.services.kubernetes import addresses, build_images, keys, programs, versions, volcano
 from tests.services.kubernetes.api import Api
 from tests.services.kubernetes.programs import Layout, Program
+from tests.services.kubernetes.waiting import DEADLINE, until
 from tests.services.lifeline import Lifeline
 
-_DEADLINE = 120.0
 _NEEDED = ("ip", "mount", "openssl", "unshare")
 _LONGEST = 60
 """Unix sockets below the directory may have 107 letters."""
@@ -115,7 +116,7 @@ class Cluster:
 
     def _ask(self, asked: dict[str, object]) -> dict[str, int]:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_DEADLINE)
+            connection.settimeout(DEADLINE)
             connection.connect(str(self._run / "control"))
             with connection.makefile("rw") as file:
                 file.write(json.dumps(asked) + "\n")
@@ -212,28 +213,26 @@ class Cluster:
             return
         for child in _children(pid):
             os.kill(child, signal.SIGKILL)
-        deadline = time.monotonic() + _DEADLINE
-        while _started(pid) == started and not (self._namespaces and self._namespaces.poll() is not None):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the cluster in {self.directory} does not end")
-            time.sleep(0.01)
+        until(lambda: _started(pid) != started or self._has_ended(), f"the cluster in {self.directory} to end")
+
+    def _has_ended(self) -> bool:
+        return self._namespaces is not None and self._namespaces.poll() is not None
 
     def _import(self, image: Path) -> None:
         ctr = [f"{self._layout.debian}/bin/ctr", "--address", str(self._layout.socket), "--namespace", "k8s.io"]
         done = subprocess.run(
-            [*ctr, "images", "import", str(image)], capture_output=True, text=True, check=False, timeout=_DEADLINE
+            [*ctr, "images", "import", str(image)], capture_output=True, text=True, check=False, timeout=DEADLINE
         )
         if done.returncode != 0:
             raise RuntimeError(f"containerd does not take {image}: {done.stderr.strip()}")
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + _DEADLINE
-        while not condition():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{what}: not there after {_DEADLINE:g} s")
-            if self._namespaces is not None and self._namespaces.poll() is not None:
-                raise RuntimeError(f"{what}: the first process of the namespaces has ended")
-            time.sleep(0.1)
+        def holds() -> bool:
+            if self._has_ended():
+                raise RuntimeError(f"the first process of the namespaces has ended, before there was {what}")
+            return condition()
+
+        until(holds, what)
 
     def _ends_of_logs(self) -> str:
         return "\n".join(
@@ -267,22 +266,17 @@ def _make_cgroups(name: str) -> None:
 
 
 def _remove_cgroups(name: str) -> None:
-    deadline = time.monotonic() + _DEADLINE
+    """Remove them; what was in them may not have quite ended."""
     for folder in cgroups(name):
-        while folder.exists():
-            for each in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
-                _remove(each)
-            if _remove(folder) or time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
+        until(partial(_is_removed, folder), f"the cgroup {folder} to be empty")
 
 
-def _remove(cgroup: Path) -> bool:
-    try:
-        cgroup.rmdir()
-    except OSError:
-        return False  # what was in it has not quite ended
-    return True
+def _is_removed(cgroup: Path) -> bool:
+    below = [path for path in cgroup.rglob("*") if path.is_dir()] if cgroup.exists() else []
+    for each in [*sorted(below, reverse=True), cgroup]:
+        with suppress(OSError):
+            each.rmdir()
+    return not cgroup.exists()
 
 
 def _is_ready(api: Api) -> bool:

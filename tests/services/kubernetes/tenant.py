@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.kubernetes.api import Api, ApiError
+from tests.services.kubernetes.waiting import until
 
 ROLE = Path(__file__).parents[3] / "docs" / "backends" / "kubernetes-role.yaml"
 
 _PREFIX = "asyncsched-tests-"
 _USER = "plain"
-_DEADLINE = 120.0
 _SECONDS_OF_TOKEN = 36_000
 
 
@@ -121,11 +120,7 @@ def _write(path: Path, config: Any) -> None:
 
 
 def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _DEADLINE
-    while not _holds(condition):
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"waited {_DEADLINE:g} s for {what}")
-        time.sleep(0.1)
+    until(lambda: _holds(condition), what)
 
 
 def _holds(condition: Callable[[], bool]) -> bool:
