@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from benchmarks._floods import percentile
 from benchmarks._harness import LEAST_ROUNDS, Claim, Count, Rounds, at_most, in_turns_on_loop
 from benchmarks._idle import until_idle
 from benchmarks._kubernetes import CFG, NAMESPACE, Fake, fake, sleeping
+from benchmarks._peer import Peer, peer
 from tests.services.kubernetes.api import Api
 
 REPLICAS = (10, 100, 1000)
@@ -27,9 +28,42 @@ SECONDS = 5.0
 PER_STREAM = 70 * 1024
 """Bytes that a stream may hold, among them the buffers of TLS."""
 
+MOST_OF_PEER = 100
+"""With a thread for each of a thousand the peer keeps a core busy, and falls behind."""
+
 OURS = "asyncsched"
+THE_PEER = "the peer's calls, in a thread for each"
 BARE = "a bare loop over as many connections"
 REQUEST = "GET {} HTTP/1.1\r\nHost: kubernetes\r\nAuthorization: Bearer {}\r\n\r\n"
+
+PEER = """
+import threading, time
+from kubernetes import client, config, watch
+api = client.CoreV1Api(config.new_client_from_config(config_file={kubeconfig!r}))
+lines, delays = 0, []
+def read(pod):
+    global lines
+    stream = watch.Watch().stream(
+        api.read_namespaced_pod_log, name=pod, namespace="default", timestamps=True, tail_lines=1
+    )
+    for line in stream:
+        lines += 1
+        delays.append(time.time() - int(line.split()[-1]) / 1e9)
+pods = {pods!r}
+api.api_client.configuration.connection_pool_maxsize = len(pods)
+api = client.CoreV1Api(client.ApiClient(api.api_client.configuration))
+readers = [threading.Thread(target=read, args=(pod,), daemon=True) for pod in pods]
+[reader.start() for reader in readers]
+def measure():
+    while lines < 3 * len(pods):
+        time.sleep(0.1)
+    delays.clear()
+    before, used = lines, time.process_time()
+    time.sleep({seconds})
+    return [(time.process_time() - used) / max(lines - before, 1), *delays]
+def finish():
+    pass
+"""
 
 
 async def claims() -> AsyncIterator[Claim]:
@@ -43,6 +77,8 @@ async def claims() -> AsyncIterator[Claim]:
         cost, delay = f"a line: {taken.told(1e6, 'us', _cost)}", taken.told(1e3, "ms", _delay)
         yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, BARE, _cost), 5.9, detail=cost)
         yield at_most(f"{name}: time until a line is there (p95)", taken.ratio(OURS, BARE, _delay), 3.0, detail=delay)
+        if replicas <= MOST_OF_PEER:
+            yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, THE_PEER, _cost), 1.0, detail=cost)
         yield at_most(name, Count(number=held.threads, of="threads for them"), 0)
         if replicas == max(REPLICAS):
             yield at_most(name, Count(number=held.memory, of="bytes in all"), PER_STREAM * replicas)
@@ -109,13 +145,23 @@ async def _measure(cluster: Fake, scheduler: KubernetesScheduler, replicas: int,
     cluster.ask("write")
     await until_idle(share=0.3)
     held.begin()
-    measures = {
+    measures: dict[str, Callable[[], Awaitable[_Tail]]] = {
         OURS: partial(_while, replicas, partial(_follow, scheduler, app_id), held),
         BARE: partial(_while, replicas, partial(_read_all, api, requests)),
     }
-    taken = await in_turns_on_loop(measures, LEAST_ROUNDS)
+    with ExitStack() as stack:
+        if replicas <= MOST_OF_PEER:
+            names = [pod["metadata"]["name"] for pod in pods]
+            script = PEER.format(kubeconfig=cluster.kubeconfig, pods=names, seconds=SECONDS)
+            measures[THE_PEER] = partial(_peers, stack.enter_context(peer(script)))
+        taken = await in_turns_on_loop(measures, LEAST_ROUNDS)
     cluster.ask("silence")
     return taken
+
+
+async def _peers(theirs: Peer) -> _Tail:
+    cost, *delays = await theirs.measure()
+    return _Tail(cost, delays)
 
 
 async def _while(replicas: int, read: Callable[[_Lines], Awaitable[None]], held: _Held | None = None) -> _Tail:

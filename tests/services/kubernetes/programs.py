@@ -147,8 +147,8 @@ def _volcano(layout: Layout) -> dict[str, list[str]]:
             f"{binaries}/vc-controller-manager",
             *usual,
             "--leader-elect=false",
-            "--listen-address=127.0.0.1:8081",
-            "--healthz-address=127.0.0.1:11251",
+            "--listen-address=127.0.0.1:18081",
+            "--healthz-address=127.0.0.1:18083",
         ],
         "vc-scheduler": [
             f"{binaries}/vc-scheduler",
@@ -156,8 +156,8 @@ def _volcano(layout: Layout) -> dict[str, list[str]]:
             "--leader-elect=false",
             f"--scheduler-conf={layout.directory}/volcano/scheduler.conf",
             "--schedule-period=200ms",
-            "--listen-address=127.0.0.1:8082",
-            "--healthz-address=127.0.0.1:11252",
+            "--listen-address=127.0.0.1:18082",
+            "--healthz-address=127.0.0.1:18084",
         ],
         "vc-webhooks": [
             f"{binaries}/vc-webhook-manager",
