@@ -253,7 +253,7 @@ async def test_an_exec_plugin_is_run_again_before_its_token_expires(path: Path, 
 
 
 async def test_a_refused_token_is_renewed_once_for_all(path: Path, tmp_path: Path) -> None:
-    plugin(tmp_path, f'echo \'{credential("t")}\' | sed s/t.,/x,/ | sed "s/\\"t\\"/\\"t$(wc -l < {tmp_path}/runs)\\"/"')
+    plugin(tmp_path, f"echo '{credential('tNUMBER')}' | sed s/NUMBER/$(grep -c run {tmp_path}/runs)/")
     user = {"exec": {"command": "./plugin", "apiVersion": "client.authentication.k8s.io/v1"}}
     valid = "Bearer t1"
 

@@ -234,6 +234,14 @@ class KubeClient:
             known = self._discovered[group_version] = (until, found)
         return resource in known[1]
 
+    async def has_group(self, group: str) -> bool:
+        """Tell by discovery whether the server has an API group, such as ``kueue.x-k8s.io``."""
+        try:
+            await self.request("GET", f"/apis/{group}", operation="connect")
+        except NotFoundError:
+            return False
+        return True
+
     async def target(self) -> Target:
         """Return which cluster this is, and the namespace of its context."""
         return (await self._credentials.access()).target

@@ -86,8 +86,14 @@ class Endings:
             await self._command(found.jobs[0], "TerminateJob")
             return
         now = self._now()
-        patch = {"metadata": {"annotations": {names.UNSCHEDULED: now}}, "spec": {"activeDeadlineSeconds": 1}}
-        await gather_bounded(lambda job: self._patch(job, patch, "pending_timeout"), found.jobs, AT_ONCE)
+
+        async def fail(job: JobRecord) -> None:
+            # The deadline of a Job that Kueue has suspended does not run: it stays suspended for good.
+            spec = {"suspend": True} if job.suspended else {"activeDeadlineSeconds": 1}
+            patch = {"metadata": {"annotations": {names.UNSCHEDULED: now}}, "spec": spec}
+            await self._patch(job, patch, "pending_timeout")
+
+        await gather_bounded(fail, found.jobs, AT_ONCE)
 
     async def prune_unfinished(self, rows: AsyncIterable[ListAppResponse], older_than: timedelta) -> list[str]:
         """Remove apps whose submitter died before they were whole, so long ago; returns their ids."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from asyncsched.clock import Clock
@@ -22,7 +22,7 @@ from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, 
 from asyncsched.schedulers.port import Answers, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
 
-__all__ = ["KINDS", "Found", "Lookup", "NativeApp"]
+__all__ = ["KINDS", "Found", "Lookup"]
 
 ItemT = TypeVar("ItemT")
 
@@ -45,21 +45,6 @@ class Found:
     jobs: Sequence[JobRecord] = ()
     pods: Sequence[PodRecord] = ()
     pod_group: PodGroupRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NativeApp:
-    """What a description was made of, for log sources.
-
-    Attributes:
-        namespace: The app's namespace.
-        name: Its name, by which its pods are found.
-        pods: Its pods.
-    """
-
-    namespace: str
-    name: str
-    pods: Sequence[PodRecord] = field(repr=False)
 
 
 class Lookup:
@@ -142,7 +127,7 @@ class Lookup:
         """Describe what was found, after a look at PodGroup and events where only these say what it waits for."""
         if not found.jobs:
             return None
-        namespace, name = names.split_app_id(app_id)
+        namespace, _ = names.split_app_id(app_id)
         group, events = found.pod_group, []
         if needs_events(found.jobs, found.pods):
             first = next((job for job in found.jobs if job.is_first), found.jobs[0])
@@ -151,10 +136,9 @@ class Lookup:
             uids = [*(job.uid for job in found.jobs), *(pod.uid for pod in found.pods)]
             events = await self._events.about(namespace, [*uids, *([group.uid] if group is not None else ())])
         response = describe(found.jobs, found.pods, group, events)
-        if response is not None:
-            response.native = NativeApp(namespace, name, tuple(found.pods))
-            if app_id in self._cancelled and not response.state.is_terminal() and "cancelling" not in response.msg:
-                response.msg = "cancelling"
+        is_cancelled = response is not None and app_id in self._cancelled and not response.state.is_terminal()
+        if response is not None and is_cancelled and "cancelling" not in response.msg:
+            response.msg = "cancelling"
         return response
 
     async def _pod_group(self, job: JobRecord) -> PodGroupRecord | None:

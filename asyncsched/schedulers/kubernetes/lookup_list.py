@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from asyncsched.errors import NotFoundError, PermissionDeniedError, SchedulerError
@@ -11,8 +13,8 @@ from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import list_rows
-from asyncsched.schedulers.kubernetes.status_jobs import Kind
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
+from asyncsched.schedulers.kubernetes.status_rows import list_rows, rows_of_tables
 from asyncsched.schedulers.responses import ListAppResponse
 
 __all__ = ["ALL", "Namespaces", "list_apps"]
@@ -22,6 +24,7 @@ _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 ALL = "*"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 PAGE = 500
+_BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
 class Namespaces:
@@ -62,41 +65,54 @@ async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) 
     """
     kinds = await server.kinds()
     wanted = await namespaces.names(client)
-    tables: list[tuple[Kind, Mapping[str, object]]] = []
+    rows: list[ListAppResponse] = []
     refused: dict[str, SchedulerError] = {}
     for namespace in wanted:
         found, errors = await _read(client, namespace, kinds)
-        tables += found
+        rows += found
         if len(errors) == len(kinds):
             refused[namespace] = errors[0]
     if len(refused) == len(wanted):
         raise next(iter(refused.values()))
     namespaces.left_out(refused)
-    for row in list_rows(tables):
+    rows.sort(key=lambda row: row.created_at or _BEGINNING, reverse=True)
+    for row in rows:
         yield row
 
 
 async def _read(
     client: KubeClient, namespace: str, kinds: Iterable[Kind]
-) -> tuple[list[tuple[Kind, Mapping[str, object]]], list[SchedulerError]]:
-    """Read the Tables of a namespace; a role may be for one kind of job only."""
-    tables: list[tuple[Kind, Mapping[str, object]]] = []
+) -> tuple[list[ListAppResponse], list[SchedulerError]]:
+    """Read the rows of a namespace; a role may be for one kind of job only."""
+    rows: list[ListAppResponse] = []
     errors: list[SchedulerError] = []
     for kind in kinds:
         try:
-            tables += [(kind, table) for table in await _tables(client, paths.jobs(namespace, kind))]
+            rows += await (_of_volcano(client, namespace) if kind == "volcano" else _of_jobs(client, namespace))
         except (PermissionDeniedError, NotFoundError) as error:
             errors.append(error)
-    return tables, errors
+    return rows, errors
 
 
-async def _tables(client: KubeClient, path: str) -> list[Mapping[str, Any]]:
+async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[ListAppResponse]:
+    """Read Volcano's jobs as Tables, which tell their phases."""
     query = {"labelSelector": names.SELECTOR, "limit": str(PAGE), "includeObject": "Metadata"}
-    found: list[Mapping[str, Any]] = []
+    path, tables = paths.jobs(namespace, "volcano"), list[tuple[Kind, Mapping[str, Any]]]()
     while True:
         table = (await client.request("GET", path, query=query, accept=TABLE, operation="list")).json
-        found.append(table)
+        tables.append(("volcano", table))
         rest = table.get("metadata", {}).get("continue") if isinstance(table, dict) else None
         if not rest:
-            return found
+            return await asyncio.to_thread(rows_of_tables, tables)
         query = {**query, "continue": str(rest)}
+
+
+async def _of_jobs(client: KubeClient, namespace: str) -> Sequence[ListAppResponse]:
+    """Read Jobs as they are: their Table says that one runs whose pods wait."""
+    query = {"labelSelector": names.SELECTOR}
+    page = await client.items(paths.jobs(namespace, "job"), _job, query=query, operation="list")
+    return list_rows(page.items)
+
+
+def _job(raw: Mapping[str, Any]) -> JobRecord | None:
+    return job_record(raw, "job")

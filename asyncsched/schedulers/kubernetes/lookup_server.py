@@ -60,7 +60,20 @@ class Server:
             )
 
     async def check_queue(self, options: KubernetesOpts, kind: Kind) -> None:
-        """Raise RunOptionError if Volcano needs a queue; it names those that there are, where they may be listed."""
+        """Look at the option queue: Volcano needs one, and what Kueue would have to do needs Kueue.
+
+        Raises:
+            RunOptionError: It is missing; the error names those that there are, where they may be listed.
+            InvalidRequestError: Kueue is not installed.
+        """
+        if kind == "job" and options.queue and not await self._client.has_group("kueue.x-k8s.io"):
+            raise InvalidRequestError(
+                "the cluster has no Kueue",
+                why=f"queue={options.queue} is a queue of Kueue with kind=job, and the Job would wait for ever",
+                fix="leave queue out, or use kind=volcano",
+                backend=BACKEND,
+                operation="submit_dryrun",
+            )
         if kind != "volcano" or options.queue:
             return
         try:

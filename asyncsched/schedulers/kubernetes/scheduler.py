@@ -28,11 +28,13 @@ from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request import KubernetesJob, make_request, to_wire
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
+from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import Submission, validate
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
 __all__ = ["KubernetesScheduler"]
@@ -147,6 +149,11 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         async for answers in self._changes.sweep(app_ids):
             yield answers
+
+    @override
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        app = await self._lookup.describe(app_id)
+        return None if app is None else results_of(app)
 
     @override
     async def _push_states(self, port: StatePort) -> None:

@@ -26,6 +26,8 @@ BACKGROUND: Mapping[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "p
 SUBMIT = "asyncsched/submit"
 """Annotation of a job: what tells the submit that made it from another of the same app."""
 MERGE_PATCH = "application/merge-patch+json"
+STRICT = {"fieldValidation": "Strict"}
+"""A field that the server does not know is refused by name, and not dropped."""
 AT_ONCE = 8
 _LOOKS = (0.1, 0.5, 1.0)
 """Seconds between looks for a job whose request was not answered: it may still be on its way."""
@@ -106,7 +108,7 @@ class Submission:
         while True:
             try:
                 self._is_open = True
-                answer = await self._client.request("POST", path, body=self._marked(), operation="submit")
+                answer = await self._client.request("POST", path, query=STRICT, body=self._marked(), operation="submit")
                 self._is_open = False
                 return self._read(answer.json)
             except UnavailableError:
@@ -175,7 +177,7 @@ class Submission:
         space = self._wire.namespace
         path = paths.services(space) if is_service else paths.jobs(space, "job")
         try:
-            await self._client.request("POST", path, body=body, idempotent=True, operation="submit")
+            await self._client.request("POST", path, query=STRICT, body=body, idempotent=True, operation="submit")
         except ConflictError as error:
             name = str(body["metadata"]["name"])
             found = await self._client.request("GET", f"{path}/{name}", operation="submit")
@@ -206,7 +208,7 @@ async def validate(client: KubeClient, wire: Wire, kind: Kind) -> None:
     Raises:
         SchedulerError: It would refuse them.
     """
-    query = {"dryRun": "All", "fieldValidation": "Strict"}
+    query = {"dryRun": "All", **STRICT}
     path = paths.jobs(wire.namespace, kind)
 
     async def check(path: str, body: Mapping[str, Any]) -> None:
