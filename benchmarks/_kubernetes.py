@@ -138,7 +138,7 @@ class _Served:
         for obj in self._cluster.store.list(kind):
             self._cluster.store.remove(kind, obj)
 
-    def do_change(self, kind: str, first: str, to: dict[str, Any], times: list[list[Any]]) -> None:
+    def do_change(self, kind: str, to: dict[str, Any], times: list[list[Any]]) -> None:
         """Give objects another status at certain times: pairs of a name and a time."""
         loop = asyncio.get_running_loop()
         for name, when in times:
