@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ from aiohttp import web
 from asyncsched.clock import Clock
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.client_config import Source
+from asyncsched.testing import VirtualClock
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 TOKEN = "sesame-17-token"
 
@@ -44,12 +45,13 @@ def kubeconfig(
 @asynccontextmanager
 async def serving(handler: Handler) -> AsyncIterator[str]:
     """Serve requests of any path on a port of 127.0.0.1; yields the URL."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return await handler(request)
+
+    runner = web.ServerRunner(web.Server(handle), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
@@ -60,10 +62,11 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
 async def connected(path: Path, *, clock: Clock | None = None, **times: float) -> AsyncIterator[KubeClient]:
     """Yield a client for a kubeconfig."""
     client = KubeClient(Source(kubeconfig=str(path)), clock=clock or Clock(), **times)
-    try:
+    async with AsyncExitStack() as stack:
+        if isinstance(clock, VirtualClock):
+            await stack.enter_async_context(clock)
+        stack.push_async_callback(client.close)
         yield client
-    finally:
-        await client.close()
 
 
 def status(code: int, reason: str = "", message: str = "no", **more: Any) -> web.Response:

@@ -39,9 +39,9 @@ class Script:
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
-        self.requests: list[web.Request] = []
+        self.requests: list[web.BaseRequest] = []
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests.append(request)
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, type) or answer is None:
@@ -156,7 +156,7 @@ def unused_port() -> int:
 async def test_each_call_has_a_deadline(path: Path) -> None:
     over = asyncio.Event()
 
-    async def silent(_: web.Request) -> web.Response:
+    async def silent(_: web.BaseRequest) -> web.Response:
         await over.wait()
         return web.Response()
 
@@ -257,7 +257,7 @@ async def test_a_refused_token_is_renewed_once_for_all(path: Path, tmp_path: Pat
     user = {"exec": {"command": "./plugin", "apiVersion": "client.authentication.k8s.io/v1"}}
     valid = "Bearer t1"
 
-    async def check(request: web.Request) -> web.Response:
+    async def check(request: web.BaseRequest) -> web.Response:
         return web.json_response({}) if request.headers["Authorization"] == valid else status(401, "Unauthorized")
 
     async with serving(check) as url, connected(kubeconfig(path, url, user=user)) as client:
@@ -323,7 +323,7 @@ async def test_a_pod_sends_its_token_and_the_one_that_replaces_it(
     monkeypatch.setenv("HOME", str(tmp_path))
     valid = "t1"
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.Response:
         seen.append(request.headers["Authorization"])
         return web.json_response({}) if seen[-1] == f"Bearer {valid}" else status(401, "Unauthorized")
 
@@ -364,12 +364,15 @@ class tls_server:  # noqa: N801 - it reads as a function
     """A server with a certificate of an authority of its own."""
 
     def __init__(self, handler: Any) -> None:
-        self._runner = web.ServerRunner(web.Server(handler))
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            return await handler(request)
+
+        self._runner = web.ServerRunner(web.Server(handle), shutdown_timeout=0.1)
 
     async def __aenter__(self) -> tuple[int, bytes]:
         context, authority = server_context()
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context, shutdown_timeout=0.1).start()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context).start()
         return int(self._runner.addresses[0][1]), authority
 
     async def __aexit__(self, *_: object) -> None:
@@ -400,7 +403,7 @@ async def _answers(client: KubeClient) -> bool:
 # Streams
 
 
-async def _slowly(request: web.Request) -> web.StreamResponse:
+async def _slowly(request: web.BaseRequest) -> web.StreamResponse:
     if request.path.endswith("/log"):
         response = web.StreamResponse()
         await response.prepare(request)
@@ -420,7 +423,7 @@ async def test_streams_never_keep_a_call_waiting(path: Path) -> None:
 
 
 async def test_a_stream_ends_or_breaks(path: Path) -> None:
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b"line\n")
@@ -458,7 +461,7 @@ async def test_a_stream_that_is_refused_raises_with_the_refusal(path: Path) -> N
 async def test_a_slow_reader_stops_the_server(path: Path) -> None:
     written = 0
 
-    async def flood(request: web.Request) -> web.StreamResponse:
+    async def flood(request: web.BaseRequest) -> web.StreamResponse:
         nonlocal written
         response = web.StreamResponse()
         await response.prepare(request)
@@ -484,7 +487,7 @@ async def test_a_slow_reader_stops_the_server(path: Path) -> None:
 async def test_kinds_are_told_by_discovery_and_asked_for_once(path: Path) -> None:
     clock = VirtualClock()
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.Response:
         asked.append(request.path)
         if "volcano" in request.path:
             return web.Response(status=404, text="404 page not found\n")

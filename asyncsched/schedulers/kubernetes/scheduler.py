@@ -22,6 +22,7 @@ from asyncsched.schedulers.kubernetes.client_config import Source
 from asyncsched.schedulers.kubernetes.ending import Endings
 from asyncsched.schedulers.kubernetes.ending_pending import PendingLimits
 from asyncsched.schedulers.kubernetes.errors import BACKEND
+from asyncsched.schedulers.kubernetes.logs import PodLogs
 from asyncsched.schedulers.kubernetes.lookup import Lookup
 from asyncsched.schedulers.kubernetes.lookup_list import Namespaces, list_apps
 from asyncsched.schedulers.kubernetes.lookup_server import Server
@@ -83,6 +84,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         self._server = Server(self._client)
         self._lookup = Lookup(self._client, self._server, clock=self.clock)
         self._reflectors = Reflectors(self._client, clock=self.clock)
+        self._logs = PodLogs(self._client, self._reflectors, clock=self.clock, retry_for=self.retry_for)
         self._changes = States(self._lookup, self._server, self._reflectors, clock=self.clock)
         self._endings = Endings(self._client, self._lookup, clock=self.clock)
         self._limits = PendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
@@ -188,11 +190,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
-        from asyncsched.schedulers.kubernetes.logs import log_sources
-
-        return await log_sources(
-            self._client, self._reflectors, app, replicas, query, clock=self.clock, retry_for=self.retry_for
-        )
+        return await self._logs.sources(app, replicas, query)
 
     @override
     async def _close(self) -> None:
