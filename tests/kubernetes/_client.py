@@ -45,6 +45,7 @@ def kubeconfig(
 @asynccontextmanager
 async def serving(handler: Handler) -> AsyncIterator[str]:
     """Serve requests of any path on a port of 127.0.0.1; yields the URL."""
+
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return await handler(request)
 
