@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
-__all__ = ["close_all", "finished_in_thread", "gather_bounded", "made_in_thread", "outlast"]
+__all__ = ["SharedTask", "close_all", "finished_in_thread", "gather_bounded", "made_in_thread", "outlast"]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -42,6 +43,40 @@ async def outlast(tasks: Iterable[asyncio.Future[Any]], timeout: float) -> bool:
     if cancelled is not None:
         raise cancelled
     return not pending
+
+
+class SharedTask:
+    """A task that serves several callers: it begins with the first of them and ends with the last."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start it, unless it runs; `run` is called once the one before it is over."""
+        if self._task is None:
+            work = self._after_the_last_one(run)
+            context = contextvars.Context()  # it must not carry that of the caller that came first
+            self._task = asyncio.get_running_loop().create_task(work, name=self._name, context=context)
+
+    async def _after_the_last_one(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await self.settle()
+        await run()
+
+    def end(self) -> None:
+        """Cancel it; nothing happens if it does not run."""
+        if self._task is not None:
+            self._task.cancel()
+            self._ending.add(self._task)
+            self._task.add_done_callback(self._ending.discard)
+            self._task = None
+
+    async def settle(self, timeout: float = 10.0) -> None:
+        """Wait until what was ended is over."""
+        others = [task for task in self._ending if task is not asyncio.current_task()]
+        if others:
+            await outlast(others, timeout)
 
 
 async def close_all(closing: Iterable[Awaitable[object]], timeout: float) -> None:

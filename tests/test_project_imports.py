@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import sysconfig
@@ -56,11 +57,29 @@ def test_the_whole_surface_loads_no_sdk_and_nothing_for_a_terminal() -> None:
     assert not (SDKS | {"click", "rich", "pytest"}) & loaded_by(WHOLE_SURFACE)
 
 
+def test_a_supervisor_is_begun_before_asyncio_is_imported() -> None:
+    assert "asyncio" not in loaded_by(
+        "import importlib; importlib.import_module('asyncsched.schedulers.local').begin_ahead"
+    )
+
+
+def test_commands_are_started_in_one_place() -> None:
+    starts = re.compile(r"\b(subprocess|create_subprocess\w+|run_process|open_process|posix_spawn\w*)\b")
+    found = {
+        path.relative_to(ROOT).as_posix() for path in ROOT.glob("asyncsched/**/*.py") if starts.search(path.read_text())
+    }
+
+    # Below the room of the schedulers, a Docker credential helper is asked in the thread that reads the configuration.
+    assert {"asyncsched/schedulers/_common/program_start.py", "asyncsched/_dockerd/credentials.py"} == found
+
+
 def test_what_the_project_names_exists() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    services = ",".join(sorted(set(extras) - {"all", "examples", "test"}))
+    services = ",".join(sorted(set(extras) - {"all", "examples", "test", "aws_batch", "gcp_batch"}))
 
+    # The documents' names of two of them.
+    assert (["asyncsched[aws]"], ["asyncsched[gcp]"]) == (extras["aws_batch"], extras["gcp_batch"])
     assert [f"asyncsched[{services}]"] == extras["all"]
     for target in project["scripts"].values():
         module, _, function = target.partition(":")

@@ -95,6 +95,13 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         `app` is a copy of the caller's and may be changed. Secrets stay `Secret` until they are sent.
         """
 
+    def _adopt(self, request: RequestT) -> tuple[str, RequestT]:
+        """Return the app's id and the request to send, for one that was put together by hand; change nothing.
+
+        By default the id is the request's `app_id`, and the request is sent as it is.
+        """
+        return getattr(request, "app_id", ""), request
+
     def _ignored(self, app: AppDef, options: OptsT) -> Iterable[Ignored]:
         """Return what the app asks for and does not get; by default what `ignores` and `retry_policies` say."""
         return find_ignored(app, self.ignores, self.retry_policies, self.backend)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import cast
 
 from asyncsched.specs.app import AppDef, RetryPolicy, Role
 from asyncsched.specs.dryrun import Ignored
+from asyncsched.specs.macros import unknown_macros
+from asyncsched.specs.masking import masked
+from asyncsched.specs.secret_ref import SecretRef
 
-__all__ = ["FIELDS", "find_ignored"]
+__all__ = ["FIELDS", "find_ignored", "find_unknown_macros"]
 
 FIELDS: Mapping[str, Callable[[Role], bool]] = {
     "max_retries": lambda role: role.max_retries > 0,
@@ -46,3 +50,25 @@ def find_ignored(
 
 def _policies(asked: RetryPolicy, offered: Collection[RetryPolicy], backend: str) -> str:
     return f"{backend} retries by {', '.join(sorted(offered))}, not by {asked.value}"
+
+
+def find_unknown_macros(app: AppDef) -> Iterator[Ignored]:
+    """Yield what looks like a macro where macros are filled in, and is none; what may be a secret is not looked at."""
+    for role in app.roles:
+        env = {name: value for name, value in role.env.items() if not isinstance(value, SecretRef)}
+        for field, value in {"args": role.args, "env": env, "metadata": role.metadata}.items():
+            names = dict.fromkeys(name for text in _texts(masked(value)) for name in unknown_macros(text))
+            for name in names:
+                why = f"it is none of the macros; write $${{{name}}} in {field} where a program is to read it"
+                yield Ignored(role.name, f"${{{name}}}", why)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in cast("Mapping[object, object]", value).values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in cast("list[object]", value):
+            yield from _texts(item)

@@ -68,12 +68,8 @@ class _LazyFactory:
 
     def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
         built_in = self._built_in
-        if built_in.package and not _is_there(built_in.package):
-            raise MissingExtraError(
-                f"{self._name} needs the package {built_in.package}",
-                why="it is not installed",
-                fix=f"pip install 'asyncsched[{built_in.extra}]'",
-            )
+        if built_in.package:
+            check_package(self._name, built_in.package, built_in.extra)
         # An import error from here on is a fault of what is installed, and shows itself.
         create = importlib.import_module(built_in.module).create_scheduler
         check_parameters(self._name, create, kwargs)
@@ -121,6 +117,22 @@ def _is_scheduler(made: object) -> TypeGuard[Scheduler[Any, Any]]:
     from asyncsched.schedulers.api import Scheduler  # asyncio comes with it
 
     return isinstance(made, Scheduler)
+
+
+def check_extra(name: str) -> None:
+    """Raise MissingExtraError if the extra of a scheduler of our own is not installed."""
+    built_in = _BUILT_IN[name]
+    check_package(name, built_in.package, built_in.extra)
+
+
+def check_package(needed_by: str, package: str, extra: str) -> None:
+    """Raise MissingExtraError, with the command that installs it, if a package is not there."""
+    if not _is_there(package):
+        raise MissingExtraError(
+            f"{needed_by} needs the package {package}",
+            why="it is not installed",
+            fix=f"pip install 'asyncsched[{extra}]'",
+        )
 
 
 def find_built_in(name: str) -> SchedulerFactory | None:
@@ -235,7 +247,10 @@ def _has_landed(built_in: _BuiltIn) -> bool:
 def _is_there(module: str) -> bool:
     from importlib.util import find_spec  # only who asks for a scheduler by its name pays for it
 
-    return find_spec(module) is not None
+    try:
+        return find_spec(module) is not None
+    except ImportError:  # a finder that keeps packages out says so
+        return False
 
 
 def _distribution(entry: EntryPoint) -> str:

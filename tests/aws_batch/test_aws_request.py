@@ -14,8 +14,8 @@ from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import (
     BatchJob,
-    app_to_request,
     definition_hash,
+    make_request,
     register_request,
     submit_request,
 )
@@ -40,7 +40,7 @@ SMALL = Resource(cpu=1, gpu=0, memMB=1024)
 
 def make(app: AppDef, **options: Any) -> BatchJob:
     chosen = AWSBatchOpts(**{"queue": "torchx", "user": "alice", **options})
-    return app_to_request(app, chosen, app_id="torchx:the-name", session="session", version="1.2.3")
+    return make_request(app, chosen, app_id="torchx:the-name", session="session", version="1.2.3")
 
 
 def role(name: str = "main", **more: Any) -> Role:

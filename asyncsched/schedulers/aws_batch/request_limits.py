@@ -14,9 +14,11 @@ from asyncsched.specs.secret import Secret
 
 __all__ = [
     "FARGATE_SIZES",
+    "LATER_TAGS",
     "MAX_DEFINITION_BYTES",
     "MAX_OVERRIDES_BYTES",
     "MAX_SUBMIT_BYTES",
+    "MAX_TAGS",
     "check_app",
     "check_environment",
     "check_fargate",
@@ -40,7 +42,7 @@ MAX_OVERRIDES_BYTES = 7 * 1024
 MAX_TAGS = 50
 MAX_TIMEOUT = 2**31 - 1
 
-_LATER_TAGS = 2
+LATER_TAGS = 2
 """Tags that come later: what was submitted, and that it has been deleted."""
 
 OWN_TAGS = "asyncsched/"
@@ -211,8 +213,8 @@ def check_tags(tags: Mapping[str, str]) -> None:
         if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
             why = "AWS takes letters, digits, spaces and _.:/=+-@, 128 of them in a key and 256 in a value"
             raise ConfigError(f"The tag {key!r} cannot be set", why=why, fix="change the metadata or tags")
-    if len(tags) > MAX_TAGS - _LATER_TAGS:
-        why = f"AWS takes {MAX_TAGS}, of which asyncsched needs {_LATER_TAGS} later"
+    if len(tags) > MAX_TAGS - LATER_TAGS:
+        why = f"AWS takes {MAX_TAGS}, of which asyncsched needs {LATER_TAGS} later"
         raise ConfigError(f"{len(tags)} tags are too many", why=why, fix="use fewer metadata or tags")
 
 

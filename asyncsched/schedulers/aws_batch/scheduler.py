@@ -29,13 +29,15 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_apps
 from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request, check_unrenamed
+from asyncsched.schedulers.aws_batch.request import BatchJob, adopt, check_unrenamed, make_request
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.registry import check_extra, check_package
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -76,6 +78,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     Raises:
         ConfigError: `client` or `log_client` is not a client for its service.
+        MissingExtraError: aiobotocore is not installed; the message says which ``pip install`` brings it.
     """
 
     options = AWSBatchOpts
@@ -99,6 +102,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         log_settle_polls: int = 5,
         **tunables: Unpack[Tunables],
     ) -> None:
+        check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._docker = docker_client
         self._fresh: OrderedDict[str, None] = OrderedDict()
@@ -133,7 +137,13 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _request(self, app: AppDef, options: AWSBatchOpts, app_id: str) -> BatchJob:
-        return app_to_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+        return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+
+    @override
+    def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
+        if not isinstance(request, BatchJob):
+            raise wrong_request(request, BatchJob, self.backend)
+        return adopt(request, session=self.session_name, version=__version__)
 
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
@@ -146,7 +156,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> Known:
         job = info.request
         connection = self._connections.at(job.location)
-        submission = Submission(connection, job, info.digest, self.clock)
+        submission = Submission(connection, info, self.clock)
         is_fresh = info.app_id in self._fresh
         self._fresh.pop(info.app_id, None)
         job_id = None if is_fresh else await submission.existing()
@@ -161,6 +171,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     async def _push(self, job: BatchJob) -> None:
         # Who never pushes an image needs no Docker SDK, and does not wait for its import.
+        check_package("pushing an image", "aiodocker", "docker")
         images = await asyncio.to_thread(importlib.import_module, "asyncsched.schedulers.aws_batch.submit_images")
         await images.push_images(job.images_to_push, self._connections, self._docker, create=job.create_repository)
 

@@ -7,8 +7,10 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+from asyncsched.schedulers._common.roles import left_out, role_of_command, role_of_note
 from asyncsched.schedulers._common.untrusted import read_float, read_number
 from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
+from asyncsched.schedulers.aws_batch.names_note import read_note
 from asyncsched.schedulers.aws_batch.names_tags import app_name, metadata_of, session_of
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
@@ -17,6 +19,7 @@ from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, part,
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.not_kept import NOT_KEPT
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, find_cause
 
@@ -185,7 +188,7 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
         msg=_message(row, state),
         ui_url=_console(row),
         roles_statuses=roles,
-        roles=[_role(row, group, children, nodes) for group in groups],
+        roles=[_role(row, number, group, children, nodes) for number, group in enumerate(groups)],
         name=app_name(row),
         session=session_of(row),
         created_at=time_of(row.get("createdAt")),
@@ -307,28 +310,39 @@ def _console(row: Row) -> str | None:
     return f"https://{region}.{_CONSOLES[partition]}/batch/home?region={region}#jobs/{kind}/{row['jobId']}"
 
 
-def _role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
+def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
+    """Return a role as its note tells of it; what the note has no room for, or all of it, as the service shows it."""
+    note = read_note(row, number)
+    if note is None:
+        return _shown_role(row, group, children, nodes)
+    role, left = role_of_note(note), left_out(note)
+    if left:
+        shown = _shown_role(row, group, children, nodes)
+        if not {"env", "args"}.issuperset(left):
+            shown.env = {NOT_KEPT: role.env[NOT_KEPT], **shown.env}
+            return shown
+        role.entrypoint, role.args, role.env = shown.entrypoint, shown.args, shown.env
+    role.name = group.name
+    return role
+
+
+def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
     """Rebuild a role from what runs: the node's own container knows what came with the submit."""
     first = nodes.get(children[group.nodes[0]]) if children and group.nodes else None
     container: Row = {**group.container, **container_of(first or {})}
     command: list[str] = container.get("command") or [""]
     if part(row, "tags").get(SECRET_ARGS_TAG):
         command = [command[0], *map(Secret, command[1:])]
-    return Role(
-        name=group.name,
-        image=container.get("image", ""),
-        entrypoint=command[0],
-        args=list(command[1:]),
-        # The service does not tell which of them were secrets.
-        env=_told_environment(container),
-        num_replicas=len(group.nodes),
-        max_retries=max(0, part(row, "retryStrategy").get("attempts", 1) - 1),
-        resource=_resource(container),
-        mounts=list(_mounts(container)),
+    role = role_of_command(
+        group.name, container.get("image", ""), command, _told_environment(container), len(group.nodes)
     )
+    role.max_retries = max(0, part(row, "retryStrategy").get("attempts", 1) - 1)
+    role.resource, role.mounts = _resource(container), list(_mounts(container))
+    return role
 
 
 def _told_environment(container: Row) -> dict[str, str]:
+    # The service does not tell which of them were secrets.
     told: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in _environment(container).items()}
     secrets = {row.get("name", ""): row.get("valueFrom") for row in parts(container, "secrets")}
     return told | {name: read_secret_ref(source) for name, source in secrets.items() if source}
