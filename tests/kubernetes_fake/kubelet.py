@@ -42,6 +42,7 @@ class Kubelet:
         self.unknown: set[str] = set()
         self.watchers: int | None = None
         self.following = 0
+        self.processes: set[Process] = set()  # that have not ended
         self.stopped = asyncio.Event()  # set and replaced when kubelet stops: followers end cleanly
         self.directory = Path(tempfile.mkdtemp(prefix="kubernetes-fake-"))
         self._last_ip = 1
@@ -66,11 +67,11 @@ class Kubelet:
 
     async def close(self) -> None:
         tasks = [pod.task for pod in self.pods.values()]
-        for pod in list(self.pods.values()):
-            pod.kill()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for process in self.processes:
+            process.signal(signal.SIGKILL)
+        await asyncio.gather(*tasks, *(each.exited for each in self.processes), return_exceptions=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _on_change(self, change: Change) -> None:
@@ -170,10 +171,7 @@ class Pod:
             self._deadline = loop.call_later(seconds * pace.second_of_deadline, self._too_long)
         if await self._initialised():
             await asyncio.gather(*(self._keep(each) for each in self.main))
-            if self.ended is None:
-                await asyncio.sleep(pace.status)
-                failed = any(each.run is None or each.run.exit_code for each in self.main)
-                self._finish("Failed" if failed else "Succeeded")
+            self._finish(self._phase())
 
     async def _initialised(self) -> bool:
         for each in self.main:
@@ -229,6 +227,8 @@ class Pod:
             code = 128
         else:
             container.process = process
+            self.kubelet.processes.add(process)
+            process.exited.add_done_callback(lambda _: self.kubelet.processes.discard(process))
             self.tell()
             code = await asyncio.shield(process.exited)
             container.process = None
@@ -371,6 +371,9 @@ class Pod:
     def _phase(self) -> str:
         if self.ended is not None:
             return self.ended
+        codes = [each.run.exit_code for each in self.main if each.over and each.run is not None]
+        if len(codes) == len(self.main) and (self.policy == "Never" or (self.policy == "OnFailure" and not any(codes))):
+            return "Failed" if any(codes) else "Succeeded"
         return "Running" if any(each.runs for each in self.main) else "Pending"
 
 

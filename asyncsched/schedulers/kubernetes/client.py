@@ -24,9 +24,11 @@ from asyncsched.schedulers.kubernetes.client_json import read_list
 from asyncsched.schedulers.kubernetes.client_wire import (
     STREAM_BUFFER,
     ByteStream,
+    Call,
     make_small,
     open_session,
     read_refusal,
+    send,
 )
 from asyncsched.schedulers.kubernetes.errors import is_certificate_trouble, is_expired, translate
 
@@ -154,7 +156,7 @@ class KubeClient:
             headers["Content-Type"] = content_type or "application/json"
 
         async def once() -> Answer:
-            response, whole = await self._whole(method, path, query, data, headers, operation)
+            response, whole = await self._whole(Call(method, path, query, data, headers, operation))
             parsed = await self._parsed(whole, json.loads, operation) if whole else None
             return Answer(response.status, response.headers, parsed)
 
@@ -176,7 +178,7 @@ class KubeClient:
         headers = {"Accept": accept or "application/json"}
 
         async def once() -> Page[ItemT]:
-            _, whole = await self._whole("GET", path, query, None, headers, operation)
+            _, whole = await self._whole(Call("GET", path, query, None, headers, operation))
             items, others = await self._parsed(whole, lambda text: read_list(text, read), operation)
             told = others.get("metadata")
             metadata: Mapping[str, Any] = told if isinstance(told, dict) else {}
@@ -275,15 +277,7 @@ class KubeClient:
                 pause = backoff.failed(error)
             await self._clock.sleep(pause)
 
-    async def _whole(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        data: bytes | None,
-        headers: Mapping[str, str],
-        operation: str,
-    ) -> tuple[aiohttp.ClientResponse, bytes]:
+    async def _whole(self, call: Call) -> tuple[aiohttp.ClientResponse, bytes]:
         """Make a call once and return its answer as a whole; refusals are raised."""
         calls, _ = await self._opened()
         async with self._turns:
@@ -291,12 +285,12 @@ class KubeClient:
             response = None
             try:
                 async with self._clock.deadline(self._request_timeout):
-                    response = await self._let_in(calls, method, path, query, data, headers, operation)
+                    response = await self._let_in(calls, call)
                     return response, await response.read()
             except AsyncSchedError:
                 raise
             except Exception as error:
-                raise self._translated(error, operation) from error
+                raise self._translated(error, call.operation) from error
             finally:
                 if response is not None:
                     response.release()
@@ -304,10 +298,10 @@ class KubeClient:
     @asynccontextmanager
     async def _stream(self, path: str, query: Mapping[str, str] | None, operation: str) -> AsyncGenerator[ByteStream]:
         _, streams = await self._opened()
-        headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
+        call = Call("GET", path, query, None, {"Accept": "*/*", "Accept-Encoding": "identity"}, operation)
         try:
             async with self._clock.deadline(self._request_timeout):
-                response = await self._let_in(streams, "GET", path, query, None, headers, operation)
+                response = await self._let_in(streams, call)
         except AsyncSchedError:
             raise
         except Exception as error:
@@ -320,65 +314,33 @@ class KubeClient:
             self.streams -= 1
             response.close()
 
-    async def _let_in(
-        self,
-        session: aiohttp.ClientSession,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        data: bytes | None,
-        headers: Mapping[str, str],
-        operation: str,
-    ) -> aiohttp.ClientResponse:
+    async def _let_in(self, session: aiohttp.ClientSession, call: Call) -> aiohttp.ClientResponse:
         """Return an answer with a status below 400; other credentials are tried once where these are refused."""
-        access: Access | None = await self._credentials.access()
-        tried: Access | None = None
-        while access is not None:
-            tried, refused = access, None
-            try:
-                response = await self._send(session, access, method, path, query, data, headers)
-            except Exception as error:
-                if not is_certificate_trouble(error):
-                    raise
-                refused = error
-            else:
-                self._has_answered = True
-                if response.status < 400:
-                    return response
-                refused = await read_refusal(response)
-                if response.status != 401:
-                    raise self._translated(refused, operation)
-            access = await self._credentials.renewed(tried)
-            if access is None:
-                raise self._translated(refused, operation) from refused
-        raise AssertionError("there is a first access")
+        access = await self._credentials.access()
+        answer = await self._tried(session, access, call)
+        if isinstance(answer, Exception) and (other := await self._credentials.renewed(access)) is not None:
+            answer = await self._tried(session, other, call)
+        if isinstance(answer, Exception):
+            raise self._translated(answer, call.operation) from answer
+        return answer
 
-    async def _send(
-        self,
-        session: aiohttp.ClientSession,
-        access: Access,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        data: bytes | None,
-        headers: Mapping[str, str],
-    ) -> aiohttp.ClientResponse:
-        import yarl  # comes with aiohttp, which has been imported in a thread
-
-        target = access.target
-        url = yarl.URL(target.peer.server + path, encoded=True)
-        if query:
-            url = url.with_query(dict(query))
-        return await session.request(
-            method,
-            url,
-            data=data,
-            headers={**access.headers, **headers},
-            ssl=access.tls if access.tls is not None else True,
-            server_hostname=target.server_name,
-            proxy=target.proxy,
-            allow_redirects=False,
-        )
+    async def _tried(
+        self, session: aiohttp.ClientSession, access: Access, call: Call
+    ) -> aiohttp.ClientResponse | Exception:
+        """Return an answer, or why the caller was not let in; every other refusal is raised."""
+        try:
+            response = await send(session, access, call)
+        except Exception as error:
+            if not is_certificate_trouble(error):
+                raise
+            return error
+        self._has_answered = True
+        if response.status < 400:
+            return response
+        failure = await read_refusal(response)
+        if failure.code != 401:
+            raise self._translated(failure, call.operation)
+        return failure
 
     async def _opened(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
         if self._closed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncsched import __version__
 from asyncsched.schedulers.kubernetes.errors import ApiFailure, read_failure
@@ -12,12 +12,25 @@ from asyncsched.schedulers.kubernetes.errors import ApiFailure, read_failure
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["STREAM_BUFFER", "ByteStream", "make_small", "open_session", "read_refusal"]
+    from asyncsched.schedulers.kubernetes.client_credentials import Access
+
+__all__ = ["STREAM_BUFFER", "ByteStream", "Call", "make_small", "open_session", "read_refusal", "send"]
 
 CONNECT_TIMEOUT = 10.0
 STREAM_BUFFER = 64 << 10
 """Bytes of a stream that are read ahead of its reader, twice as many at most."""
 LARGEST_REFUSAL = 64 << 10
+
+
+class Call(NamedTuple):
+    """A request, as it is sent with whatever credentials."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None
+    data: bytes | None
+    headers: Mapping[str, str]
+    operation: str
 
 
 class ByteStream:
@@ -48,6 +61,26 @@ class ByteStream:
     def close(self) -> None:
         """Close the connection; the context manager does it, too."""
         self._response.close()
+
+
+async def send(session: aiohttp.ClientSession, access: Access, call: Call) -> aiohttp.ClientResponse:
+    """Send a request, and return its answer as soon as its headers are there."""
+    import yarl  # comes with aiohttp, which has been imported in a thread
+
+    target = access.target
+    url = yarl.URL(target.peer.server + call.path, encoded=True)
+    if call.query:
+        url = url.with_query(dict(call.query))
+    return await session.request(
+        call.method,
+        url,
+        data=call.data,
+        headers={**access.headers, **call.headers},
+        ssl=access.tls if access.tls is not None else True,
+        server_hostname=target.server_name,
+        proxy=target.proxy,
+        allow_redirects=False,
+    )
 
 
 def open_session(buffer: int) -> aiohttp.ClientSession:
