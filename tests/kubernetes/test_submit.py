@@ -246,7 +246,7 @@ async def test_without_volcano_auto_takes_jobs_and_volcano_is_refused(tmp_path: 
         async with KubernetesScheduler("session", kubeconfig=path) as scheduler:
             info = await scheduler.submit_dryrun(app())
             assert "job" == info.request.kind
-            with pytest.raises(InvalidRequestError, match="has no Volcano.*install Volcano, or use kind=job"):
+            with pytest.raises(InvalidRequestError, match=r"has no Volcano.*install Volcano, or use kind=job"):
                 await scheduler.submit(app(), VOLCANO)
             with pytest.raises(InvalidRequestError, match="has no Kueue"):
                 await scheduler.submit(app(), {"kind": "job", "queue": "team"})

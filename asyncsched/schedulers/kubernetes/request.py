@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsched.errors import UsageError
-from asyncsched.schedulers._common.roles import ENV_LEFT_OUT, app_note, note_of_role, without_env
+from asyncsched.schedulers._common.roles import app_note, note_of_role, shortened
 from asyncsched.schedulers._common.untrusted import LONGEST_JSON, read_json
 from asyncsched.schedulers.kubernetes import names, request_job, request_volcano
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
@@ -33,8 +33,6 @@ from asyncsched.specs.dryrun import pretty
 __all__ = ["KubernetesJob", "Wire", "make_request", "release_patch", "to_wire"]
 
 Json = dict[str, Any]
-
-_OF_ANY_NOTE = ("name", "image", "num_replicas", "max_retries", "retry_policy", "min_replicas", ENV_LEFT_OUT)
 
 
 @dataclass(repr=False)
@@ -226,14 +224,18 @@ class _Making:
 def _note(app: AppDef) -> str:
     """Describe an app's roles: without what would make the note too long to be read back."""
     whole = app_note(app)
-    roles = [without_env(note_of_role(role)) for role in app.roles]
-    candidates: list[Mapping[str, object]] = [whole, {**whole, "roles": roles}, {"roles": list(map(_bare, roles))}]
-    texts = (json.dumps(each, separators=(",", ":")) for each in candidates)
-    return next((text for text in texts if _is_readable(text)), "{}")
+    share = LONGEST_JSON // len(app.roles) - len(json.dumps(whole.get("metadata")))
+    shorter = [shortened(note_of_role(role), lambda note: len(_packed(note)) <= share) for role in app.roles]
+    roles = [
+        {"name": role.name, "num_replicas": role.num_replicas, **note}
+        for role, note in zip(app.roles, shorter, strict=True)
+    ]
+    candidates: list[Mapping[str, object]] = [whole, {**whole, "roles": roles}, {"roles": roles}]
+    return next((text for text in map(_packed, candidates) if _is_readable(text)), "{}")
 
 
-def _bare(role: Mapping[str, object]) -> dict[str, object]:
-    return {key: role[key] for key in _OF_ANY_NOTE if key in role}
+def _packed(note: Mapping[str, object]) -> str:
+    return json.dumps(note, separators=(",", ":"))
 
 
 def _is_readable(note: str) -> bool:
