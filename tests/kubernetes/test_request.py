@@ -547,12 +547,12 @@ def test_the_digest_is_an_annotation_of_what_is_sent() -> None:
     assert names.REQUEST not in job.resource["metadata"]["annotations"]
 
 
-def test_a_note_too_long_keeps_no_variables_and_says_so() -> None:
+def test_a_note_too_long_says_what_it_lacks() -> None:
     long = app(role(env={"A": "x" * 40_000}))
     longer = app(role(args=["x" * 40_000], env={"A": "x"}))
     notes = [json.loads(make(each).resource["metadata"]["annotations"][names.ROLES]) for each in (long, longer)]
 
-    assert [True, True] == [note["roles"][0]["env_left_out"] for note in notes]
+    assert [["env"], ["args"]] == [note["roles"][0]["left_out"] for note in notes]
     assert ["args" in note["roles"][0] for note in notes] == [True, False]
 
 
