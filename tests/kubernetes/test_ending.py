@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from asyncsched.errors import ConflictError
+from asyncsched.errors import ConflictError, PermissionDeniedError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, Role
@@ -161,11 +162,37 @@ async def test_an_app_that_starts_in_time_runs_on(scheduler: KubernetesScheduler
     await eventually(lambda: not scheduler._limits._tasks)
 
 
-async def test_lists_look_where_they_are_told(fake: FakeCluster, on_fake: OnFake) -> None:
+async def test_lists_look_where_they_are_told(fake: FakeCluster, tmp_path: Path) -> None:
     fake.create("namespaces", "lab", "", status={"phase": "Active"})
-    async with on_fake("a") as one, on_fake("b", namespaces="lab") as lab, on_fake("c", namespaces="*") as every:
+    admin = str(fake.kubeconfig(tmp_path / "admin", "admin"))
+    async with (
+        KubernetesScheduler("a", kubeconfig=admin) as one,
+        KubernetesScheduler("b", kubeconfig=admin, namespaces="lab") as lab,
+        KubernetesScheduler("c", kubeconfig=admin, namespaces="*") as every,
+    ):
         ids = [await one.submit(app(), {**JOB, "namespace": space}) for space in ("default", "lab")]
 
         assert {*ids} == {row.app_id for row in await one.list()}
         assert [ids[1]] == [row.app_id for row in await lab.list()]
         assert {*ids} == {row.app_id for row in await every.list()}
+
+
+async def test_a_namespace_without_rights_is_told_beside_the_rows(
+    fake: FakeCluster, on_fake: OnFake, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with on_fake("a", namespaces=["default", "secret"]) as both, on_fake("b", namespaces=["secret"]) as none:
+        app_id = await both.submit(app(), JOB)
+
+        assert [app_id] == [row.app_id for row in await both.list()]
+        assert "the list leaves out the namespace secret: alice may not list" in caplog.text
+        with pytest.raises(PermissionDeniedError, match="in the namespace secret"):
+            await none.list()
+
+
+async def test_a_submit_that_is_refused_leaves_nothing_to_be_told(
+    scheduler: KubernetesScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(PermissionDeniedError, match=r"alice may not create jobs\.batch in the namespace secret"):
+        await scheduler.submit(app(), {**JOB, "namespace": "secret"})
+
+    assert "left behind" not in caplog.text
