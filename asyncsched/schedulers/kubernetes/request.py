@@ -7,15 +7,13 @@ The result is a plain value: it prints readably with its secrets masked, and may
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsched.errors import UsageError
-from asyncsched.schedulers._common.roles import app_note, note_of_role, shortened
-from asyncsched.schedulers._common.untrusted import LONGEST_JSON, read_json
 from asyncsched.schedulers.kubernetes import names, request_job, request_volcano
+from asyncsched.schedulers.kubernetes.names_note import note_of
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request_limits import (
     check_app,
@@ -210,7 +208,7 @@ class _Making:
             **(self.options.annotations or {}),
             names.APP_NAME: self.app.name,
             names.VERSION: self.version,
-            names.ROLES: _note(self.app),
+            names.ROLES: note_of(self.app),
             **names.said(names.SESSION, self.session)[1],
         }
         return {
@@ -219,31 +217,6 @@ class _Making:
             "labels": self._labels(),
             "annotations": annotations,
         }
-
-
-def _note(app: AppDef) -> str:
-    """Describe an app's roles: without what would make the note too long to be read back."""
-    whole = app_note(app)
-    share = LONGEST_JSON // len(app.roles) - len(json.dumps(whole.get("metadata")))
-    shorter = [shortened(note_of_role(role), lambda note: len(_packed(note)) <= share) for role in app.roles]
-    roles = [
-        {"name": role.name, "num_replicas": role.num_replicas, **note}
-        for role, note in zip(app.roles, shorter, strict=True)
-    ]
-    candidates: list[Mapping[str, object]] = [whole, {**whole, "roles": roles}, {"roles": roles}]
-    return next((text for text in map(_packed, candidates) if _is_readable(text)), "{}")
-
-
-def _packed(note: Mapping[str, object]) -> str:
-    return json.dumps(note, separators=(",", ":"))
-
-
-def _is_readable(note: str) -> bool:
-    try:
-        read_json(note)
-    except ValueError:
-        return False  # it is nested too deeply, or too long
-    return len(note) <= LONGEST_JSON
 
 
 def to_wire(job: KubernetesJob, app_id: str, digest: str) -> Wire:

@@ -28,12 +28,14 @@ from asyncsched.schedulers.kubernetes.lookup_list import Namespaces, list_apps
 from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request import KubernetesJob, make_request, to_wire
+from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import Submission, validate
 from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.specs.app import AppDef
+from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
@@ -62,6 +64,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     options = KubernetesOpts
     pushes_states = True
     takes_secret_refs = True
+    retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
 
     def __init__(
         self,
@@ -116,6 +119,12 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         if options.validate_spec:
             await validate(self._client, to_wire(job, app_id, ""), kind)
         return job
+
+    @override
+    def _adopt(self, request: KubernetesJob) -> tuple[str, KubernetesJob]:
+        if not isinstance(request, KubernetesJob):
+            raise wrong_request(request, KubernetesJob, self.backend)
+        return adopt(request, session=self.session_name, version=__version__)
 
     @override
     def _ignored(self, app: AppDef, options: KubernetesOpts) -> Iterable[Ignored]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from asyncsched.schedulers._common.roles import read_app_note
-from asyncsched.schedulers._common.untrusted import read_json, read_session
+from asyncsched.schedulers._common.untrusted import read_session
 from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.names_note import read_note
 from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord, PodGroupRecord
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
 from asyncsched.schedulers.kubernetes.status_reasons import Reason, why_job_waits
@@ -72,7 +72,7 @@ class _App:
         self.jobs, self.first = jobs, jobs[0]
         self.pods = pods_of(jobs, pods)
         self.pod_group, self.events = pod_group, events
-        self.roles, self.metadata = read_note(self.first)
+        self.roles, self.metadata = read_note(self.first.note, self.first.tasks)
         self.newest = _newest(self.pods)
         self.task_names = names.task_names(self.first.app, [(role.name, role.num_replicas) for role in self.roles])
 
@@ -282,18 +282,6 @@ def _newest(pods: Iterable[PodRecord]) -> dict[tuple[str, int], PodRecord]:
         if before is None or (pod.deleted_at is None, _age(pod)) >= (before.deleted_at is None, _age(before)):
             found[pod.role, pod.replica] = pod
     return found
-
-
-def read_note(job: JobRecord) -> tuple[list[Role], dict[str, str]]:
-    """Return the roles and the metadata of an app, from its note, or from its tasks where that cannot be read."""
-    try:
-        roles, metadata = read_app_note(read_json(job.note))
-    except ValueError:
-        roles, metadata = [], {}
-    named = [role for role in roles if role.name]
-    if named:
-        return named, metadata
-    return [Role(name=task, image="", num_replicas=min(n, _MOST_REPLICAS)) for task, n in job.tasks if task], metadata
 
 
 def session_of(job: JobRecord) -> str:
