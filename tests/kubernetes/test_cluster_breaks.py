@@ -33,7 +33,7 @@ LOG = "/log?"
 async def scheduler_on(kubeconfig: Path, tenant: Tenant) -> AsyncIterator[KubernetesScheduler]:
     async with KubernetesScheduler("mine", kubeconfig=str(kubeconfig), namespaces=[tenant.namespace]) as made:
         yield made
-    tenant.clean()
+    await asyncio.to_thread(tenant.clean)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator
 
@@ -26,7 +27,7 @@ class OnCluster:
 
     @pytest.fixture
     async def rig(self, kind: str, user: str, cluster: GivenCluster, tenant: Tenant) -> AsyncIterator[ContractRig]:
-        _keep_secret(tenant)
+        await asyncio.to_thread(_keep_secret, tenant)
         kubeconfig = str(tenant.user if user == "user" else tenant.admin)
         namespaces = [tenant.namespace]
         async with KubernetesScheduler("mine", kubeconfig=kubeconfig, namespaces=namespaces) as scheduler:
@@ -42,7 +43,7 @@ class OnCluster:
                 secret=SECRET,
                 unknown_id=f"{tenant.namespace}:nosuchapp-x1",
             )
-        tenant.clean()
+        await asyncio.to_thread(tenant.clean)
 
 
 def _keep_secret(tenant: Tenant) -> None:

@@ -73,7 +73,7 @@ async def test_many_jobs_are_watched_by_one_connection_for_each_resource_and_end
         assert MANY == len(writes)
         assert 4 >= len(reads), reads
         assert {1} == {*most.values()}, most
-    tenant.clean()
+    await asyncio.to_thread(tenant.clean)
 
 
 async def test_what_others_have_in_the_namespace_is_neither_shown_nor_touched(
@@ -93,7 +93,7 @@ async def test_what_others_have_in_the_namespace_is_neither_shown_nor_touched(
         hostile = f"{tenant.namespace}:{HOSTILE}"
         found = await scheduler.describe(hostile)  # nothing of ours but a label: told, or not known, and no error
         assert found is None or isinstance(found.state, AppState)
-    tenant.clean()
+    await asyncio.to_thread(tenant.clean)
 
 
 HOSTILE = "theirs"

@@ -33,7 +33,7 @@ WITHIN = 120.0
 async def scheduler(tenant: Tenant) -> AsyncIterator[KubernetesScheduler]:
     async with KubernetesScheduler("mine", kubeconfig=str(tenant.user), namespaces=[tenant.namespace]) as made:
         yield made
-    tenant.clean()
+    await asyncio.to_thread(tenant.clean)
 
 
 async def told(scheduler: KubernetesScheduler, app_id: str, *words: str) -> DescribeAppResponse:
