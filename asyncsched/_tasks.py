@@ -9,7 +9,17 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
-__all__ = ["SharedTask", "close_all", "finished_in_thread", "gather_bounded", "made_in_thread", "outlast"]
+from asyncsched.errors import AsyncSchedError
+
+__all__ = [
+    "BackgroundTasks",
+    "SharedTask",
+    "close_all",
+    "finished_in_thread",
+    "gather_bounded",
+    "made_in_thread",
+    "outlast",
+]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -102,6 +112,40 @@ async def close_all(closing: Iterable[Awaitable[object]], timeout: float) -> Non
                 task.cancel()
             elif not task.cancelled() and (error := task.exception()) is not None:
                 _log.warning("closing failed: %s", error, exc_info=error)
+
+
+class BackgroundTasks:
+    """Work that goes on behind its callers, until it ends or its owner does.
+
+    Nobody waits for it, so a failure is logged. It has the context of no caller: it may serve several.
+
+    Args:
+        log: Where failures are logged.
+    """
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
+        """Let something go on."""
+        task = asyncio.get_running_loop().create_task(work, name=name, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.warning("%s", error, exc_info=None if isinstance(error, AsyncSchedError) else error)
+
+    async def close(self, timeout: float, *, patience: float = 0.0) -> None:
+        """End what goes on, and wait for that for `timeout` seconds; give it `patience` seconds to end by itself."""
+        if patience and self._tasks:
+            await outlast(list(self._tasks), patience)
+        for task in self._tasks:
+            task.cancel()
+        await outlast(list(self._tasks), timeout)
 
 
 async def gather_bounded(

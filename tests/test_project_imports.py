@@ -37,6 +37,18 @@ for room in ["asyncsched", *(f"asyncsched.{room}" for room in rooms)]:
         [getattr(module, name) for name in module.__all__]
 """
 
+WITHOUT_EXTRAS = """
+from asyncsched.errors import MissingExtraError
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler
+from asyncsched.schedulers.docker import DockerScheduler
+
+for scheduler in (DockerScheduler, AWSBatchScheduler):
+    try:
+        scheduler("session")
+    except MissingExtraError as error:
+        print(error.fix)
+"""
+
 
 def loaded_by(code: str) -> set[str]:
     """Return the top-level packages that the code loads, beyond what Python has at its start."""
@@ -121,7 +133,11 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, python: str, tmp_p
     subprocess.run([python, "-m", "venv", str(venv)], check=True)
     pip = [str(venv / "bin/pip"), "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", str(wheel)], check=True)
-    command = [str(venv / "bin/python"), "-W", "error", "-c", WHOLE_SURFACE]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [str(venv / "bin/python"), "-W", "error", "-c"]
+    done = subprocess.run([*command, WHOLE_SURFACE], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (0, "") == (done.returncode, done.stderr)
+    done = subprocess.run([*command, WITHOUT_EXTRAS], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert ["pip install 'asyncsched[docker]'", "pip install 'asyncsched[aws]'"] == done.stdout.splitlines()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers._common.program_start import start_program as start_program
     from asyncsched.schedulers._common.roles import app_note as app_note
     from asyncsched.schedulers._common.roles import read_app_note as read_app_note
+    from asyncsched.schedulers._common.tombstone import Tombstone as Tombstone
     from asyncsched.schedulers.api import Scheduler as Scheduler
     from asyncsched.schedulers.bounds import Tunables as Tunables
     from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
@@ -46,6 +47,7 @@ __all__ = [
     "StatePort",
     "StateStream",
     "Stream",
+    "Tombstone",
     "Tunables",
     "WorkspaceBuilder",
     "app_note",
@@ -73,6 +75,7 @@ _HOME = {
     "StatePort": "asyncsched.schedulers.port",
     "StateStream": "asyncsched.schedulers.watch",
     "Stream": "asyncsched.specs.stream",
+    "Tombstone": "asyncsched.schedulers._common.tombstone",
     "Tunables": "asyncsched.schedulers.bounds",
     "WorkspaceBuilder": "asyncsched.schedulers.hooks",
     "app_note": "asyncsched.schedulers._common.roles",

@@ -16,7 +16,6 @@ again returns the same app, or raises `ConflictError` if another app was submitt
 from __future__ import annotations
 
 import asyncio
-import logging
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -36,7 +35,7 @@ from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
-from asyncsched.schedulers.ignored import find_unknown_macros
+from asyncsched.schedulers.ignored import Notices, find_unknown_macros
 from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
 from asyncsched.schedulers.prepare import (
     as_mapping,
@@ -45,21 +44,20 @@ from asyncsched.schedulers.prepare import (
     check_secret_refs,
     digest,
     digest_of_request,
+    has_timeout,
 )
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
-from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
 __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
-
-_log = logging.getLogger("asyncsched.schedulers")
 
 
 class Scheduler(Ending[OptsT, RequestT]):
@@ -83,7 +81,7 @@ class Scheduler(Ending[OptsT, RequestT]):
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(backend, session_name, **tunables)
         self.workspace_builder: WorkspaceBuilder | None = None
-        self._told_ignored: set[str] = set()
+        self._notices = Notices(backend)
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
         self._scheduling: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -166,7 +164,10 @@ class Scheduler(Ending[OptsT, RequestT]):
                 "a dry-run only shows a workspace, it does not build it",
                 fix="call submit with the workspace",
             )
-        self._warn_of(dryrun_info.ignored)
+        self._notices.tell_ignored(dryrun_info.ignored)
+        # A request that was put together by hand has no options, and may have a limit of its own.
+        if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
+            self._notices.tell_cost()
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
             await self._schedule(dryrun_info)
@@ -198,13 +199,6 @@ class Scheduler(Ending[OptsT, RequestT]):
             digest=digest_of_request(request),
             ignored=made.ignored,
         )
-
-    def _warn_of(self, ignored: Sequence[Ignored]) -> None:
-        """Tell once what has no effect here; each dry-run shows it in full."""
-        new = {each.field: str(each) for each in ignored if each.field not in self._told_ignored}
-        if new:
-            self._told_ignored.update(new)
-            _log.warning("%s ignores %s", self.backend, "; ".join(new.values()))
 
     def _resolve(self, cfg: OptsT | Mapping[str, CfgVal] | None) -> OptsT:
         return runopts.build(self.options, cfg)

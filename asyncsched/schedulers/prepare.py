@@ -25,9 +25,13 @@ __all__ = [
     "check_secret_refs",
     "digest",
     "digest_of_request",
+    "has_timeout",
     "other_app",
     "wrong_request",
 ]
+
+TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
+"""The names under which the option `timeout` may stand."""
 
 _LATER = frozenset({"timeout", "pending_timeout"})
 """Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
@@ -164,6 +168,11 @@ def other_app(app_id: str, backend: str) -> ConflictError:
         backend=backend,
         operation="submit",
     )
+
+
+def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:
+    """Tell whether these options limit how long an app runs."""
+    return any(cfg.get(name) is not None for name in TIMEOUTS)
 
 
 def wrong_request(request: object, wanted: type, backend: str) -> UsageError:

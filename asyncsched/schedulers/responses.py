@@ -98,8 +98,9 @@ def own_copy(response: DescribeAppResponse) -> DescribeAppResponse:
 def _copied_status(status: RoleStatus) -> RoleStatus:
     replicas: list[ReplicaStatus] = []
     for replica in status.replicas:  # a thousand of them for each who watches: what they hold cannot change
-        replicas.append(copy := object.__new__(ReplicaStatus))
-        copy.__dict__.update(replica.__dict__)
+        copy = object.__new__(ReplicaStatus)
+        copy.__dict__ = replica.__dict__.copy()
+        replicas.append(copy)
     return RoleStatus(status.role, replicas)
 
 

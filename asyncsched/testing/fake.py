@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typing_extensions import Doc, Unpack, override
 
-from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
+from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.roles import app_note, read_app_note
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.prepare import other_app, wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -126,7 +127,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         present = service.apps.get(info.app_id)
         if present is not None:
             if present.digest != info.digest:
-                raise ConflictError(f"another app was submitted as {info.app_id}", backend=self.backend)
+                raise other_app(info.app_id, self.backend)
             return
 
         async def remove() -> None:
@@ -193,7 +194,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         await self.service.call("delete")
         app = self.service.apps.get(app_id)
         if app is not None and not app.ended:
-            raise ConflictError(f"{app_id} still runs", backend=self.backend, operation="delete", fix="cancel it first")
+            raise not_ended(app_id, self.backend)
         if app is not None:
             self.service.vanish(app_id)
 

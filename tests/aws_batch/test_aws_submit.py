@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, cast
 
 import pytest
@@ -462,6 +463,18 @@ async def test_what_spot_takes_away_is_run_again(virtual: Virtual, platform: str
     assert AppState.FAILED == ended.state
     assert ended.current is not None
     assert runs - 1 == ended.current.num_restarts
+
+
+@pytest.mark.parametrize(("option", "value"), [("timeout", 60.0), ("timeout_s", 60)])
+async def test_a_submit_without_a_timeout_is_told(
+    caplog: pytest.LogCaptureFixture, virtual: Virtual, option: str, value: float
+) -> None:
+    with caplog.at_level(logging.WARNING, "asyncsched"):
+        await virtual.scheduler().submit(app(), {**CFG, option: value})
+        assert [] == caplog.records
+        await virtual.scheduler().submit(app(), CFG)
+
+    assert ["aws_batch bills"] == [record.getMessage()[:15] for record in caplog.records]
 
 
 async def test_a_request_that_is_put_together_by_hand_is_launched_once(virtual: Virtual) -> None:

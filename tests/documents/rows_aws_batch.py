@@ -8,7 +8,7 @@ import pytest
 
 from asyncsched.schedulers import Stream
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, BatchJob, create_scheduler
-from asyncsched.specs import AppDef, Resource, Role, parse_mounts
+from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, parse_mounts
 from tests.documents.table import row
 from tests.documents.ways import Way
 
@@ -159,3 +159,28 @@ async def combined(way: Way) -> None:
     scheduler = way.made(way.of(AWSBatchScheduler("session", StandIn(), StandIn())))
     with pytest.raises(ValueError, match="combined"):
         scheduler.log_iter("torchx:job-x1", "main", 0, streams=Stream.STDERR)
+
+
+@row("aws_batch", "A job that was put together by hand is launched.", backend=BACKEND, served=True)
+async def job_by_hand(way: Way) -> None:
+    container = {
+        "command": ["sh", "-c", "echo hello"],
+        "image": "alpine:latest",
+        "environment": [{"name": "TORCHX_ROLE_IDX", "value": "0"}, {"name": "TORCHX_ROLE_NAME", "value": "main"}],
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "100"}],
+    }
+    nodes = {"numNodes": 1, "mainNode": 0, "nodeRangeProperties": [{"targetNodes": "0:0", "container": container}]}
+    definition: dict[str, object] = {
+        "jobDefinitionName": "byhand-x1",
+        "type": "multinode",
+        "nodeProperties": nodes,
+        "retryStrategy": {"attempts": 1},
+        "tags": {"team": "blue"},
+    }
+    scheduler = way.scheduler()
+    app_id = await way(scheduler.schedule(AppDryRunInfo(BatchJob("byhand-x1", "torchx", None, definition, {}), repr)))
+
+    assert "torchx:byhand-x1" == app_id
+    ended = await way.ended(scheduler, app_id)
+    assert (AppState.SUCCEEDED, ["main"]) == (ended.state, [each.role for each in ended.roles_statuses])
+    assert ["hello\n"] == await way.all(scheduler.log_iter(app_id, "main", 0))

@@ -6,7 +6,7 @@ import pytest
 from docker.types import DeviceRequest, Mount
 
 from asyncsched.schedulers.docker import DockerContainer, DockerJob, DockerScheduler, create_scheduler
-from asyncsched.specs import AppDef, AppState, Resource, Role, macros, parse_mounts
+from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, macros, parse_mounts
 from tests.documents.table import row
 from tests.documents.ways import Way
 
@@ -134,3 +134,19 @@ async def edited(way: Way) -> None:
 
     assert AppState.SUCCEEDED is (await way.ended(scheduler, app_id)).state
     assert ["hello\n", "/etc\n", "renamed\n"] == await way.all(scheduler.log_iter(app_id, "main"))
+
+
+@row("docker", "A job that was put together by hand is launched.", backend=BACKEND, served=True)
+async def job_by_hand(way: Way) -> None:
+    assert way.place is not None
+    scheduler = way.scheduler()
+    kwargs = {"environment": {"GREETING": "hello"}, "mem_limit": "64m"}
+    job = DockerJob("byhand-x1", [DockerContainer(way.place.image, ["sh", "-c", "echo $GREETING"], kwargs)])
+    app_id = await way(scheduler.schedule(AppDryRunInfo(job, repr)))
+
+    assert "byhand-x1" == app_id
+    ended = await way.ended(scheduler, app_id)
+    assert AppState.SUCCEEDED is ended.state
+    assert ["hello\n"] == await way.all(scheduler.log_iter(app_id, ended.roles_statuses[0].role, 0))
+    assert app_id == await way(scheduler.schedule(AppDryRunInfo(job, repr)))
+    assert [app_id] == [each.app_id for each in await way(scheduler.list())]

@@ -151,6 +151,35 @@ async def pre_proc(way: Way) -> None:
     assert [(scheduler.backend, "first"), (scheduler.backend, "second")] == seen
 
 
+@everywhere("What was put together by hand is launched; the app's id is that of the request.")
+async def by_hand(way: Way) -> None:
+    assert way.place is not None
+    scheduler = way.scheduler()
+    made = await way(scheduler.submit_dryrun(AppDef("job", [way.role("echo hello")]), way.place.cfg))
+    app_id = await way(scheduler.schedule(AppDryRunInfo(made.request, repr)))
+
+    ended = await way.ended(scheduler, app_id)
+    assert (app_id, AppState.SUCCEEDED) == (ended.app_id, ended.state)
+    assert ["hello\n"] == await way.all(scheduler.log_iter(app_id, ended.roles_statuses[0].role, 0))
+
+
+@everywhere("What is described can be launched again.")
+async def again(way: Way) -> None:
+    assert way.place is not None
+    scheduler = way.scheduler()
+    role = way.role("echo $COLOR", env={"COLOR": "red"}, max_retries=1, port_map={"http": 80}, metadata={"a": "b"})
+    first = await way.ended(scheduler, await way.submit(scheduler, role))
+    app_id = await way(scheduler.submit(AppDef("again", first.roles), way.place.cfg))
+    second = await way.ended(scheduler, app_id)
+
+    for ended in (first, second):
+        (found,) = ended.roles
+        assert (role.image, role.entrypoint, role.args) == (found.image, found.entrypoint, found.args)
+        assert ("red", 1, {"http": 80}) == (found.env["COLOR"], found.max_retries, found.port_map)
+        assert {"a": "b"} == found.metadata
+        assert ["red\n"] == await way.all(scheduler.log_iter(ended.app_id, "main", 0))
+
+
 @everywhere("The lines of the k-th replica keep their white space and newlines; a last one may have none.")
 async def log_lines(way: Way) -> None:
     scheduler = way.scheduler()

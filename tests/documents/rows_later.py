@@ -27,17 +27,16 @@ async def kubernetes_request(way: Way) -> None:
     assert ({"local": ("repository", "tag")}, {"kind": "Job"}) == (request.images_to_push, request.resource)
 
 
-@row("kubernetes", "The capability of an instance type chooses the nodes.", backend="kubernetes")
+@row("kubernetes", "The capability of an instance type chooses the nodes.", backend="kubernetes", served=True)
 async def kubernetes_capability(way: Way) -> None:
-    backend = import_module("asyncsched.schedulers.kubernetes")
+    assert way.place is not None
     resource = Resource(cpu=4, memMB=16000, gpu=2, capabilities={INSTANCE_TYPE: "p4d"})
     app = AppDef("job", [Role("main", "alpine:latest", entrypoint="echo", resource=resource)])
-    scheduler = way.made(way.of(backend.KubernetesScheduler("session")))
-    info = await way(scheduler.submit_dryrun(app, {"queue": "test"}))
-    resource_of_job: Any = info.request.resource
+    info = await way(way.scheduler().submit_dryrun(app, {**way.place.cfg, "queue": "default"}))
+    job: Any = info.request.resource
 
-    assert "test" == resource_of_job["spec"]["queue"]
-    (task,) = resource_of_job["spec"]["tasks"]
+    assert "default" == job["spec"]["queue"]
+    (task,) = job["spec"]["tasks"]
     assert {INSTANCE_TYPE: "p4d"} == task["template"]["spec"]["nodeSelector"]
 
 

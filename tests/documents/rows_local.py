@@ -10,12 +10,14 @@ import pytest
 
 from asyncsched.schedulers.local import (
     CWDImageProvider,
+    ImageProvider,
+    LocalDirectoryImageProvider,
     LocalScheduler,
     PopenRequest,
     ReplicaParam,
     create_scheduler,
 )
-from asyncsched.specs import AppDef, Resource, Role, macros
+from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, macros
 from tests.documents.table import row
 from tests.documents.ways import Way
 
@@ -69,6 +71,20 @@ async def request_by_hand(way: Way) -> None:
     assert (["echo"], "/") == (request.role_params["main"][0].args, param.cwd)
     assert ("job-x1", "/logs", ["/logs/main/0"]) == (request.app_id, request.log_dir, request.role_log_dirs["main"])
     assert ReplicaParam(["echo"], {"A": "1"}, stdout="out", stderr="err", combined="both", cwd="/") == param
+
+
+@row("local", "A request that was put together by hand is launched.", backend=BACKEND, served=True)
+async def launched_by_hand(way: Way) -> None:
+    scheduler = way.scheduler()
+    with tempfile.TemporaryDirectory() as logs:
+        files = [str(Path(logs, "main", "0", f"{name}.log")) for name in ("stdout", "stderr", "combined")]
+        param = ReplicaParam(["sh", "-c", "echo $GREETING"], {"GREETING": "hello"}, *files, cwd="/")
+        request = PopenRequest("byhand-x1", logs, {"main": [param]}, {"main": [str(Path(logs, "main", "0"))]})
+        app_id = await way(scheduler.schedule(AppDryRunInfo(request, repr)))
+
+        assert "byhand-x1" == app_id
+        assert AppState.SUCCEEDED is (await way.ended(scheduler, app_id)).state
+        assert ["hello\n"] == await way.all(scheduler.log_iter(app_id, "main", 0))
 
 
 @row("local", "With log_dir, each replica's output is in three files below it.", backend=BACKEND, served=True)
@@ -166,3 +182,50 @@ async def macros_of_replicas(way: Way) -> None:
     for k in range(2):
         expected = f"{k} {app_id} {Path.cwd()} TORCHX_RANK0_HOST\n"
         assert [expected] == await way.all(scheduler.log_iter(app_id, "main", k))
+
+
+@row("local", "The provider of the working directory takes no notice of the image.", backend=BACKEND)
+async def cwd_provider(way: Way) -> None:
+    provider = CWDImageProvider({})
+
+    for image in ("/tmp/foobar", "foobar:latest"):
+        assert (str(Path.cwd()), str(Path.cwd())) == (provider.fetch(image), provider.get_cwd(image))
+    assert "main.py" == provider.get_entrypoint("/root", Role("r", "image", entrypoint="main.py"))
+
+
+@row(
+    "local", "The provider of directories takes an absolute path that is there, and refuses any other.", backend=BACKEND
+)
+async def directory_provider(way: Way) -> None:
+    provider = LocalDirectoryImageProvider({})
+    with tempfile.TemporaryDirectory() as image:
+        assert (image, image) == (provider.fetch(image), provider.get_cwd(image))
+        assert "main.py" == provider.get_entrypoint(image, Role("r", image, entrypoint="main.py"))
+        for wrong in ("foobar", f"{image}/that/does/not_exist"):
+            with pytest.raises(ValueError, match="image"):
+                provider.fetch(wrong)
+
+
+class Unpacking(ImageProvider):
+    """What somebody has written who has read the page: plain methods, and the role is changed on the way."""
+
+    def fetch(self, image: str) -> str:
+        return f"/opt/{image}"
+
+    def fetch_role(self, role: Role) -> str:
+        role.env["UNPACKED"] = "yes"
+        return self.fetch(role.image)
+
+
+@row("local", "A provider fetches a role's image and may change the role; the entrypoint is below it.", backend=BACKEND)
+async def own_provider(way: Way) -> None:
+    scheduler = way.made(way.of(LocalScheduler("session", Unpacking)))
+    role = Role("main", "image", entrypoint="bin/run", args=[macros.img_root, "last"])
+    info = await way(scheduler.submit_dryrun(AppDef("job", [role]), {}))
+    (param,) = info.request.role_params["main"]
+
+    assert ["/opt/image/bin/run", "/opt/image", "last"] == param.args
+    assert "yes" == param.env["UNPACKED"]
+    assert {} == role.env
+    by_hand = Unpacking().get_replica_param("/opt/image", role, "out", "err", "both")
+    assert ReplicaParam(["/opt/image/bin/run", "${img_root}", "last"], {}, "out", "err", "both", None) == by_hand

@@ -22,7 +22,7 @@ def fake() -> Iterator[FakeCluster]:
     """A cluster with Volcano, for one test."""
     with FakeCluster() as cluster:
         yield cluster
-    assert [] == cluster.traffic.problems
+        assert [] == cluster.faults()
 
 
 @pytest.fixture

@@ -84,8 +84,17 @@ async def test_somebody_elses_job_of_that_name_is_not_touched(
 ) -> None:
     info = await scheduler.submit_dryrun(app(), cfg)
     name = info.app_id.partition(":")[2]
-    spec: dict[str, Any] = {"suspend": True, "template": {"spec": {"containers": [], "restartPolicy": "Never"}}}
-    fake.create(resource, name, spec=spec if resource == "jobs" else {"tasks": []})
+    containers = [{"name": "theirs", "image": "busybox"}]
+    template = {"spec": {"containers": containers, "restartPolicy": "Never", "nodeSelector": {"zone": "moon"}}}
+    specs: dict[str, Any] = {
+        "jobs": {"suspend": True, "completionMode": "NonIndexed", "template": template},
+        "vcjobs": {
+            "minAvailable": 1,
+            "queue": "default",
+            "tasks": [{"name": "a", "replicas": 1, "template": template}],
+        },
+    }
+    fake.create(resource, name, spec=specs[resource])
 
     with pytest.raises(ConflictError, match=f"the namespace default has a job {name} already"):
         await scheduler.schedule(info)
@@ -246,7 +255,7 @@ async def test_without_volcano_auto_takes_jobs_and_volcano_is_refused(tmp_path: 
         async with KubernetesScheduler("session", kubeconfig=path) as scheduler:
             info = await scheduler.submit_dryrun(app())
             assert "job" == info.request.kind
-            with pytest.raises(InvalidRequestError, match="has no Volcano.*install Volcano, or use kind=job"):
+            with pytest.raises(InvalidRequestError, match=r"has no Volcano.*install Volcano, or use kind=job"):
                 await scheduler.submit(app(), VOLCANO)
             with pytest.raises(InvalidRequestError, match="has no Kueue"):
                 await scheduler.submit(app(), {"kind": "job", "queue": "team"})

@@ -31,6 +31,11 @@ SUBDOMAIN_SAYS = (
 Causes = list[tuple[str, str, str]]
 
 
+def wrong(field: str, value: object, says: str = "") -> tuple[str, str, str]:
+    """Return the cause of a refusal: a value that a field cannot have."""
+    return "FieldValueInvalid", field, f'Invalid value: "{value}"{": " if says else ""}{says}'
+
+
 def random_end() -> str:
     """Return five letters as the server appends them to a name."""
     return "".join(secrets.choice(_LETTERS) for _ in range(5))
@@ -83,44 +88,34 @@ def _name_causes(resource: Resource, meta: Json) -> Causes:
     if not name:
         return [("FieldValueRequired", "metadata.name", "Required value: name or generateName is required")]
     if resource.short == "services":
-        if not _SERVICE.fullmatch(name) or len(name) > 63:
-            return [("FieldValueInvalid", "metadata.name", f'Invalid value: "{name}": a DNS-1035 label must consist of '
-                     "lower case alphanumeric characters or '-', start with an alphabetic character")]  # fmt: skip
-        return []
+        says = (
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+            "character, and end with an alphanumeric character"
+        )
+        return [] if _SERVICE.fullmatch(name) and len(name) <= 63 else [wrong("metadata.name", name, says)]
     if not _SUBDOMAIN.fullmatch(name) or len(name) > 253:
-        return [("FieldValueInvalid", "metadata.name", f'Invalid value: "{name}": {SUBDOMAIN_SAYS}')]
+        return [wrong("metadata.name", name, SUBDOMAIN_SAYS)]
     return []
 
 
 def _label_causes(meta: Json) -> Causes:
     causes: Causes = []
     for key, value in (meta.get("labels") or {}).items():
-        if not isinstance(value, str):
-            raise bad_request(
-                "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"
-            )
         if not _LABEL_KEY.fullmatch(key):
-            causes.append(("FieldValueInvalid", "metadata.labels", f'Invalid value: "{key}": name part must consist of '
-                           "alphanumeric characters, '-', '_' or '.'"))  # fmt: skip
+            says = "name part must consist of alphanumeric characters, '-', '_' or '.'"
+            causes.append(wrong("metadata.labels", key, says))
         if len(value) > 63:
-            causes.append(
-                (
-                    "FieldValueInvalid",
-                    "metadata.labels",
-                    f'Invalid value: "{value}": must be no more than 63 characters',
-                )
-            )
+            causes.append(wrong("metadata.labels", value, "must be no more than 63 characters"))
         elif not _LABEL_VALUE.fullmatch(value):
-            causes.append(("FieldValueInvalid", "metadata.labels", f'Invalid value: "{value}": a valid label must be an '
-                           "empty string or consist of alphanumeric characters, '-', '_' or '.'"))  # fmt: skip
-    for key, value in (meta.get("annotations") or {}).items():
-        if not isinstance(value, str):
-            raise bad_request(
-                "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string"
-            )
-        if not _LABEL_KEY.fullmatch(key.lower() if "/" in key else key):
-            causes.append(("FieldValueInvalid", "metadata.annotations", f'Invalid value: "{key}"'))
-    if sum(len(k) + len(v) for k, v in (meta.get("annotations") or {}).items()) > 262_144:
+            says = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.'"
+            causes.append(wrong("metadata.labels", value, says))
+    annotations = meta.get("annotations") or {}
+    causes += [
+        wrong("metadata.annotations", key)
+        for key in annotations
+        if not _LABEL_KEY.fullmatch(key.lower() if "/" in key else key)
+    ]
+    if sum(len(key) + len(value) for key, value in annotations.items()) > 262_144:
         causes.append(("FieldValueTooLong", "metadata.annotations", "Too long: may not be more than 262144 bytes"))
     return causes
 
@@ -149,7 +144,8 @@ def fill_pod(spec: Json) -> None:
         container.setdefault("resources", {})
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
-        container.setdefault("imagePullPolicy", "Always" if container.get("image", "").endswith(":latest") else "IfNotPresent")  # fmt: skip
+        is_latest = str(container.get("image", "")).endswith(":latest")
+        container.setdefault("imagePullPolicy", "Always" if is_latest else "IfNotPresent")
 
 
 def template_causes(template: Json, at: str) -> Causes:
@@ -164,8 +160,9 @@ def template_causes(template: Json, at: str) -> Causes:
         for number, container in enumerate(spec.get(kind) or []):
             causes += _container_causes(container, f"{at}spec.{kind}[{number}]", names, spec)
     for number, volume in enumerate(spec.get("volumes") or []):
-        if not _LABEL.fullmatch(volume.get("name", "")) or len(volume.get("name", "")) > 63:
-            causes.append(("FieldValueInvalid", f"{at}spec.volumes[{number}].name", f'Invalid value: "{volume.get("name")}"'))  # fmt: skip
+        name = volume.get("name", "")
+        if not _LABEL.fullmatch(name) or len(name) > 63:
+            causes.append(wrong(f"{at}spec.volumes[{number}].name", name))
     causes += [(reason, f"{at}{field}", text) for reason, field, text in _label_causes(template.get("metadata") or {})]
     return causes
 
@@ -174,8 +171,8 @@ def _container_causes(container: Json, at: str, names: set[str], spec: Json) -> 
     causes: Causes = []
     name = container.get("name", "")
     if not _LABEL.fullmatch(name) or len(name) > 63:
-        causes.append(("FieldValueInvalid", f"{at}.name", f'Invalid value: "{name}": a lowercase RFC 1123 label must '
-                       "consist of lower case alphanumeric characters or '-'"))  # fmt: skip
+        says = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'"
+        causes.append(wrong(f"{at}.name", name, says))
     if name in names:
         causes.append(("FieldValueDuplicate", f"{at}.name", f'Duplicate value: "{name}"'))
     names.add(name)
@@ -184,17 +181,15 @@ def _container_causes(container: Json, at: str, names: set[str], spec: Json) -> 
     volumes = {each.get("name") for each in spec.get("volumes") or []}
     paths: set[str] = set()
     for number, mount in enumerate(container.get("volumeMounts") or []):
+        where, path = f"{at}.volumeMounts[{number}]", mount.get("mountPath", "")
         if mount.get("name") not in volumes:
-            causes.append(("FieldValueNotFound", f"{at}.volumeMounts[{number}].name", f'Not found: "{mount.get("name")}"'))  # fmt: skip
-        if mount.get("mountPath") in paths:
-            causes.append(("FieldValueInvalid", f"{at}.volumeMounts[{number}].mountPath",
-                           f'Invalid value: "{mount.get("mountPath")}": must be unique'))  # fmt: skip
-        paths.add(mount.get("mountPath", ""))
+            causes.append(("FieldValueNotFound", f"{where}.name", f'Not found: "{mount.get("name")}"'))
+        if path in paths:
+            causes.append(wrong(f"{where}.mountPath", path, "must be unique"))
+        paths.add(path)
     for number, each in enumerate(container.get("env") or []):
         if not each.get("name") or "=" in each["name"]:
-            causes.append(("FieldValueInvalid", f"{at}.env[{number}].name", f'Invalid value: "{each.get("name")}"'))
-        if not isinstance(each.get("value", ""), str):
-            raise bad_request("json: cannot unmarshal number into Go struct field EnvVar.value of type string")
+            causes.append(wrong(f"{at}.env[{number}].name", each.get("name")))
     return causes
 
 
@@ -288,23 +283,22 @@ def _admit_job(job: Json) -> None:
     if indexed and completions is None:
         causes.append(("FieldValueRequired", "spec.completions", "Required value: when completion mode is Indexed"))
     if indexed and parallelism > 100_000:
-        causes.append(("FieldValueInvalid", "spec.parallelism", f"Invalid value: {parallelism}: must be less than or "
-                       "equal to 100000 when completion mode is Indexed"))  # fmt: skip
+        says = "must be less than or equal to 100000 when completion mode is Indexed"
+        causes.append(wrong("spec.parallelism", parallelism, says))
     if indexed and completions:
         longest = f"{name}-{completions - 1}"
         if not _LABEL.fullmatch(longest) or len(longest) > 63:
-            causes.append(("FieldValueInvalid", "metadata.name", f'Invalid value: "{name}": will not able to create pod '
-                           f"with invalid DNS label: {longest}"))  # fmt: skip
+            says = f"will not able to create pod with invalid DNS label: {longest}"
+            causes.append(wrong("metadata.name", name, says))
     if spec.get("backoffLimitPerIndex") is not None and not indexed:
-        causes.append(
-            ("FieldValueInvalid", "spec.backoffLimitPerIndex", "Invalid value: requires indexed completion mode")
-        )
-    if (spec.get("template") or {}).get("spec", {}).get("restartPolicy", "Always") not in ("Never", "OnFailure"):
-        causes.append(("FieldValueNotSupported", "spec.template.spec.restartPolicy", 'Unsupported value: "Always": '
-                       'supported values: "OnFailure", "Never"'))  # fmt: skip
+        causes.append(wrong("spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], "requires indexed mode"))
+    policy = (spec.get("template") or {}).get("spec", {}).get("restartPolicy", "Always")
+    if policy not in ("Never", "OnFailure"):
+        says = f'Unsupported value: "{policy}": supported values: "OnFailure", "Never"'
+        causes.append(("FieldValueNotSupported", "spec.template.spec.restartPolicy", says))
     if spec.get("podFailurePolicy") and spec.get("podReplacementPolicy", "Failed") != "Failed":
-        causes.append(("FieldValueNotSupported", "spec.podReplacementPolicy", 'Unsupported value: "TerminatingOrFailed": '
-                       'supported values: "Failed"'))  # fmt: skip
+        says = 'Unsupported value: "TerminatingOrFailed": supported values: "Failed"'
+        causes.append(("FieldValueNotSupported", "spec.podReplacementPolicy", says))
     if causes:
         raise invalid("Job", name, "batch", causes)
     failed_only = spec.get("podFailurePolicy") is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.kubernetes_fake.admission import admit
 from tests.kubernetes_fake.errors import Json, StatusError, bad_request, no_such_path
+from tests.kubernetes_fake.judging import judged
 from tests.kubernetes_fake.lists import asked_form, list_objects, shown, shown_list
 from tests.kubernetes_fake.owners import check_preconditions
 from tests.kubernetes_fake.patches import patched
@@ -166,22 +167,13 @@ def _read_object(call: Call) -> Json:
 
 def _create(cluster: FakeCluster, call: Call) -> Reply:
     obj = _read_object(call)
-    warnings = _judged(cluster, call, obj)
+    warnings = judged(call.resource, obj, strict=call.query.get("fieldValidation") == "Strict")
     admitted = admit(cluster, call.resource, call.namespace, copy.deepcopy(obj))
     meta = admitted["metadata"]
-    if call.query.get("dryRun") == "All":
-        if cluster.store.find(call.resource.short, meta.get("namespace", ""), meta["name"]) is None:
-            return Reply(201, admitted, warnings)
+    exists = cluster.store.find(call.resource.short, meta.get("namespace", ""), meta["name"]) is not None
+    if call.query.get("dryRun") == "All" and not exists:
+        return Reply(201, admitted, warnings)
     return Reply(201, cluster.store.create(call.resource.short, admitted), warnings)
-
-
-def _judged(cluster: FakeCluster, call: Call, obj: Json) -> list[str]:
-    """Refuse what the published schema refuses; returns the warnings on fields that it does not know."""
-    unknown = cluster.unknown_fields(call.resource, obj)
-    if unknown and call.query.get("fieldValidation") == "Strict":
-        told = ", ".join(f'unknown field "{each}"' for each in unknown)
-        raise bad_request(f"strict decoding error: {told}")
-    return [f'299 - "unknown field \\"{each}\\""' for each in unknown]
 
 
 def _patch(cluster: FakeCluster, call: Call) -> Reply:
@@ -219,9 +211,10 @@ def _replaced(cluster: FakeCluster, call: Call, before: Json, after: Json) -> Re
         after = {**before, "status": after.get("status", {})}
     elif "status" in before:
         after["status"] = before["status"]
+    warnings = judged(call.resource, after, strict=call.query.get("fieldValidation") == "Strict")
     if call.query.get("dryRun") == "All":
-        return Reply(200, after)
-    return Reply(200, cluster.store.replace(call.resource.short, after))
+        return Reply(200, after, warnings)
+    return Reply(200, cluster.store.replace(call.resource.short, after), warnings)
 
 
 def _delete(cluster: FakeCluster, call: Call) -> Reply:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tests.kubernetes_fake.errors import Json, StatusError
 from tests.kubernetes_fake.faults import Fault, Traffic
+from tests.kubernetes_fake.judging import faults_of_all
 from tests.kubernetes_fake.kubelet import NODE, Kubelet
 from tests.kubernetes_fake.owners import Owners
 from tests.kubernetes_fake.resources import RESOURCES, VOLCANO_GROUPS, Resource
@@ -136,6 +137,10 @@ class FakeCluster:
         obj = {"metadata": {"name": name, "namespace": namespace, **more.pop("metadata", {})}, **more}
         return self.run(lambda: self.store.create(kind, obj))
 
+    def faults(self) -> list[str]:
+        """Return what is wrong with the fake's own doings: mistakes, and objects that the schemas do not allow."""
+        return [*self.traffic.problems, *self.run(lambda: faults_of_all(self.store.objects.values()))]
+
     def kubeconfig(self, path: Path, user: str = "alice", *, namespace: str = "") -> Path:
         """Write a configuration for one of the users."""
         token = next(token for token, name in self.rights.users.items() if name == user)
@@ -194,10 +199,6 @@ class FakeCluster:
     def resources(self) -> list[Resource]:
         """Return the kinds that are installed."""
         return [each for each in RESOURCES.values() if self.volcano or each.group not in VOLCANO_GROUPS]
-
-    def unknown_fields(self, resource: Resource, obj: Json) -> list[str]:
-        """Return the fields of an object that the published schema does not have."""
-        return []
 
     def change(self, kind: str, obj: Json, change: Callable[[Json], Any]) -> Json | None:
         """Change an object if it is still there."""

@@ -115,11 +115,10 @@ def denied(webhook: str, sentence: str) -> StatusError:
 
 
 def forbidden(user: str, verb: str, qualified: str, namespace: str | None, name: str = "") -> StatusError:
-    group, plural = _halves(qualified)
-    resource = plural if not group else plural
+    group, resource = _halves(qualified)
     where = "at the cluster scope" if namespace is None else f'in the namespace "{namespace}"'
     named = f' "{name}"' if name else ""
-    base, _, _sub = resource.partition("/")
+    base = resource.partition("/")[0]
     head = f"{base}.{group}" if group else base
     return StatusError(
         403,

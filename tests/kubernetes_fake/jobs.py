@@ -131,7 +131,8 @@ class JobController(Controller):
             return True
         most = spec.get("maxFailedIndexes")
         if most is not None and len(known.failed_indexes) > most:
-            self._condition(job, "FailureTarget", "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")  # fmt: skip
+            text = "Job has exceeded the specified maximal number of failed indexes"
+            self._condition(job, "FailureTarget", "MaxFailedIndexesExceeded", text)
             return True
         for rule in (spec.get("successPolicy") or {}).get("rules", ()):
             wanted = _indexes(rule.get("succeededIndexes", "")) or set(range(total))
@@ -235,10 +236,7 @@ class JobController(Controller):
     def _count(self, job: Json, known: Known) -> None:
         pods = self.pods(job)
         active = [pod for pod in pods if not is_over(pod) and "deletionTimestamp" not in pod["metadata"]]
-        ready = sum(
-            any(each["type"] == "Ready" and each["status"] == "True" for each in pod.get("status", {}).get("conditions", ()))
-            for pod in active
-        )  # fmt: skip
+        ready = sum(_is(pod, "Ready") for pod in active)
         terminating = sum(not is_over(pod) and "deletionTimestamp" in pod["metadata"] for pod in pods)
         status: Json = {
             "active": len(active),

@@ -54,8 +54,8 @@ def _version(store: Store, resource: Resource, query: Query) -> int:
         raise StatusError(
             422,
             "Invalid",
-            f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden '
-            f"unless resourceVersion is provided (it is {match})",
+            'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is '
+            "forbidden unless resourceVersion is provided",
         )
     if not text:
         return store.version

@@ -200,8 +200,8 @@ def _since(query: Query, name: str) -> int | None:
         raise StatusError(
             422,
             "Invalid",
-            f'PodLogOptions "{name}" is invalid: [sinceSeconds: Forbidden: at most one of `sinceTime` or `sinceSeconds` '
-            "may be specified]",
+            f'PodLogOptions "{name}" is invalid: [sinceSeconds: Forbidden: at most one of `sinceTime` or '
+            "`sinceSeconds` may be specified]",
         )
     if seconds is not None:
         return time.time_ns() - seconds * 10**9

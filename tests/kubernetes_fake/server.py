@@ -20,6 +20,7 @@ from tests.kubernetes_fake.api import Call, Reply, UnknownPath, answer, understo
 from tests.kubernetes_fake.errors import Json, StatusError, no_such_path
 from tests.kubernetes_fake.faults import Fault
 from tests.kubernetes_fake.logs import LogRead, NoContent
+from tests.kubernetes_fake.resources import Resource
 from tests.kubernetes_fake.watches import Watch
 
 if TYPE_CHECKING:
@@ -232,22 +233,7 @@ class Server:
             raise no_such_path()
         if not version:
             return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
-        listed: list[Json] = []
-        for each in found:
-            listed.append(
-                {
-                    "name": each.plural,
-                    "singularName": each.singular,
-                    "namespaced": each.namespaced,
-                    "kind": each.kind,
-                    "verbs": each.verbs,
-                }
-            )
-            for sub in each.subresources:
-                listed.append({
-                    "name": f"{each.plural}/{sub}", "singularName": "", "namespaced": each.namespaced,
-                    "kind": each.kind, "verbs": ["get"] if sub == "log" else ["get", "patch", "update"],
-                })  # fmt: skip
+        listed = [line for each in found for line in _listed(each)]
         return {
             "kind": "APIResourceList",
             "apiVersion": "v1",
@@ -267,6 +253,27 @@ class Server:
             user, asked.get("verb", ""), asked.get("group", ""), plural, asked.get("namespace")
         )
         return {**body, "status": {"allowed": allowed}}
+
+
+def _listed(resource: Resource) -> list[Json]:
+    """Return the lines of discovery on a kind."""
+    line = {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": resource.verbs,
+    }
+    below = [
+        {
+            **line,
+            "name": f"{resource.plural}/{sub}",
+            "singularName": "",
+            "verbs": ["get"] if sub == "log" else ["get", "patch", "update"],
+        }
+        for sub in resource.subresources
+    ]
+    return [line, *below]
 
 
 def _headers() -> dict[str, str]:

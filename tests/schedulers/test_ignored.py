@@ -119,3 +119,29 @@ async def test_submitting_warns_once(caplog: pytest.LogCaptureFixture) -> None:
         "APPLICATION"
     ] == [record.getMessage() for record in caplog.records]
     scheduler.service.close()
+
+
+class Billed(FakeScheduler):
+    is_billed = True
+
+
+@pytest.mark.parametrize(
+    ("kind", "cfg", "told"),
+    [(Billed, {}, 1), (Billed, {"timeout": 60.0}, 0), (FakeScheduler, {}, 0)],
+)
+async def test_a_billed_service_without_a_limit_is_told_once(
+    caplog: pytest.LogCaptureFixture, kind: type[FakeScheduler], cfg: dict[str, float], told: int
+) -> None:
+    scheduler = kind("me")
+    app = AppDef("app", [Role("worker", "", entrypoint="true")])
+    with caplog.at_level(logging.WARNING, "asyncsched"):
+        await scheduler.submit_dryrun(app, cfg)
+        assert [] == caplog.records
+        for _ in range(2):
+            await scheduler.submit(app, cfg)
+        await scheduler.close()
+
+    assert [
+        "fake bills an app for as long as it runs, and this one has no limit: set the run option timeout"
+    ] * told == [record.getMessage() for record in caplog.records]
+    scheduler.service.close()

@@ -48,10 +48,10 @@ __all__ = [
     "adopt",
     "check_unrenamed",
     "definition_hash",
+    "definition_to_wire",
     "make_request",
     "own_definition",
-    "register_request",
-    "submit_request",
+    "to_wire",
 ]
 
 Json = dict[str, object]
@@ -82,6 +82,7 @@ class BatchJob:
         location: Region, profile and endpoint, where they are not the scheduler's own.
         reuse: Whether the definition may serve other apps too.
         create_repository: Whether to make an ECR repository that `images_to_push` names and that does not exist.
+        pending_timeout: Seconds after which this scheduler cancels the job if it has not run.
     """
 
     name: str
@@ -93,6 +94,7 @@ class BatchJob:
     location: dict[str, str] = field(default_factory=dict[str, str], kw_only=True)
     reuse: bool = field(default=True, kw_only=True)
     create_repository: bool = field(default=False, kw_only=True)
+    pending_timeout: float | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         return pretty(self)
@@ -149,11 +151,12 @@ def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: st
         location=_location(options),
         reuse=reuse,
         create_repository=options.ecr_create_repository,
+        pending_timeout=options.pending_timeout,
     )
     runs = [_per_run(container) for container in _containers(definition)]
     check_size("job", {"overrides": runs}, MAX_SUBMIT_BYTES)
-    check_size("job definition", register_request(job), MAX_DEFINITION_BYTES)
-    check_size("job", submit_request(job, "x" * 128), MAX_SUBMIT_BYTES)
+    check_size("job definition", definition_to_wire(job), MAX_DEFINITION_BYTES)
+    check_size("job", to_wire(job, "x" * 128), MAX_SUBMIT_BYTES)
     return job
 
 
@@ -184,7 +187,7 @@ def check_unrenamed(job: BatchJob, app_id: str) -> None:
         )
 
 
-def register_request(job: BatchJob) -> Json:
+def definition_to_wire(job: BatchJob) -> Json:
     """Return what `RegisterJobDefinition` gets: what does not differ from one run to the next."""
     definition = {key: value for key, value in copy.deepcopy(job.job_def).items() if key not in _KNOWN_TO_SUBMIT}
     for container in _containers(definition):
@@ -198,7 +201,7 @@ def register_request(job: BatchJob) -> Json:
     return cast("Json", revealed(definition))
 
 
-def submit_request(job: BatchJob, definition: str) -> Json:
+def to_wire(job: BatchJob, definition: str) -> Json:
     """Return what `SubmitJob` gets; `definition` is the name and revision, or the ARN."""
     request: Json = {"jobName": job.name, "jobQueue": job.queue, "jobDefinition": definition, **job.submit}
     request |= {key: job.job_def[key] for key in _KNOWN_TO_SUBMIT if key in job.job_def}

@@ -141,6 +141,10 @@ def _check_timeout(options: AWSBatchOpts) -> None:
         if limit is not None and not 60 <= limit <= MAX_TIMEOUT:
             fix = f"AWS Batch takes 60 s and more, up to {MAX_TIMEOUT} s"
             raise ConfigError(f"{name}={limit:g} is out of range", fix=fix)
+    pending = options.pending_timeout
+    if pending is not None and not 0 < pending <= MAX_TIMEOUT:
+        fix = f"choose more than 0 s, up to {MAX_TIMEOUT} s"
+        raise ConfigError(f"pending_timeout={pending:g} is out of range", fix=fix)
 
 
 def _check_platform(options: AWSBatchOpts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import ClassVar
 
@@ -16,11 +16,12 @@ from asyncsched.errors import SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.aws_batch.changes import Sweeper
 from asyncsched.schedulers.aws_batch.client import Connection, Connections, Location
 from asyncsched.schedulers.aws_batch.client_given import accept
-from asyncsched.schedulers.aws_batch.ending import Endings, cancel_all, cancel_one
+from asyncsched.schedulers.aws_batch.ending import Endings, cancel_all, cancel_one, give_up_all
 from asyncsched.schedulers.aws_batch.ending_delete import delete_app
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.logs import LogBook
@@ -35,17 +36,18 @@ from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.registry import check_extra, check_package
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
-from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 
-__all__ = ["AWSBatchScheduler"]
+__all__ = ["AWSBatchScheduler", "create_scheduler"]
 
 IGNORES = {
     "min_replicas": "AWS Batch starts all nodes of a job, or none",
@@ -85,6 +87,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.APPLICATION})
     takes_secret_refs = True
+    is_billed = True
     log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
 
     def __init__(
@@ -119,6 +122,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         self._sweeper = Sweeper(self._jobs)
         self._definitions = Definitions()
         self._endings = Endings()
+        self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
 
     # Submitting
 
@@ -146,11 +150,19 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         return adopt(request, session=self.session_name, version=__version__)
 
     @override
+    def _ignored(self, app: AppDef, options: AWSBatchOpts) -> Iterable[Ignored]:
+        yield from super()._ignored(app, options)
+        if options.pending_timeout is not None:
+            yield from kept_by_submitter(app, "pending_timeout")
+
+    @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
         check_unrenamed(info.request, info.app_id)
         known = self._jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:
             known = await self._submitted(info)
+            if info.request.pending_timeout is not None:
+                self._pending.keep(info.app_id, info.request.pending_timeout)
         self._jobs.names.remember(info.app_id, known)
 
     async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> Known:
@@ -205,6 +217,9 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     async def _delete(self, app_id: str) -> None:
         await delete_app(app_id, self._jobs, self._definitions)
 
+    async def _give_up(self, late: Iterable[LateApp]) -> None:
+        await give_up_all(late, self._jobs.names, self._endings)
+
     # Reading logs
 
     @override
@@ -215,6 +230,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _close(self) -> None:
+        await self._pending.aclose(self.cleanup_timeout)
         async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
             for closed in (self._connections, self._definitions, self._endings):
                 closing.push_async_callback(closed.aclose)
@@ -224,3 +240,36 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         self._logs.note(app_id, row, nodes)
         if job_state(row).is_terminal():
             self._definitions.tidy(connection, row)
+
+
+def create_scheduler(
+    session_name: str,
+    client: object | None = None,
+    log_client: object | None = None,
+    docker_client: object | None = None,
+    *,
+    region: str | None = None,
+    profile: str | None = None,
+    endpoint_url: str | None = None,
+    limits: Limits | None = None,
+    log_interval: float = 0.4,
+    log_settle_polls: int = 5,
+    **tunables: Unpack[Tunables],
+) -> AWSBatchScheduler:
+    """Make a scheduler for AWS Batch; no call is made and nothing is read before its first use.
+
+    The parameters are those of `AWSBatchScheduler`.
+    """
+    return AWSBatchScheduler(
+        session_name,
+        client,
+        log_client,
+        docker_client,
+        region=region,
+        profile=profile,
+        endpoint_url=endpoint_url,
+        limits=limits,
+        log_interval=log_interval,
+        log_settle_polls=log_settle_polls,
+        **tunables,
+    )

@@ -14,7 +14,7 @@ from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, mark_delete
 from asyncsched.schedulers.aws_batch.lookup_names import Names, newest
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.names_note import note_tags
-from asyncsched.schedulers.aws_batch.request import BatchJob, submit_request
+from asyncsched.schedulers.aws_batch.request import BatchJob, to_wire
 from asyncsched.schedulers.aws_batch.request_limits import LATER_TAGS, MAX_SUBMIT_BYTES, MAX_TAGS, size_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
@@ -123,7 +123,7 @@ class Submission:
         return str(answer["jobId"])
 
     def _request(self, definition: str) -> dict[str, object]:
-        request = submit_request(self._job, definition)
+        request = to_wire(self._job, definition)
         tags = {**part(request, "tags"), DIGEST_TAG: self._digest}
         notes = {} if self._app is None else note_tags(self._app, MAX_TAGS - LATER_TAGS - len(tags))
         whole = {**request, "tags": tags | notes}

@@ -6,7 +6,6 @@ The result is a plain value: it prints readably with its secrets masked, and may
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,18 +14,13 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import note_of_role, shortened
-from asyncsched.schedulers._common.untrusted import read_json, shown
 from asyncsched.schedulers.docker import names
-from asyncsched.schedulers.docker.names import read_identity
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request_host import make_host_kwargs
 from asyncsched.schedulers.docker.request_wire import make_body, read_labels
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
-from asyncsched.specs.masking import hidden
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal
 
@@ -34,7 +28,6 @@ __all__ = ["DockerContainer", "DockerJob", "completed", "is_user_defined", "make
 
 BACKEND = "local_docker"
 RANK0 = "TORCHX_RANK0_HOST"
-_LONGEST_NOTE = 8192
 _LONGEST_GRACE = 1e9  # Docker reads a whole number of 32 bits
 
 
@@ -148,55 +141,19 @@ def make_request(
         on_failure=options.on_failure,
         timeout=options.timeout,
     )
-    app_labels = {
-        names.VERSION: version,
-        names.APP_ID: app_id,
-        names.APP_NAME: app.name,
-        names.SESSION: session,
-    }
-    if app.metadata:
-        app_labels[names.METADATA] = _metadata(app)
-    if options.timeout is not None:
-        app_labels[names.TIMEOUT] = str(options.timeout)
-    if options.remove_after is not None:
-        app_labels[names.REMOVE_AFTER] = str(options.remove_after)
+    app_labels = names.app_labels(
+        app, app_id, session=session, version=version, timeout=options.timeout, remove_after=options.remove_after
+    )
     # What is copied may come from within an app, which has its own replica 0 and its own result.
     rank0 = {RANK0: _rank0_host(app, app_id, options)}
     copied = _copied(options.copy_env or (), environ)
     copied.pop(RESULT_FILE, None)
     shared = {**copied, **rank0, **(options.env or {})}
     for index, role in enumerate(app.roles):
-        role_labels = {
-            **app_labels,
-            names.ROLE: role.name,
-            names.ROLE_INDEX: str(index),
-            names.SPEC: _note(role),
-        }
-        if role.max_retries > 0:
-            role_labels[names.RETRIES] = str(role.max_retries)
-        _check_readable(role_labels)
+        role_labels = names.role_labels(app_labels, role, index)
         for replica in range(role.num_replicas):
             job.containers.append(_container(app_id, role, replica, shared, role_labels, options))
     return job
-
-
-def _metadata(app: AppDef) -> str:
-    text = json.dumps(hidden(app.metadata))
-    try:
-        read_json(text)
-    except ValueError as error:
-        raise InvalidRequestError(
-            f"the metadata of the app {shown(app.name)} {error}",
-            why="it is kept in a label of each container, as JSON",
-            fix="shorten it",
-        ) from None
-    return text
-
-
-def _check_readable(own: Mapping[str, str]) -> None:
-    """Refuse what could not be read back: the app would run, and nobody could tell its state."""
-    if fault := read_identity(own).fault:
-        raise InvalidRequestError(f"the app cannot be described by labels: {fault}", fix="choose another name")
 
 
 def _container(
@@ -213,9 +170,7 @@ def _container(
     # Where everybody may write; by its container's name, as replicas may share a directory that is mounted there.
     result = f"/tmp/{name}.result.json"  # noqa: S108 - in the container
     env = {RESULT_FILE: result, **shared, **applied.env}
-    labels = {**role_labels, names.REPLICA: str(replica)}
-    if env[RESULT_FILE] == result:
-        labels[names.RESULT] = result
+    labels = names.replica_labels(role_labels, replica, result if env[RESULT_FILE] == result else "")
     kwargs: dict[str, Any] = {"name": name, "environment": env, "labels": labels}
     if is_own_interface(options.network):
         kwargs["hostname"] = name
@@ -242,20 +197,6 @@ def _rank0_host(app: AppDef, app_id: str, options: DockerOpts) -> str:
     return names.container_name(app_id, app.roles[0].name, 0)
 
 
-def _note(role: Role) -> str:
-    """Describe a role for a list: without secrets, and without what would make the label too long."""
-    return json.dumps(shortened(note_of_role(role), _is_readable))
-
-
-def _is_readable(note: Mapping[str, JsonValue]) -> bool:
-    text = json.dumps(note)
-    try:
-        read_json(text)
-    except ValueError:
-        return False  # it is nested too deeply
-    return len(text) <= _LONGEST_NOTE
-
-
 def completed(job: DockerJob, *, session: str, version: str) -> DockerJob:
     """Return a copy of a job in which each container has a name, and the labels that it is found by.
 
@@ -267,15 +208,14 @@ def completed(job: DockerJob, *, session: str, version: str) -> DockerJob:
     for each in job.containers:
         number = counted[each.role] if each.replica is None else each.replica
         counted[each.role] = number + 1
-        own = {
-            names.VERSION: version,
-            names.APP_ID: job.app_id,
-            names.APP_NAME: job.app_id,
-            names.SESSION: session,
-            names.ROLE: each.role,
-            names.ROLE_INDEX: str(roles.index(each.role)),
-            names.REPLICA: str(number),
-        }
+        own = names.found_labels(
+            job.app_id,
+            session=session,
+            version=version,
+            role=each.role,
+            role_index=roles.index(each.role),
+            replica=number,
+        )
         name = each.name or names.container_name(job.app_id, each.role, number)
         kwargs = {**each.kwargs, "name": name, "labels": own | read_labels(each.kwargs.get("labels") or {})}
         containers.append(replace(each, kwargs=kwargs, replica=number))
@@ -285,11 +225,7 @@ def completed(job: DockerJob, *, session: str, version: str) -> DockerJob:
 def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:
     """Make the body of the request that creates a container; it holds the secrets."""
     body = make_body(container.kwargs, made_by=container.name, backend=BACKEND)
-    labels: dict[str, str] = body.setdefault("Labels", {})
-    if digest:
-        labels[names.REQUEST] = digest
-    if body.get("Tty"):
-        labels[names.TERMINAL] = "1"
+    body["Labels"] = names.sent_labels(body.get("Labels", {}), digest, terminal=bool(body.get("Tty")))
     body |= {
         "Image": container.image,
         "Cmd": [reveal(word) for word in container.command],

@@ -53,7 +53,9 @@ def _env(value: Mapping[str, str] | Iterable[str]) -> list[str]:
 
 def read_labels(value: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
     """Return labels, which may be a list of names, by name."""
-    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value, "")
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, str]", value))
+    return dict.fromkeys(value, "")
 
 
 def _hosts(value: Mapping[str, str] | Iterable[str]) -> list[str]:

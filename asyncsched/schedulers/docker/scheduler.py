@@ -24,6 +24,7 @@ from asyncsched.schedulers.docker.request import BACKEND, DockerJob, make_reques
 from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
+from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.registry import check_extra
@@ -106,8 +107,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     def _ignored(self, app: AppDef, options: DockerOpts) -> Iterable[Ignored]:
         yield from super()._ignored(app, options)
         if options.timeout is not None:
-            for role in app.roles:
-                yield Ignored(role.name, "timeout", "kept by the process that submits, while it lives")
+            yield from kept_by_submitter(app, "timeout")
 
     @override
     def _adopt(self, request: DockerJob) -> tuple[str, DockerJob]:

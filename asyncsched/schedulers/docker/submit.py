@@ -54,7 +54,7 @@ async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequenc
 
 
 def _check_same(info: AppDryRunInfo[DockerJob], there: Sequence[Container], backend: str) -> None:
-    if any(container.labels.get(names.REQUEST) != info.digest for container in there):
+    if any(container.identity.digest != info.digest for container in there):
         raise other_app(info.app_id, backend)
 
 
@@ -189,8 +189,8 @@ class Launch:
     async def _accept_or_raise(self, container: DockerContainer, error: ConflictError) -> None:
         """Go on if the name is taken by this very replica, which another process has just made."""
         found = await self._daemon.inspect_container(container.name, operation="submit")
-        has: dict[str, str] = found["Config"].get("Labels") or {}
-        if has.get(names.APP_ID) == self._job.app_id and has.get(names.REQUEST) == self._digest:
+        has = names.read_identity(found["Config"].get("Labels") or {})
+        if (has.app_id, has.digest) == (self._job.app_id, self._digest):
             return
         raise ConflictError(
             f"the container name {container.name} is taken",
@@ -203,7 +203,7 @@ class Launch:
     async def _start(self, container: DockerContainer) -> None:
         # By its name: a container that was cancelled meanwhile has another one, and must not be started.
         try:
-            if names.RESULT in container.kwargs["labels"] and container.role not in self._with_tmp:
+            if names.read_identity(container.kwargs["labels"]).result and container.role not in self._with_tmp:
                 await self._provide_tmp(container)
             await self._daemon.start_container(container.name, operation="submit")
         except NotFoundError as error:
@@ -240,7 +240,7 @@ class Launch:
 
         One of its name that is not ours was there before: the answer that was lost has said so.
         """
-        ours = [f"{names.APP_ID}={self._job.app_id}", f"{names.REQUEST}={self._digest}"]
+        ours = names.label_filters(self._job.app_id, self._digest)
         for pause in (_AGAIN, 5 * _AGAIN, 0):
             entries = await self._daemon.list_containers(ours, operation="submit")
             for container in map(read_container, entries):

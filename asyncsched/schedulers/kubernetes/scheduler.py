@@ -33,6 +33,7 @@ from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import Submission, validate
 from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.prepare import wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -59,6 +60,9 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         namespaces: Where lists look: names, or ``*`` for all; else default, the context's own, and those that this
             scheduler has submitted to.
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+
+    Raises:
+        MissingExtraError: kubernetes_asyncio is not installed; the message says which ``pip install`` brings it.
     """
 
     options = KubernetesOpts
@@ -76,6 +80,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         namespaces: Sequence[str] | str | None = None,
         **tunables: Unpack[Tunables],
     ) -> None:
+        check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._client = KubeClient(
             Source(client, kubeconfig, context),

@@ -65,6 +65,7 @@ class Submission:
         self._path = paths.job(wire.namespace, kind, wire.name)
         self._token = secrets.token_hex(8)
         self._is_open = False  # a request is on its way whose fate is not known
+        self._is_made = False
 
     async def send(self) -> None:
         """Create what is missing of the app, and let it begin.
@@ -82,6 +83,8 @@ class Submission:
 
     async def undo(self) -> None:
         """Remove what `send` has made; what belongs to the job goes with it."""
+        if not (self._is_made or self._is_open):
+            return
         for pause in (*_LOOKS, 0.0):
             try:
                 there = (await self._client.request("GET", self._path, operation="submit")).json
@@ -109,7 +112,7 @@ class Submission:
             try:
                 self._is_open = True
                 answer = await self._client.request("POST", path, query=STRICT, body=self._marked(), operation="submit")
-                self._is_open = False
+                self._is_open, self._is_made = False, True
                 return self._read(answer.json)
             except UnavailableError:
                 found = await self._looked_up()  # nobody knows whether it was made
@@ -119,7 +122,7 @@ class Submission:
                 self._is_open = False
                 raise
             if found is not None:
-                self._is_open = False
+                self._is_open, self._is_made = False, True
                 return found
 
     def _marked(self) -> dict[str, Any]:
