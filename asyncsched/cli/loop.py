@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from asyncsched.cli.control_sequences import visible
 from asyncsched.errors import ConfigError
 from asyncsched.runner.runner import Runner
 
-__all__ = ["answers", "run_with_runner", "warnings_to"]
+__all__ = ["answers", "parted", "run_with_runner", "warnings_to"]
 
 _logger = logging.getLogger("asyncsched")
 
@@ -70,6 +70,14 @@ async def answers(
     items = list(dict.fromkeys(items))
     await gather_bounded(one, items, AT_ONCE)
     return {item: found[item] for item in items}
+
+
+def parted(
+    told: Mapping[ItemT, ResultT | Exception],
+) -> tuple[dict[ItemT, ResultT], dict[ItemT, Exception]]:
+    """Return the answers, and the errors of what gave none."""
+    known = {item: answer for item, answer in told.items() if not isinstance(answer, Exception)}
+    return known, {item: answer for item, answer in told.items() if isinstance(answer, Exception)}
 
 
 class _Formatter(logging.Formatter):
