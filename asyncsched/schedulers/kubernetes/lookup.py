@@ -183,14 +183,13 @@ class Lookup:
             return dict.fromkeys(app_ids, as_answer(error))
 
     async def find_in(
-        self, namespace: str, app_ids: Collection[str], *, pods: bool = True, operation: str = "describe"
+        self, namespace: str, app_ids: Collection[str], *, operation: str = "describe"
     ) -> dict[str, Found]:
         """Find apps of one namespace in the lists of all of ours.
 
         Args:
             namespace: Their namespace.
             app_ids: The apps.
-            pods: Whether their pods are wanted.
             operation: What it is for.
         """
         budget = budget_of(asyncio.get_running_loop())
@@ -198,11 +197,10 @@ class Lookup:
         for job in await self._jobs_in(namespace, operation):
             jobs.setdefault(job.app_id, []).append(job)
         by_app: dict[str, list[PodRecord]] = {}
-        if pods:
-            budget.begin()
-            for pod, _ in await self._all(paths.pods(namespace), _pod_and_kind, operation):
-                by_app.setdefault(names.app_id(namespace, pod.app), []).append(pod)
-                await budget.breathe()
+        budget.begin()
+        for pod, _ in await self._all(paths.pods(namespace), _pod_and_kind, operation):
+            by_app.setdefault(names.app_id(namespace, pod.app), []).append(pod)
+            await budget.breathe()
         found: dict[str, Found] = {}
         for app_id in app_ids:
             mine = jobs.get(app_id, [])
