@@ -26,6 +26,7 @@ FOREIGN: dict[str, Any] = {
     "jobs": {"suspend": True, "completionMode": "NonIndexed", "template": {"spec": POD}},
     "vcjobs": {
         "minAvailable": 1,
+        "schedulerName": "volcano",
         "queue": "default",
         "tasks": [{"name": "a", "replicas": 1, "template": {"spec": POD}}],
     },

@@ -316,6 +316,13 @@ def test_volcanos_retries_are_one_more(policy: RetryPolicy, action: str) -> None
     assert [{"events": ["PodFailed", "PodEvicted"], "action": action}] == spec["tasks"][0]["policies"]
 
 
+def test_a_replica_alone_is_restarted_with_its_job() -> None:
+    # RestartPod would delete the pod of the last failure, and its log with it.
+    spec = make(app(role(max_retries=2, retry_policy=RetryPolicy.REPLICA))).resource["spec"]
+
+    assert "RestartJob" == spec["tasks"][0]["policies"][0]["action"]
+
+
 def test_no_role_gets_more_restarts_than_it_asks_for() -> None:
     mine = app(role("a", max_retries=5), role("b", max_retries=2), role("c"))
     spec = make(mine, on_failure="stop").resource["spec"]

@@ -90,6 +90,7 @@ async def test_somebody_elses_job_of_that_name_is_not_touched(
         "jobs": {"suspend": True, "completionMode": "NonIndexed", "template": template},
         "vcjobs": {
             "minAvailable": 1,
+            "schedulerName": "volcano",
             "queue": "default",
             "tasks": [{"name": "a", "replicas": 1, "template": template}],
         },
