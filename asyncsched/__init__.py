@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from asyncsched.errors import ConfigError as ConfigError
     from asyncsched.errors import ConflictError as ConflictError
     from asyncsched.errors import InvalidRequestError as InvalidRequestError
+    from asyncsched.errors import InvalidRunConfigException as InvalidRunConfigException
     from asyncsched.errors import LogStreamError as LogStreamError
+    from asyncsched.errors import MalformedAppHandleException as MalformedAppHandleException
     from asyncsched.errors import MalformedHandleError as MalformedHandleError
     from asyncsched.errors import MissingExtraError as MissingExtraError
     from asyncsched.errors import NotFoundError as NotFoundError
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from asyncsched.errors import ThrottledError as ThrottledError
     from asyncsched.errors import UnavailableError as UnavailableError
     from asyncsched.errors import UnknownAppError as UnknownAppError
+    from asyncsched.errors import UnknownAppException as UnknownAppException
     from asyncsched.errors import UnknownSchedulerError as UnknownSchedulerError
+    from asyncsched.errors import UnknownSchedulerException as UnknownSchedulerException
     from asyncsched.errors import UsageError as UsageError
     from asyncsched.errors import WorkspaceError as WorkspaceError
     from asyncsched.errors import WrongLoopError as WrongLoopError
@@ -103,12 +107,14 @@ _HOME = {
     "DeviceMount": "asyncsched.specs",
     "FailureCause": "asyncsched.specs",
     "InvalidRequestError": "asyncsched.errors",
+    "InvalidRunConfigException": "asyncsched.errors",
     "ListAppResponse": "asyncsched.schedulers",
     "LogGap": "asyncsched.logs",
     "LogLine": "asyncsched.logs",
     "LogStatistics": "asyncsched.logs",
     "LogStream": "asyncsched.logs",
     "LogStreamError": "asyncsched.errors",
+    "MalformedAppHandleException": "asyncsched.errors",
     "MalformedHandleError": "asyncsched.errors",
     "MissingExtraError": "asyncsched.errors",
     "NotFoundError": "asyncsched.errors",
@@ -134,7 +140,9 @@ _HOME = {
     "ThrottledError": "asyncsched.errors",
     "UnavailableError": "asyncsched.errors",
     "UnknownAppError": "asyncsched.errors",
+    "UnknownAppException": "asyncsched.errors",
     "UnknownSchedulerError": "asyncsched.errors",
+    "UnknownSchedulerException": "asyncsched.errors",
     "UnreadableResult": "asyncsched.specs",
     "UsageError": "asyncsched.errors",
     "VolumeMount": "asyncsched.specs",

@@ -9,16 +9,16 @@ from asyncsched.errors import WrongLoopError
 __all__ = ["one_loop"]
 
 
-def one_loop(known: asyncio.AbstractEventLoop | None, what: str) -> asyncio.AbstractEventLoop:
+OTHERWISE = "make one for each loop; from several loops or threads, use asyncsched.sync"
+
+
+def one_loop(known: asyncio.AbstractEventLoop | None, what: str, fix: str = OTHERWISE) -> asyncio.AbstractEventLoop:
     """Return the running loop, which must be the one that is known already, if any is.
 
     Raises:
-        WrongLoopError: It is another; `what` begins the sentence that says so.
+        WrongLoopError: It is another; `what` begins the sentence that says so, and `fix` tells what to do.
     """
     loop = asyncio.get_running_loop()
     if known is not None and known is not loop:
-        raise WrongLoopError(
-            f"{what} belongs to another event loop",
-            fix="make one for each loop; from several loops or threads, use asyncsched.sync",
-        )
+        raise WrongLoopError(f"{what} belongs to another event loop", fix=fix)
     return loop

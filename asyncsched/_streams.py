@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import abc
+import asyncio
+import contextlib
 import copy
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Generic, Self
 
 from typing_extensions import TypeVar
 
-__all__ = ["AsyncStream", "for_one"]
+from asyncsched._loops import one_loop
+
+__all__ = ["AsyncStream", "SteppedStream", "StreamCore", "Waiter", "for_one"]
 
 ItemT_co = TypeVar("ItemT_co", covariant=True)
+StepT = TypeVar("StepT")
+
+HERE = "use it where its first step was; from several loops or threads, use asyncsched.sync"
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 
@@ -69,3 +76,97 @@ class AsyncStream(AsyncGenerator[ItemT_co, None]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+class Waiter:
+    """Holds up one step until it is woken; cancelling the wait loses nothing."""
+
+    def __init__(self) -> None:
+        self._future: asyncio.Future[None] | None = None
+
+    async def wait(self) -> None:
+        """Wait to be woken."""
+        self._future = asyncio.get_running_loop().create_future()
+        try:
+            await self._future
+        finally:
+            self._future = None
+
+    def wake(self) -> None:
+        """Wake the step that waits, if one does."""
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+
+class StreamCore(abc.ABC):
+    """What a stream's tasks hold, so that nothing but its user holds the stream itself.
+
+    Attributes:
+        closed: Whether it has ended or was closed.
+    """
+
+    WHAT: ClassVar[str]
+    """The stream, for messages."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def state(self) -> str:
+        """One word for a repr."""
+        return "closed" if self.closed else "new" if self._loop is None else "open"
+
+    @abc.abstractmethod
+    async def aclose(self) -> None:
+        """End everything that the stream has begun."""
+
+    @abc.abstractmethod
+    def _detach(self) -> object:
+        """Close it without waiting for what that ends."""
+
+    def _enter(self) -> bool:
+        """Check, at the beginning of a step, that it runs in the loop of the first one; return whether it is that."""
+        known, self._loop = self._loop, one_loop(self._loop, self.WHAT, HERE)
+        return known is None
+
+    def abandon(self) -> None:
+        """End it from outside: its user has dropped the stream, in whatever thread it was collected."""
+        if self._loop is not None and not self.closed:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed, and its tasks with it
+                self._loop.call_soon_threadsafe(self._detach)
+
+
+CoreT = TypeVar("CoreT", bound=StreamCore)
+
+
+class SteppedStream(AsyncStream[ItemT_co], Generic[ItemT_co, CoreT]):
+    """A stream with a core: one step at a time, and dropped it ends like one that was closed."""
+
+    def __init__(self, core: CoreT) -> None:
+        self._core = core
+        self._stepping = False
+
+    async def _alone(self, step: Callable[[], Awaitable[StepT]]) -> StepT:
+        """Take a step, unless another one has not ended yet."""
+        if self._stepping:
+            raise RuntimeError(f"another step of {self._core.WHAT} has not ended yet")
+        self._stepping = True
+        try:
+            return await step()
+        finally:
+            self._stepping = False
+
+    async def aclose(self) -> None:
+        """End the stream; the apps are not touched. Idempotent."""
+        await self._core.aclose()
+
+    def __del__(self) -> None:
+        core: CoreT | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
+        if core is not None:
+            core.abandon()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended or was closed."""
+        return self._core.closed

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
-__all__ = ["close_all", "finished_in_thread", "gather_bounded", "made_in_thread", "outlast"]
+from asyncsched.errors import AsyncSchedError
+
+__all__ = [
+    "BackgroundTasks",
+    "SharedTask",
+    "close_all",
+    "finished_in_thread",
+    "gather_bounded",
+    "made_in_thread",
+    "outlast",
+]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -44,6 +55,40 @@ async def outlast(tasks: Iterable[asyncio.Future[Any]], timeout: float) -> bool:
     return not pending
 
 
+class SharedTask:
+    """A task that serves several callers: it begins with the first of them and ends with the last."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start it, unless it runs; `run` is called once the one before it is over."""
+        if self._task is None:
+            work = self._after_the_last_one(run)
+            context = contextvars.Context()  # it must not carry that of the caller that came first
+            self._task = asyncio.get_running_loop().create_task(work, name=self._name, context=context)
+
+    async def _after_the_last_one(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await self.settle()
+        await run()
+
+    def end(self) -> None:
+        """Cancel it; nothing happens if it does not run."""
+        if self._task is not None:
+            self._task.cancel()
+            self._ending.add(self._task)
+            self._task.add_done_callback(self._ending.discard)
+            self._task = None
+
+    async def settle(self, timeout: float = 10.0) -> None:
+        """Wait until what was ended is over."""
+        others = [task for task in self._ending if task is not asyncio.current_task()]
+        if others:
+            await outlast(others, timeout)
+
+
 async def close_all(closing: Iterable[Awaitable[object]], timeout: float) -> None:
     """Await all of `closing` at once, for `timeout` seconds at most; what fails or hangs is logged and left."""
     tasks: list[asyncio.Future[Any]] = []
@@ -67,6 +112,40 @@ async def close_all(closing: Iterable[Awaitable[object]], timeout: float) -> Non
                 task.cancel()
             elif not task.cancelled() and (error := task.exception()) is not None:
                 _log.warning("closing failed: %s", error, exc_info=error)
+
+
+class BackgroundTasks:
+    """Work that goes on behind its callers, until it ends or its owner does.
+
+    Nobody waits for it, so a failure is logged. It has the context of no caller: it may serve several.
+
+    Args:
+        log: Where failures are logged.
+    """
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
+        """Let something go on."""
+        task = asyncio.get_running_loop().create_task(work, name=name, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.warning("%s", error, exc_info=None if isinstance(error, AsyncSchedError) else error)
+
+    async def close(self, timeout: float, *, patience: float = 0.0) -> None:
+        """End what goes on, and wait for that for `timeout` seconds; give it `patience` seconds to end by itself."""
+        if patience and self._tasks:
+            await outlast(list(self._tasks), patience)
+        for task in self._tasks:
+            task.cancel()
+        await outlast(list(self._tasks), timeout)
 
 
 async def gather_bounded(

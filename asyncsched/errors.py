@@ -29,6 +29,10 @@
 
 Each says *what* happened, *why*, and what to do next (*fix*); a vendor's exception is its
 ``__cause__`` and never leaves a backend on its own. All of them pickle.
+
+Four have a second name, that of the TorchX documents, for an ``except`` that was written for those:
+`InvalidRunConfigException` (`RunOptionError`), `MalformedAppHandleException` (`MalformedHandleError`),
+`UnknownAppException` (`UnknownAppError`) and `UnknownSchedulerException` (`UnknownSchedulerError`).
 """
 
 from __future__ import annotations
@@ -50,7 +54,9 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "InvalidRequestError",
+    "InvalidRunConfigException",
     "LogStreamError",
+    "MalformedAppHandleException",
     "MalformedHandleError",
     "MissingExtraError",
     "MountError",
@@ -62,8 +68,10 @@ __all__ = [
     "ThrottledError",
     "UnavailableError",
     "UnknownAppError",
+    "UnknownAppException",
     "UnknownResourceError",
     "UnknownSchedulerError",
+    "UnknownSchedulerException",
     "UsageError",
     "WorkspaceError",
     "WrongLoopError",
@@ -122,6 +130,11 @@ class RunOptionError(ConfigError):
     def __init__(self, what: str, *, key: str = "", why: str = "", fix: str = "") -> None:
         super().__init__(what, why=why, fix=fix)
         self.key = key
+
+    @property
+    def cfg_key(self) -> str:
+        """The option's name, under the documents' name."""
+        return self.key
 
 
 class MountError(ConfigError, KeyError):
@@ -288,3 +301,9 @@ class LogStreamError(SchedulerError):
     ) -> None:
         super().__init__(what, backend=backend, operation=operation, retryable=retryable, why=why, fix=fix)
         self.failures = tuple(failures)
+
+
+InvalidRunConfigException = RunOptionError
+MalformedAppHandleException = MalformedHandleError
+UnknownAppException = UnknownAppError
+UnknownSchedulerException = UnknownSchedulerError

@@ -18,13 +18,14 @@ from sphinx.util.docutils import SphinxDirective
 from asyncsched.schedulers import Scheduler, Stream, get_scheduler
 from asyncsched.schedulers.hooks import SchedulerHooks
 from asyncsched.schedulers.ignored import FIELDS
+from asyncsched.schedulers.prepare import TIMEOUTS
 from asyncsched.schedulers.registry import find_built_in, known_names
 from asyncsched.specs import RetryPolicy
 
 AnyScheduler = Scheduler[Any, Any]
 
 LIMITS: Mapping[str, frozenset[str]] = {
-    "timeout": frozenset({"timeout", "timeout_s", "max_run_duration", "time"}),
+    "timeout": TIMEOUTS,
     "pending_timeout": frozenset({"pending_timeout"}),
 }
 """The names under which an option may stand."""
@@ -43,6 +44,7 @@ def features() -> dict[str, Callable[[AnyScheduler], str]]:
         "runs on this machine (`runs_here`)": lambda each: _yes(each.runs_here),
         "ends with its submitter (`ends_with_submitter`)": lambda each: _yes(each.ends_with_submitter),
         "`kill` is faster than `cancel` (`can_kill`)": lambda each: _yes(each.can_kill),
+        "an app costs money while it runs (`is_billed`)": lambda each: _yes(each.is_billed),
         "`SecretRef` (`takes_secret_refs`)": lambda each: _yes(each.takes_secret_refs),
         "`results`": lambda each: _yes(type(each)._results is not SchedulerHooks._results),
         "retry policies": _policies,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import sysconfig
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from asyncsched.cli.main import VERBS
 
 ROOT = Path(__file__).parents[1]
 SDKS = {
@@ -36,6 +39,18 @@ for room in ["asyncsched", *(f"asyncsched.{room}" for room in rooms)]:
         [getattr(module, name) for name in module.__all__]
 """
 
+WITHOUT_EXTRAS = """
+from asyncsched.errors import MissingExtraError
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler
+from asyncsched.schedulers.docker import DockerScheduler
+
+for scheduler in (DockerScheduler, AWSBatchScheduler):
+    try:
+        scheduler("session")
+    except MissingExtraError as error:
+        print(error.fix)
+"""
+
 
 def loaded_by(code: str) -> set[str]:
     """Return the top-level packages that the code loads, beyond what Python has at its start."""
@@ -56,11 +71,35 @@ def test_the_whole_surface_loads_no_sdk_and_nothing_for_a_terminal() -> None:
     assert not (SDKS | {"click", "rich", "pytest"}) & loaded_by(WHOLE_SURFACE)
 
 
+def test_a_supervisor_is_begun_before_asyncio_is_imported() -> None:
+    assert "asyncio" not in loaded_by(
+        "import importlib; importlib.import_module('asyncsched.schedulers.local').begin_ahead"
+    )
+
+
+def test_the_help_of_a_verb_needs_nothing_that_the_verb_works_with() -> None:
+    verbs = "\n".join(f"import asyncsched.cli.{name}" for name in VERBS)
+
+    assert not {"asyncio", "anyio"} & loaded_by(verbs)
+
+
+def test_commands_are_started_in_one_place() -> None:
+    starts = re.compile(r"\b(subprocess|create_subprocess\w+|run_process|open_process|posix_spawn\w*)\b")
+    found = {
+        path.relative_to(ROOT).as_posix() for path in ROOT.glob("asyncsched/**/*.py") if starts.search(path.read_text())
+    }
+
+    # Below the room of the schedulers, a Docker credential helper is asked in the thread that reads the configuration.
+    assert {"asyncsched/schedulers/_common/program_start.py", "asyncsched/_dockerd/credentials.py"} == found
+
+
 def test_what_the_project_names_exists() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    services = ",".join(sorted(set(extras) - {"all", "examples", "test"}))
+    services = ",".join(sorted(set(extras) - {"all", "examples", "test", "aws_batch", "gcp_batch"}))
 
+    # The documents' names of two of them.
+    assert (["asyncsched[aws]"], ["asyncsched[gcp]"]) == (extras["aws_batch"], extras["gcp_batch"])
     assert [f"asyncsched[{services}]"] == extras["all"]
     for target in project["scripts"].values():
         module, _, function = target.partition(":")
@@ -102,7 +141,11 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, python: str, tmp_p
     subprocess.run([python, "-m", "venv", str(venv)], check=True)
     pip = [str(venv / "bin/pip"), "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", str(wheel)], check=True)
-    command = [str(venv / "bin/python"), "-W", "error", "-c", WHOLE_SURFACE]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [str(venv / "bin/python"), "-W", "error", "-c"]
+    done = subprocess.run([*command, WHOLE_SURFACE], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (0, "") == (done.returncode, done.stderr)
+    done = subprocess.run([*command, WITHOUT_EXTRAS], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert ["pip install 'asyncsched[docker]'", "pip install 'asyncsched[aws]'"] == done.stdout.splitlines()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,9 @@ PACKAGE = ROOT / "asyncsched"
 PAGE = (ROOT / "docs/design.md").read_text()
 MAP = PAGE.partition("## The map\n")[2].partition("\n## ")[0]
 BACKENDS = ("local", "docker", "kubernetes", "aws_batch", "gcp_batch", "slurm")
-SHARED = ("layout", "machine", "files", "marks")
+PURE = ("names", "options", "request", "status")
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+SHARED = ("layout", "lines", "machine", "files", "marks")
 
 
 def table(after: str) -> list[list[str]]:
@@ -70,8 +74,59 @@ def test_every_module_of_a_backend_is_in_a_room() -> None:
     assert rooms == {_room(each.partition("/")[2], rooms) for each in placed}
 
 
-def _room(module: str, rooms: set[str]) -> str:
+def _room(module: str, rooms: Iterable[str]) -> str:
     return next((room for room in rooms if module == room or module.startswith(f"{room}_")), "")
+
+
+def test_every_module_has_a_floor() -> None:
+    assert [] == [*without_floor(PACKAGE, CONTRACTS)]
+
+
+def test_a_module_without_a_floor_is_found(tmp_path: Path) -> None:
+    for module in ("__init__", "low", "high", "new", "room/__init__", "room/one", "room/two", "added/__init__"):
+        (tmp_path / f"asyncsched/{module}.py").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"asyncsched/{module}.py").touch()
+    floors = {"type": "layers", "exhaustive": True}
+    contracts = [
+        floors | {"containers": ["asyncsched"], "layers": ["(high)", "room", "low"]},
+        {"type": "layers", "containers": ["asyncsched.room"], "layers": ["one", "two"]},
+    ]
+    found = ["asyncsched.added", "asyncsched.new", "asyncsched.room.one", "asyncsched.room.two"]
+
+    assert found == sorted(without_floor(tmp_path / "asyncsched", contracts))
+
+
+def without_floor(package: Path, contracts: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the modules that no exhaustive contract of layers names."""
+    for init in package.rglob("__init__.py"):
+        container = ".".join(init.parent.relative_to(package.parent).parts)
+        layers = [
+            layer
+            for each in contracts
+            if _is_exhaustive(each) and container in each["containers"]
+            for layer in each["layers"]
+        ]
+        ignored = {name for each in contracts for name in each.get("exhaustive_ignores", ())}
+        floors = {*re.findall(r"[\w.]+", " ".join(layers))} | ignored
+        yield from (f"{container}.{name}" for name in children(init.parent) - floors)
+
+
+def _is_exhaustive(contract: dict[str, Any]) -> bool:
+    return contract["type"] == "layers" and bool(contract.get("exhaustive"))
+
+
+def test_every_backend_is_held_to_the_order_of_the_rooms() -> None:
+    (order,) = [each for each in CONTRACTS if each["name"].startswith("The rooms of a backend")]
+
+    assert {f"asyncsched.schedulers.{backend.name}" for backend in backends()} == {*order["containers"]}
+
+
+def test_every_pure_module_of_a_backend_is_held_to_be_pure() -> None:
+    (pure,) = [each for each in CONTRACTS if each["name"] == "What is pure in a backend needs no loop"]
+    said = {name.removeprefix("asyncsched.schedulers.") for name in pure["source_modules"]}
+    modules = {f"{backend.name}.{name}" for backend in backends() for name in children(backend) if _room(name, PURE)}
+
+    assert modules == {name for name in modules if name in said or f"*.{name.partition('.')[2]}" in said}
 
 
 def test_what_both_sides_of_the_supervisor_import_is_said() -> None:

@@ -22,7 +22,7 @@ import aiohttp
 
 from asyncsched._dockerd.connection import CONNECT_TIMEOUT, Connection, open_connection
 from asyncsched._dockerd.endpoint import Endpoint, find_endpoint
-from asyncsched._dockerd.errors import IN_BAND, CutOffError, answer_error, translated
+from asyncsched._dockerd.errors import IN_BAND, CutOffError, answer_error, translating
 from asyncsched._dockerd.objects import read_objects
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, ConflictError, InvalidRequestError, NotFoundError
@@ -98,14 +98,14 @@ class Daemon:
     async def create_container(self, name: str, config: Mapping[str, Any], *, operation: str) -> str:
         """Create a container and return its id."""
         docker = (await self._connected(operation)).docker
-        with self._translated(f"cannot create the container {name}", operation):
+        with self._translating(f"cannot create the container {name}", operation):
             container = await docker.containers.create(dict(config), name=name)
             return str(container.id)
 
     async def start_container(self, name: str, *, operation: str) -> None:
         """Start a container; one that runs already is left as it is."""
         container = _container(await self._connected(operation), name)
-        with self._translated(f"cannot start the container {name}", operation):
+        with self._translating(f"cannot start the container {name}", operation):
             await container.start()
 
     async def rename_container(self, name: str, new_name: str, *, operation: str) -> None:
@@ -127,7 +127,7 @@ class Daemon:
         """
         connection = await self._connected(operation)
         url = self._url(connection, f"containers/{name}/stop")
-        with self._translated(f"cannot stop the container {name}", operation):
+        with self._translating(f"cannot stop the container {name}", operation):
             async with connection.session.post(
                 url, timeout=_endless(), trace_request_ctx=SimpleNamespace(on_sent=on_sent)
             ) as response:
@@ -160,7 +160,7 @@ class Daemon:
         what = f"cannot look into the container {name}"
 
         async def ask() -> bool:
-            with self._translated(what, operation):
+            with self._translating(what, operation):
                 url = self._url(connection, f"containers/{name}/archive")
                 async with connection.session.head(url, params={"path": path}) as response:
                     if response.status >= 400 and response.status != 404:
@@ -191,7 +191,7 @@ class Daemon:
         """Make a bridge network and return its id."""
         docker = (await self._connected(operation)).docker
         config = {"Name": name, "Driver": "bridge", "Labels": dict(labels)}
-        with self._translated(f"cannot make the network {name}", operation):
+        with self._translating(f"cannot make the network {name}", operation):
             network: Any = await docker.networks.create(config)
             return str(network.id)
 
@@ -237,7 +237,7 @@ class Daemon:
         """
         connection = await self._connected(operation)
         session = connection.session if end_is_marked else connection.plain
-        with self._translated(what, operation):
+        with self._translating(what, operation):
             response = await session.get(self._url(connection, path), params=params, timeout=_endless())
             try:
                 if response.status >= 400:
@@ -252,7 +252,7 @@ class Daemon:
     ) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
         """POST a request that the daemon answers with one JSON object per line until it is done."""
         connection = await self._connected(operation)
-        with self._translated(what, operation):
+        with self._translating(what, operation):
             response = await connection.session.post(
                 self._url(connection, path), params=params, headers=headers, timeout=_endless()
             )
@@ -300,7 +300,7 @@ class Daemon:
         connection = await self._connected(operation)
 
         async def get() -> Any:
-            with self._translated(what, operation):
+            with self._translating(what, operation):
                 async with connection.session.get(self._url(connection, path), params=params) as response:
                     if response.status >= 400:
                         await self._raise(response, what, operation)
@@ -312,7 +312,7 @@ class Daemon:
         """Make a request through aiodocker that does no harm twice."""
 
         async def ask() -> ResultT:
-            with self._translated(what, operation):
+            with self._translating(what, operation):
                 return await request()
 
         return await self.repeated(ask)
@@ -327,10 +327,10 @@ class Daemon:
             pass  # a proxy's answer, not the daemon's
         raise answer_error(response.status if status is None else status, text, what, self.backend, operation)
 
-    def _translated(self, what: str, operation: str) -> AbstractContextManager[None]:
+    def _translating(self, what: str, operation: str) -> AbstractContextManager[None]:
         self.calls[operation] += 1
         assert self._endpoint is not None
-        return translated(self._endpoint, what, backend=self.backend, operation=operation)
+        return translating(self._endpoint, what, backend=self.backend, operation=operation)
 
     @staticmethod
     def _url(connection: Connection, path: str) -> str:
@@ -354,7 +354,7 @@ class Daemon:
             endpoint = self._endpoint = await asyncio.to_thread(find_endpoint, os.environ, Path.home())
 
         async def connect() -> Connection:
-            with translated(endpoint, "cannot talk to Docker", backend=self.backend, operation=operation):
+            with translating(endpoint, "cannot talk to Docker", backend=self.backend, operation=operation):
                 return await open_connection(endpoint, self._request_timeout)
 
         connection = await self.repeated(connect)

@@ -23,7 +23,7 @@ from asyncsched.errors import (
     UnavailableError,
 )
 
-__all__ = ["IN_BAND", "CutOffError", "ForeignAnswerError", "answer_error", "translated"]
+__all__ = ["IN_BAND", "CutOffError", "ForeignAnswerError", "answer_error", "translate", "translating"]
 
 _START = "start it (sudo systemctl start docker), set DOCKER_HOST, or use -s local_cwd"
 _NO_ANSWER = 900  # aiodocker's own status for a daemon that could not be reached
@@ -48,8 +48,11 @@ class CutOffError(UnavailableError):
 
 
 class ForeignAnswerError(Exception):
-    """Raised inside `translated` for an answer that no Docker daemon gives."""
+    """Raised inside `translating` for an answer that no Docker daemon gives."""
 
+
+FOREIGN = (DockerError, aiohttp.ClientError, OSError, json.JSONDecodeError, ForeignAnswerError)
+"""What may go wrong with a daemon; TimeoutError, of the loop and of sockets alike, is an OSError."""
 
 # What a daemon's message says of a request that cannot be met, and what to do about it.
 _REQUESTS = (
@@ -65,29 +68,32 @@ _REQUESTS = (
 
 
 @contextmanager
-def translated(endpoint: Endpoint, what: str, *, backend: str, operation: str) -> Generator[None]:
-    """Turn what goes wrong inside into an error of ours.
-
-    Args:
-        endpoint: The daemon that is talked to.
-        what: What is being done, as the beginning of the message: "cannot start the container x".
-        backend: The scheduler's name.
-        operation: The scheduler's operation.
-    """
+def translating(endpoint: Endpoint, what: str, *, backend: str, operation: str) -> Generator[None]:
+    """Turn what goes wrong inside into an error of ours; see `translate`."""
     try:
         yield
     except AsyncSchedError:
         raise  # some of ours are OSErrors, too
-    except DockerError as error:
-        cause = error.__context__
-        if error.status == _NO_ANSWER and isinstance(cause, Exception):
-            raise _unreachable(endpoint, cause, backend, operation) from error
-        raise answer_error(error.status, error.message, what, backend, operation) from error
-    except (aiohttp.ClientError, OSError) as error:
-        # TimeoutError, of the loop and of sockets alike, is an OSError.
-        raise _unreachable(endpoint, error, backend, operation) from error
-    except (json.JSONDecodeError, ForeignAnswerError) as error:
-        raise _unreachable(endpoint, error, backend, operation) from error
+    except FOREIGN as error:
+        raise translate(error, operation, endpoint=endpoint, what=what, backend=backend) from error
+
+
+def translate(error: Exception, operation: str, *, endpoint: Endpoint, what: str, backend: str) -> SchedulerError:
+    """Return our error for one of the SDK's, of the network's, or of reading the answer.
+
+    Args:
+        error: One of `FOREIGN`.
+        operation: The scheduler's operation.
+        endpoint: The daemon that is talked to.
+        what: What is being done, as the beginning of the message: "cannot start the container x".
+        backend: The scheduler's name.
+    """
+    if not isinstance(error, DockerError):
+        return _unreachable(endpoint, error, backend, operation)
+    cause = error.__context__
+    if error.status == _NO_ANSWER and isinstance(cause, Exception):
+        return _unreachable(endpoint, cause, backend, operation)
+    return answer_error(error.status, error.message, what, backend, operation)
 
 
 def answer_error(status: int, message: str, what: str, backend: str, operation: str) -> SchedulerError:

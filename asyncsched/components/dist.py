@@ -198,7 +198,7 @@ def _endpoint(size: _JobSize, port: int) -> str:
     if size.max_nodes == 1:
         return "localhost:0"  # one agent only: it takes any free port
     # On AWS Batch replica 0 is not told its own address, so an unset or empty variable means here.
-    return f'"${{{macros.rank0_env}:=localhost}}:{port}"'
+    return f'"$${{{macros.rank0_env}:=localhost}}:{port}"'
 
 
 def _shell(command: list[str], endpoint: str) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import random
-
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError, ThrottledError
 
-__all__ = ["Backoff"]
+__all__ = ["Backoff", "pause_after"]
+
+
+def pause_after(failures: int, *, shortest: float, longest: float) -> float:
+    """Return the seconds to wait after so many failures in a row: doubled each time, and spread."""
+    import random  # only failures pay for it
+
+    return min(shortest * 2.0 ** min(failures - 1, 16), longest) * random.uniform(0.5, 1.0)
 
 
 class Backoff:
@@ -47,6 +52,5 @@ class Backoff:
 
     def pause(self) -> float:
         """Return the seconds to wait before the next try."""
-        pause = min(self._shortest * 2.0 ** min(self._pauses, 16), self._longest)
         self._pauses += 1
-        return pause * random.uniform(0.5, 1.0)
+        return pause_after(self._pauses, shortest=self._shortest, longest=self._longest)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
+from typing_extensions import override
+
+from asyncsched._streams import StreamCore
 from asyncsched._tasks import close_all, outlast
-from asyncsched.errors import LogStreamError, ReplicaFailure, UnknownAppError, WrongLoopError
+from asyncsched.errors import LogStreamError, ReplicaFailure, UnknownAppError
 from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
 from asyncsched.logs.closing import Closer
 from asyncsched.logs.line import LogLine
@@ -16,7 +18,7 @@ from asyncsched.logs.merge import Merge
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 
-__all__ = ["LogSink", "OpenLogs", "StreamCore", "open_nothing"]
+__all__ = ["LogCore", "LogSink", "OpenLogs", "open_nothing"]
 
 MAX_TURN = 256
 """Lines that are taken from one source at a time, at most."""
@@ -54,16 +56,18 @@ async def open_nothing(query: LogQuery, sink: LogSink) -> None:
     """Add no source."""
 
 
-class StreamCore:
-    """What a stream's task holds, so that nothing but its user holds the stream itself."""
+class LogCore(StreamCore):
+    """The task that opens the sources, and what they deliver."""
+
+    WHAT = "this log stream"
 
     def __init__(self, query: LogQuery, open_logs: OpenLogs, cleanup_timeout: float) -> None:
+        super().__init__()
         self.query = query
         self.merge = Merge(query)
         self.open_logs = open_logs
         self.cleanup_timeout = cleanup_timeout
         self.parts: list[object] = []  # streams whose place it has taken, which have to live as long as this
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._budget: LoopBudget | None = None
         self._task: asyncio.Task[None] | None = None
         self._error: BaseException | None = None  # of finding the sources: raised when all has been read
@@ -72,17 +76,15 @@ class StreamCore:
         self._drained: asyncio.Event = asyncio.Event()
         self._closer = Closer()
         self._opened = False
-        self.closed = False
         self._turn = FIRST_TURN
         self._handed = 0.0
         self._handed_in = -1
 
     @property
+    @override
     def state(self) -> str:
         """One word for a repr."""
-        if self.closed:
-            return "closed"
-        return "new" if self._task is None else "ended" if self._task.done() else "open"
+        return "ended" if self._over() and not self.closed else super().state
 
     async def step(self) -> Sequence[LogLine]:
         """Wait for lines and return them, at least one; everything after the last await is one piece."""
@@ -131,15 +133,12 @@ class StreamCore:
         return self._task is not None and self._task.done()
 
     def _begin(self) -> LoopBudget:
-        loop = asyncio.get_running_loop()
-        if self._budget is None or self._loop is None:
-            self._loop = loop
+        if self._enter() or self._budget is None:
+            loop = asyncio.get_running_loop()
             self._budget = budget_of(loop)
             self.merge.on_end = self._retire
             self._task = loop.create_task(self._conduct(), name=f"logs of {self.query.app_id}")
             self._task.add_done_callback(lambda _: self.merge.notify())
-        elif loop is not self._loop:
-            raise _wrong_loop()
         return self._budget
 
     def _pace(self, budget: LoopBudget, now: float) -> None:
@@ -195,31 +194,22 @@ class StreamCore:
     def shut(self) -> None:
         """Hand on nothing more, and let the task end."""
         if self._task is not None and not self._task.done():
-            if asyncio.get_running_loop() is not self._loop:
-                raise _wrong_loop()
-            self._task.cancel()
+            self._enter()
+        if not self.closed:
+            self._detach()
             self.merge.notify()
-        self.closed = True
 
-    async def settle(self) -> None:
-        """Wait until nothing runs any more."""
+    @override
+    async def aclose(self) -> None:
+        self.shut()
         if self._task is not None and not self._task.done():
             await outlast([self._task], 2 * self.cleanup_timeout)
 
-    def abandon(self) -> None:
-        """End the stream from outside: its user has dropped it, in whatever thread it was collected."""
-        if self.closed or self._task is None or self._loop is None or self._task.done():
-            return
+    @override
+    def _detach(self) -> None:
         self.closed = True
-        with contextlib.suppress(RuntimeError):  # the loop has been closed, and the task with it
-            self._loop.call_soon_threadsafe(self._task.cancel)
-
-
-def _wrong_loop() -> WrongLoopError:
-    return WrongLoopError(
-        "this log stream belongs to another event loop",
-        fix="use it where its first line was read; from several loops or threads, use asyncsched.sync",
-    )
+        if self._task is not None:
+            self._task.cancel()
 
 
 def _incomplete(app_id: str, failures: Sequence[ReplicaFailure]) -> LogStreamError:

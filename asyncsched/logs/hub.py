@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import contextvars
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
 from asyncsched._streams import for_one
-from asyncsched._tasks import outlast
+from asyncsched._tasks import SharedTask
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff
@@ -95,8 +94,7 @@ class LogHub(abc.ABC):
         self._newest: int | None = None
         self._from: int | None = None  # where the next round begins; None for the beginning of all
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._task = SharedTask(f"log hub {type(self).__name__}")
         self._rounds = 0
         self._catching_up = 0
         self._backoff = Backoff(clock, retry_for=retry_for, shortest=shortest)
@@ -183,8 +181,7 @@ class LogHub(abc.ABC):
         self._sources[source] = None
         for key in keys:
             self._members.setdefault(key, {})[source] = None
-        if self._task is None:
-            self._start()
+        self._task.begin(self._run)
 
     def leave(self, source: HubSource, keys: Iterable[str]) -> None:
         """Serve `source` no more; with the last one the query ends."""
@@ -196,11 +193,8 @@ class LogHub(abc.ABC):
             members.pop(source, None)
             if not members:
                 self._members.pop(key, None)
-        if not self._sources and self._task is not None:
-            self._task.cancel()
-            self._ending.add(self._task)
-            self._task.add_done_callback(self._ending.discard)
-            self._task = None
+        if not self._sources:
+            self._task.end()
 
     def last_look(self, keys: Iterable[str]) -> bool:
         """Tell whether one more round is needed before the end of these, since not all are asked for in each."""
@@ -213,20 +207,11 @@ class LogHub(abc.ABC):
 
     async def settle(self) -> None:
         """Wait until nothing runs any more, if nobody is served."""
-        others = [task for task in self._ending if task is not asyncio.current_task()]
-        if others:
-            await outlast(others, 10.0)
+        await self._task.settle()
 
     # The hub's own task.
 
-    def _start(self) -> None:
-        # It serves several callers: it must not carry the context of the one that came first.
-        self._task = asyncio.get_running_loop().create_task(
-            self._run(), name=f"log hub {type(self).__name__}", context=contextvars.Context()
-        )
-
     async def _run(self) -> None:
-        await self.settle()
         try:
             while True:
                 await self._pause(self._interval)

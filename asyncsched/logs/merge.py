@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from asyncsched._streams import Waiter
 from asyncsched.errors import LogStreamError, ReplicaFailure
 from asyncsched.logs.line import LogLine, any_gaps, utc
 from asyncsched.logs.select import LogQuery, in_range, is_ranged, matching
@@ -52,7 +52,8 @@ class Merge:
         self._backlog: deque[_Cursor] = deque()
         self._streak = 0
         self._released: deque[LogLine] = deque()  # the last lines of a past, on their way out
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter = Waiter()
+        self.notify = self._waiter.wake  # called when something is ready, or everything has ended
         self._sources: dict[LogSource, str] = {}  # those that have not ended, with their apps
         self.opened = 0
         self.live = 0
@@ -84,20 +85,10 @@ class Merge:
             self._fresh.append(cursor)
             self.notify()
 
-    def notify(self) -> None:
-        """Wake the step that waits, if one does: something is ready, or everything has ended."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
     async def wait(self) -> None:
         """Wait until something may be ready; cancelling it loses nothing."""
-        if self.ready:
-            return
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        if not self.ready:
+            await self._waiter.wait()
 
     def turn(self, limit: int) -> Sequence[LogLine]:
         """Return at most `limit` lines of the source whose turn it is.

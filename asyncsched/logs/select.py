@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from asyncsched.clock import Clock
     from asyncsched.logs.line import LogLine
 
-__all__ = ["LogQuery", "in_range", "is_ranged", "make_query", "matching"]
+__all__ = ["LogQuery", "check_stream", "in_range", "is_ranged", "make_query", "matching"]
 
 
 class LogQuery(NamedTuple):
@@ -63,11 +63,9 @@ def make_query(
     tail_lines: int | None = None,
     attempts: int | Iterable[int] | None = None,
     gaps: Literal["tell", "raise"] = "tell",
-    supported: Collection[Stream] = tuple(Stream),
     clock: Clock,
 ) -> LogQuery:
     """Check the arguments of `log_iter`; raises ValueError (re.error for a bad regex) at the call."""
-    wanted = _stream(streams, supported)
     since_ns, until_ns = to_ns(since, clock), to_ns(until, clock)
     if since_ns is not None and until_ns is not None and since_ns > until_ns:
         raise ValueError(f"since ({since}) lies after until ({until})")
@@ -83,21 +81,20 @@ def make_query(
         since_ns=since_ns,
         until_ns=until_ns,
         tail=should_tail,
-        streams=wanted,
+        streams=Stream.COMBINED if streams is None else Stream(streams),
         tail_lines=tail_lines,
         attempts=_numbers("attempts", attempts),
         gaps=gaps,
     )
 
 
-def _stream(streams: Stream | None, supported: Collection[Stream]) -> Stream:
-    wanted = Stream.COMBINED if streams is None else Stream(streams)
-    if wanted not in supported:
+def check_stream(query: LogQuery, supported: Collection[Stream]) -> None:
+    """Raise ValueError for a stream that a scheduler does not tell apart."""
+    if query.streams not in supported:
         raise ValueError(
-            f"this scheduler does not tell {wanted.value} apart: "
+            f"this scheduler does not tell {query.streams.value} apart: "
             f"ask for {' or '.join(stream.value for stream in supported)}"
         )
-    return wanted
 
 
 def _names(role_name: str | Collection[str]) -> frozenset[str] | None:

@@ -7,8 +7,10 @@ from functools import partial
 from operator import length_hint
 from typing import NamedTuple
 
-from asyncsched._streams import AsyncStream
-from asyncsched.logs.core import LogSink, OpenLogs, StreamCore, open_nothing
+from typing_extensions import override
+
+from asyncsched._streams import SteppedStream
+from asyncsched.logs.core import LogCore, LogSink, OpenLogs, open_nothing
 from asyncsched.logs.gather import Opening, open_all
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.select import LogQuery
@@ -36,7 +38,7 @@ class LogStatistics(NamedTuple):
     waiting: int
 
 
-class LogStream(AsyncStream[LogLine]):
+class LogStream(SteppedStream[LogLine, LogCore]):
     """The lines of an app, as an async generator that a cancelled step does not end.
 
     Nothing is opened before the first step. A step that is cancelled or times out loses nothing: the next one goes
@@ -46,10 +48,9 @@ class LogStream(AsyncStream[LogLine]):
     """
 
     def __init__(self, query: LogQuery, open_logs: OpenLogs, *, cleanup_timeout: float = 10.0) -> None:
-        self._core = StreamCore(query, open_logs, cleanup_timeout)
+        super().__init__(LogCore(query, open_logs, cleanup_timeout))
         self._ready: Iterator[LogLine] = iter(())  # over what was handed on last: to copy it would cost a tenth of all
         self._dropped = 0  # lines that were read, but not taken before it was closed
-        self._stepping = False
 
     @classmethod
     def merged(cls, streams: Sequence[LogStream]) -> LogStream:
@@ -84,7 +85,7 @@ class LogStream(AsyncStream[LogLine]):
         core.open_logs = open_parts
         return whole
 
-    def _join(self, core: StreamCore) -> Opening:
+    def _join(self, core: LogCore) -> Opening:
         """Leave to `core` what this stream would have read; to close this is to close the whole from now on."""
         opening = self._core.query, self._core.open_logs
         core.cleanup_timeout = max(core.cleanup_timeout, self._core.cleanup_timeout)
@@ -95,36 +96,21 @@ class LogStream(AsyncStream[LogLine]):
     async def __anext__(self) -> LogLine:
         for line in self._ready:  # nothing awaits per line
             return line
-        if self._stepping:
-            raise RuntimeError("another step of this log stream has not ended yet")
-        self._stepping = True
-        try:
-            self._ready = iter(await self._core.step())
-            return next(self._ready)
-        finally:
-            self._stepping = False
+        self._ready = iter(await self._alone(self._core.step))
+        return next(self._ready)
 
+    @override
     async def aclose(self) -> None:
         """End the stream: its tasks and connections are gone when this returns. Idempotent."""
         self._core.shut()
         self._dropped += self._waiting
         self._ready = iter(())
-        await self._core.settle()
+        await self._core.aclose()
 
     async def fail(self, error: BaseException) -> None:
         """End the stream as `aclose` does; its consumer gets `error` and not an end that looks like the logs' own."""
         self._core.fail(error)
         await self.aclose()
-
-    def __del__(self) -> None:
-        core: StreamCore | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
-        if core is not None:
-            core.abandon()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has ended or was closed."""
-        return self._core.closed
 
     @property
     def _waiting(self) -> int:

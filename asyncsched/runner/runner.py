@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,10 +11,9 @@ from typing import Literal
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.logs.budget import budget_of
-from asyncsched.logs.select import make_query
+from asyncsched.logs.select import LogQuery, check_stream, make_query
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.answers import AppEvent, app_def_of, status_of
-from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.launch import _LaunchingRunner
 from asyncsched.runner.monitor import AppEventStream, CompletionStream
 from asyncsched.runner.report import AppList
@@ -178,24 +177,6 @@ class Runner(_LaunchingRunner):
         """
         self._check_open()
         several = [handles] if isinstance(handles, str) else list(handles)
-        # Iterables that can be gone through only once are asked for by every app.
-        k, attempts = _again(k), _again(attempts)
-
-        def part(backend: AnyScheduler, app_id: str) -> LogStream:
-            return backend.log_iter(
-                app_id,
-                role_name,
-                k,
-                regex,
-                since,
-                until,
-                should_tail,
-                streams,
-                tail_lines=tail_lines,
-                attempts=attempts,
-                gaps=gaps,
-            )
-
         with self._calls.call("log_lines"):
             schedulers = set(map(scheduler_of, several))
             self._backends.check(schedulers)
@@ -211,20 +192,18 @@ class Runner(_LaunchingRunner):
                 tail_lines=tail_lines,
                 attempts=attempts,
                 gaps=gaps,
-                supported=self._backends.log_streams(schedulers),
                 clock=self.clock,
             )
-            stream = LogStream.gathered(query, partial(self._log_parts, several, part))
+            check_stream(query, self._backends.log_streams(schedulers))
+            stream = LogStream.gathered(query, partial(self._log_parts, several, query))
         self._log_streams.add(stream)
         return stream
 
-    async def _log_parts(
-        self, handles: Sequence[str], part: Callable[[AnyScheduler, str], LogStream]
-    ) -> AsyncGenerator[LogStream]:
+    async def _log_parts(self, handles: Sequence[str], query: LogQuery) -> AsyncGenerator[LogStream]:
         budget = budget_of(asyncio.get_running_loop())
         for handle in handles:
             scheduler, _, app_id = parse_app_handle(handle)
-            yield part(await self._backends.open(scheduler), app_id)
+            yield (await self._backends.open(scheduler))._read_log(query._replace(app_id=app_id))
             await budget.breathe()
 
     # Ending
@@ -311,10 +290,6 @@ def get_runner(
 ) -> Runner:
     """Make a runner with all schedulers that are installed."""
     return Runner(name, None, component_defaults, **scheduler_params)
-
-
-def _again(numbers: int | Iterable[int] | None) -> int | Collection[int] | None:
-    return numbers if numbers is None or isinstance(numbers, int) else tuple(numbers)
 
 
 def _newest_first(row: ListAppResponse) -> float:

@@ -9,12 +9,18 @@ from asyncsched import _lazy
 if TYPE_CHECKING:
     from asyncsched.schedulers._common.program import Finished as Finished
     from asyncsched.schedulers._common.program import Programs as Programs
+    from asyncsched.schedulers._common.program_start import Started as Started
+    from asyncsched.schedulers._common.program_start import start_program as start_program
     from asyncsched.schedulers._common.roles import app_note as app_note
     from asyncsched.schedulers._common.roles import read_app_note as read_app_note
+    from asyncsched.schedulers._common.tombstone import Tombstone as Tombstone
     from asyncsched.schedulers.api import Scheduler as Scheduler
     from asyncsched.schedulers.bounds import Tunables as Tunables
     from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
     from asyncsched.schedulers.hooks import WorkspaceBuilder as WorkspaceBuilder
+    from asyncsched.schedulers.lines import filter_regex as filter_regex
+    from asyncsched.schedulers.lines import split_lines as split_lines
+    from asyncsched.schedulers.lines import split_lines_iterator as split_lines_iterator
     from asyncsched.schedulers.port import Answers as Answers
     from asyncsched.schedulers.port import StatePort as StatePort
     from asyncsched.schedulers.registry import SchedulerFactory as SchedulerFactory
@@ -36,17 +42,23 @@ __all__ = [
     "Programs",
     "Scheduler",
     "SchedulerFactory",
+    "Started",
     "StateEvent",
     "StatePort",
     "StateStream",
     "Stream",
+    "Tombstone",
     "Tunables",
     "WorkspaceBuilder",
     "app_note",
+    "filter_regex",
     "get_default_scheduler_name",
     "get_scheduler",
     "get_scheduler_factories",
     "read_app_note",
+    "split_lines",
+    "split_lines_iterator",
+    "start_program",
 ]
 
 _HOME = {
@@ -58,17 +70,23 @@ _HOME = {
     "Programs": "asyncsched.schedulers._common.program",
     "Scheduler": "asyncsched.schedulers.api",
     "SchedulerFactory": "asyncsched.schedulers.registry",
+    "Started": "asyncsched.schedulers._common.program_start",
     "StateEvent": "asyncsched.schedulers.responses",
     "StatePort": "asyncsched.schedulers.port",
     "StateStream": "asyncsched.schedulers.watch",
     "Stream": "asyncsched.specs.stream",
+    "Tombstone": "asyncsched.schedulers._common.tombstone",
     "Tunables": "asyncsched.schedulers.bounds",
     "WorkspaceBuilder": "asyncsched.schedulers.hooks",
     "app_note": "asyncsched.schedulers._common.roles",
+    "filter_regex": "asyncsched.schedulers.lines",
     "get_default_scheduler_name": "asyncsched.schedulers.registry",
     "get_scheduler": "asyncsched.schedulers.registry",
     "get_scheduler_factories": "asyncsched.schedulers.registry",
     "read_app_note": "asyncsched.schedulers._common.roles",
+    "start_program": "asyncsched.schedulers._common.program_start",
+    "split_lines": "asyncsched.schedulers.lines",
+    "split_lines_iterator": "asyncsched.schedulers.lines",
 }
 
 __getattr__ = _lazy.lazily(__name__, _HOME)

@@ -16,7 +16,6 @@ again returns the same app, or raises `ConflictError` if another app was submitt
 from __future__ import annotations
 
 import asyncio
-import logging
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -28,27 +27,37 @@ from typing_extensions import Unpack
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
-from asyncsched.errors import AsyncSchedError, ClosedError, UsageError
+from asyncsched.errors import AsyncSchedError, ClosedError, MalformedHandleError, UsageError
 from asyncsched.logs.budget import budget_of
-from asyncsched.logs.select import LogQuery, make_query, to_ns
+from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
-from asyncsched.schedulers.prepare import as_mapping, check_app, check_key, check_secret_refs, copied, digest
+from asyncsched.schedulers.ignored import Notices, find_unknown_macros
+from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
+from asyncsched.schedulers.prepare import (
+    as_mapping,
+    check_app,
+    check_key,
+    check_secret_refs,
+    digest,
+    digest_of_request,
+    has_timeout,
+)
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.copies import copied
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
-__all__ = ["Scheduler"]
-
-_log = logging.getLogger("asyncsched.schedulers")
+__all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
 
 class Scheduler(Ending[OptsT, RequestT]):
@@ -72,7 +81,7 @@ class Scheduler(Ending[OptsT, RequestT]):
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(backend, session_name, **tunables)
         self.workspace_builder: WorkspaceBuilder | None = None
-        self._told_ignored: set[str] = set()
+        self._notices = Notices(backend)
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
         self._scheduling: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -133,8 +142,18 @@ class Scheduler(Ending[OptsT, RequestT]):
         return await self._dryrun(app, options, key=key, workspace=workspace)
 
     async def schedule(self, dryrun_info: AppDryRunInfo[RequestT]) -> str:
-        """Launch what a dry-run has shown and return its app id; the second time nothing happens."""
+        """Launch what a dry-run has shown and return its app id; the second time nothing happens.
+
+        An ``AppDryRunInfo(request)`` that was made by hand is launched, too: its request names the app.
+
+        Raises:
+            UsageError: The dry-run was made for another scheduler, or its request names no app.
+            ConflictError: Another app has the id.
+            SchedulerError: The service refused or failed; nothing is left behind.
+        """
         self._enter()
+        if not dryrun_info.scheduler:
+            dryrun_info = self._completed(dryrun_info)
         if dryrun_info.scheduler != self.backend:
             raise UsageError(
                 f"this dry-run was made for {dryrun_info.scheduler}, not for {self.backend}",
@@ -145,18 +164,41 @@ class Scheduler(Ending[OptsT, RequestT]):
                 "a dry-run only shows a workspace, it does not build it",
                 fix="call submit with the workspace",
             )
-        self._warn_of(dryrun_info.ignored)
+        self._notices.tell_ignored(dryrun_info.ignored)
+        # A request that was put together by hand has no options, and may have a limit of its own.
+        if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
+            self._notices.tell_cost()
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
             await self._schedule(dryrun_info)
         return dryrun_info.app_id
 
-    def _warn_of(self, ignored: Sequence[Ignored]) -> None:
-        """Tell once what has no effect here; each dry-run shows it in full."""
-        new = {each.field: str(each) for each in ignored if each.field not in self._told_ignored}
-        if new:
-            self._told_ignored.update(new)
-            _log.warning("%s ignores %s", self.backend, "; ".join(new.values()))
+    def _completed(self, made: AppDryRunInfo[RequestT]) -> AppDryRunInfo[RequestT]:
+        """Return a dry-run that was made by hand as one of ours."""
+        named, request = self._adopt(made.request)
+        app_id = named or made.app_id
+        if made.app_id not in ("", app_id):
+            raise UsageError(
+                f"the request names the app {named}, and the dry-run the app {made.app_id}",
+                fix="leave the dry-run's app_id out: it comes from the request",
+            )
+        try:
+            make_app_handle(self.backend, self.session_name, app_id)
+        except MalformedHandleError as error:
+            raise UsageError(
+                f"the request names the app {app_id!r}",
+                why="an id is not empty, and holds no slash",
+                fix="give the request an id, or have a dry-run make one",
+            ) from error
+        return AppDryRunInfo(
+            request,
+            app_id=app_id,
+            app=made.app,
+            scheduler=self.backend,
+            session=self.session_name,
+            digest=digest_of_request(request),
+            ignored=made.ignored,
+        )
 
     def _resolve(self, cfg: OptsT | Mapping[str, CfgVal] | None) -> OptsT:
         return runopts.build(self.options, cfg)
@@ -190,7 +232,7 @@ class Scheduler(Ending[OptsT, RequestT]):
             scheduler=self.backend,
             session=self.session_name,
             workspace=workspace,
-            ignored=[*self._ignored(app, options)],
+            ignored=[*self._ignored(app, options), *find_unknown_macros(app)],
             renew=lambda: self._dryrun(app, options, key=None, workspace=workspace),
         )
         for role in app.roles:
@@ -309,7 +351,6 @@ class Scheduler(Ending[OptsT, RequestT]):
             attempts: Only these runs of a replica, counted from 0.
             gaps: A hole in a log is told by a line with `gap` set, or raised as `LogStreamError` at the end.
         """
-        self._check_open()
         query = make_query(
             app_id,
             role_name,
@@ -322,9 +363,14 @@ class Scheduler(Ending[OptsT, RequestT]):
             tail_lines=tail_lines,
             attempts=attempts,
             gaps=gaps,
-            supported=self.log_streams,
             clock=self.clock,
         )
+        return self._read_log(query)
+
+    def _read_log(self, query: LogQuery) -> LogStream:
+        """Do what `log_iter` does, for arguments that have been checked."""
+        self._check_open()
+        check_stream(query, self.log_streams)
         stream = LogStream(query, self._open_logs, cleanup_timeout=self.cleanup_timeout)
         self._log_streams.add(stream)
         return stream

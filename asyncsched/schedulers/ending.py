@@ -11,7 +11,13 @@ from asyncsched.schedulers.hooks import TERMINAL, OptsT, RequestT, SchedulerHook
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState
 
-__all__ = ["Ending"]
+__all__ = ["Ending", "not_ended"]
+
+
+def not_ended(app_id: str, backend: str, why: str = "") -> ConflictError:
+    """Return the error for an app that cannot be removed yet; `why` says which part of it goes on."""
+    fix = "cancel it first, and wait for its end"
+    return ConflictError(f"{app_id} has not ended", why=why, fix=fix, backend=backend, operation="delete")
 
 
 class Ending(SchedulerHooks[OptsT, RequestT]):

@@ -8,13 +8,12 @@ changes, not with watchers.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from asyncsched._streams import for_one
-from asyncsched._tasks import outlast
+from asyncsched._tasks import SharedTask, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
 from asyncsched.logs.budget import budget_of
@@ -95,8 +94,7 @@ class StateFeed:
         self._apps: dict[str, _App] = {}
         self._due: dict[str, None] = {}  # apps to be asked for at once: new ones, and ones that may have changed
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._task = SharedTask(f"states of {name}")
         self._watchers: set[Subscription] = set()
         self._closed: ClosedError | None = None
         self._calls = 0
@@ -117,8 +115,8 @@ class StateFeed:
         self._watchers.add(subscription)
         if self._closed is not None:
             subscription.fail(for_one(self._closed))
-        elif self._task is None:
-            self._start()
+        else:
+            self._task.begin(self._run)
 
     def subscribe(self, app_id: str, subscription: Subscription) -> None:
         """Tell `subscription` the app's state, now or as soon as it is known, and each change of it."""
@@ -147,25 +145,19 @@ class StateFeed:
     def released(self, subscription: Subscription) -> None:
         """Take note that a stream is over; with the last one the feed stops asking."""
         self._watchers.discard(subscription)
-        if not self._watchers and self._task is not None:
-            self._task.cancel()
-            self._ending.add(self._task)
-            self._task.add_done_callback(self._ending.discard)
-            self._task = None
+        if not self._watchers:
+            self._task.end()
 
-    async def settle(self, timeout: float = 10.0) -> None:
+    async def settle(self) -> None:
         """Wait until nothing runs any more, if nobody watches."""
-        if self._ending:
-            await outlast(list(self._ending), timeout)
+        await self._task.settle()
 
     async def close(self) -> None:
         """End the feed; every stream of it ends with a ClosedError."""
         self._closed = ClosedError(f"{self._name} was closed while its apps were watched")
         self._end_all(self._closed)
-        if self._task is not None:
-            self._task.cancel()
-            await outlast([self._task], 10.0)
-        await self.settle()
+        self._task.end()
+        await self._task.settle()
 
     def statistics(self) -> FeedStatistics:
         """Return what the feed is doing."""
@@ -223,18 +215,11 @@ class StateFeed:
 
     # The feed's own task.
 
-    def _start(self) -> None:
-        # It serves several callers: it must not carry the context of the one that came first.
-        self._task = asyncio.get_running_loop().create_task(
-            self._run(), name=f"states of {self._name}", context=contextvars.Context()
-        )
-
     def _ask(self, app_id: str) -> None:
         self._due[app_id] = None
         self._wake.set()
 
     async def _run(self) -> None:
-        await self._after_the_last_one()
         try:
             await (self._run_polled() if self._push is None else self._run_pushed())
         except Exception as error:  # noqa: BLE001 - watchers must learn of a backend's mistake, not wait for ever
@@ -353,8 +338,3 @@ class StateFeed:
             await self._wake.wait()
         finally:
             timer.cancel()
-
-    async def _after_the_last_one(self) -> None:
-        others = [task for task in self._ending if task is not asyncio.current_task()]
-        if others:
-            await outlast(others, 10.0)

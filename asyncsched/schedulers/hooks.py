@@ -63,6 +63,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         poll_interval: The least number of seconds between two polls.
         runs_here: Whether apps run on this machine: a terminal follows the one that it launched, and Ctrl-C ends it.
         ends_with_submitter: Whether an app ends with the process that submitted it, unless an option ``detach`` is set.
+        is_billed: Whether an app costs money for as long as it runs: a submit without a timeout is told so, once.
         can_kill: Whether `kill` ends an app sooner than `cancel` does.
         takes_secret_refs: Whether the service fills in environment values that are a `SecretRef`.
         ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
@@ -80,6 +81,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     poll_interval: float = 0.5
     runs_here: ClassVar[bool] = False
     ends_with_submitter: ClassVar[bool] = False
+    is_billed: ClassVar[bool] = False
     can_kill: ClassVar[bool] = False
     takes_secret_refs: ClassVar[bool] = False
     ignores: ClassVar[Mapping[str, str]] = {}
@@ -94,6 +96,13 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
 
         `app` is a copy of the caller's and may be changed. Secrets stay `Secret` until they are sent.
         """
+
+    def _adopt(self, request: RequestT) -> tuple[str, RequestT]:
+        """Return the app's id and the request to send, for one that was put together by hand; change nothing.
+
+        By default the id is the request's `app_id`, and the request is sent as it is.
+        """
+        return getattr(request, "app_id", ""), request
 
     def _ignored(self, app: AppDef, options: OptsT) -> Iterable[Ignored]:
         """Return what the app asks for and does not get; by default what `ignores` and `retry_policies` say."""

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import cast
 
 from asyncsched.specs.app import AppDef, RetryPolicy, Role
 from asyncsched.specs.dryrun import Ignored
+from asyncsched.specs.macros import unknown_macros
+from asyncsched.specs.masking import masked
+from asyncsched.specs.secret_ref import SecretRef
 
-__all__ = ["FIELDS", "find_ignored"]
+__all__ = ["FIELDS", "Notices", "find_ignored", "find_unknown_macros", "kept_by_submitter"]
+
+_log = logging.getLogger("asyncsched.schedulers")
+
+_COST = "%s bills an app for as long as it runs, and this one has no limit: set the run option timeout"
 
 FIELDS: Mapping[str, Callable[[Role], bool]] = {
     "max_retries": lambda role: role.max_retries > 0,
@@ -44,5 +53,58 @@ def find_ignored(
             yield Ignored(role.name, "retry_policy", _policies(role.retry_policy, retry_policies, backend))
 
 
+def kept_by_submitter(app: AppDef, option: str) -> Iterator[Ignored]:
+    """Yield for each role that a limit holds only as long as the process lives that has submitted the app."""
+    for role in app.roles:
+        yield Ignored(role.name, option, "kept by the process that submits, while it lives")
+
+
+class Notices:
+    """Says once what concerns whoever submits; each dry-run shows it in full.
+
+    Args:
+        backend: The scheduler's name.
+    """
+
+    def __init__(self, backend: str) -> None:
+        self._backend = backend
+        self._told: set[str] = set()
+
+    def tell_ignored(self, ignored: Iterable[Ignored]) -> None:
+        """Say what has no effect here."""
+        new = {each.field: str(each) for each in ignored if each.field not in self._told}
+        if new:
+            self._told.update(new)
+            _log.warning("%s ignores %s", self._backend, "; ".join(new.values()))
+
+    def tell_cost(self) -> None:
+        """Say that an app costs money for as long as it runs, and may run for ever."""
+        if _COST not in self._told:
+            self._told.add(_COST)
+            _log.warning(_COST, self._backend)
+
+
 def _policies(asked: RetryPolicy, offered: Collection[RetryPolicy], backend: str) -> str:
     return f"{backend} retries by {', '.join(sorted(offered))}, not by {asked.value}"
+
+
+def find_unknown_macros(app: AppDef) -> Iterator[Ignored]:
+    """Yield what looks like a macro where macros are filled in, and is none; what may be a secret is not looked at."""
+    for role in app.roles:
+        env = {name: value for name, value in role.env.items() if not isinstance(value, SecretRef)}
+        for field, value in {"args": role.args, "env": env, "metadata": role.metadata}.items():
+            names = dict.fromkeys(name for text in _texts(masked(value)) for name in unknown_macros(text))
+            for name in names:
+                why = f"it is none of the macros; write $${{{name}}} in {field} where a program is to read it"
+                yield Ignored(role.name, f"${{{name}}}", why)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in cast("Mapping[object, object]", value).values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in cast("list[object]", value):
+            yield from _texts(item)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncsched.clock import Clock
 from asyncsched.errors import ThrottledError
+from asyncsched.logs.backoff import pause_after
 
 __all__ = ["FeedPace"]
 
@@ -36,11 +37,7 @@ class FeedPace:
 
     def backoff(self, failures: int) -> float:
         """Return the seconds to wait after so many failures in a row."""
-        if not failures:
-            return 0.0
-        import random  # only failures pay for it
-
-        return min(self._shortest * 2.0 ** min(failures - 1, 10), LONGEST_BACKOFF) * random.uniform(0.5, 1.0)
+        return pause_after(failures, shortest=self._shortest, longest=LONGEST_BACKOFF) if failures else 0.0
 
     def worked(self) -> None:
         """Take note of a success."""

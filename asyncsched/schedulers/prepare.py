@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from asyncsched.errors import ConfigError, ConflictError
-from asyncsched.specs.app import MISSING, AppDef, Resource, RetryPolicy, Role
-from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
-from asyncsched.specs.not_kept import NotKept
+from asyncsched.errors import ConfigError, ConflictError, UsageError
+from asyncsched.specs.app import MISSING, AppDef, Role
+from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.options import CfgVal
-from asyncsched.specs.secret import Secret, reveal
+from asyncsched.specs.secret import reveal
 from asyncsched.specs.secret_ref import SecretRef
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["as_mapping", "check_app", "check_key", "check_name", "check_secret_refs", "copied", "digest", "other_app"]
+__all__ = [
+    "as_mapping",
+    "check_app",
+    "check_key",
+    "check_name",
+    "check_secret_refs",
+    "digest",
+    "digest_of_request",
+    "has_timeout",
+    "other_app",
+    "wrong_request",
+]
 
-_FIXED = frozenset({str, Secret, SecretRef, int, float, bool, bytes, type(None), RetryPolicy})
-_OURS = frozenset({AppDef, Role, Resource, BindMount, VolumeMount, DeviceMount})
+TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
+"""The names under which the option `timeout` may stand."""
+
 _LATER = frozenset({"timeout", "pending_timeout"})
 """Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
 
@@ -32,6 +42,7 @@ def check_app(app: AppDef) -> None:
     if not app.roles:
         raise ValueError(f"app {app.name!r} has no roles: it needs at least one")
     check_name("the app", app.name)
+    _check_kept(f"app {app.name!r}", {"metadata": app.metadata})
     names: set[str] = set()
     for role in app.roles:
         check_name(f"a role of app {app.name!r}", role.name)
@@ -40,7 +51,7 @@ def check_app(app: AppDef) -> None:
         if not role.entrypoint or role.entrypoint == MISSING:
             raise ValueError(f"role {role.name!r} has no entrypoint: name the program that it runs")
         _check_types(role.name, role.entrypoint, role.num_replicas, role.args, role.env)
-        _check_kept(role.name, role.args, role.env)
+        _check_kept(f"role {role.name!r}", role)
         if role.num_replicas <= 0:
             raise ValueError(f"role {role.name!r} has {role.num_replicas} replicas: it needs at least one")
         if role.name in names:
@@ -93,17 +104,35 @@ def _check_env(role: str, env: object) -> None:
             raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")
 
 
-def _check_kept(role: str, args: Iterable[str], env: Mapping[str, str]) -> None:
-    """Refuse what a described role could not tell: the caller has to fill it in again."""
-    lost = [(f"argument {number}", arg) for number, arg in enumerate(args)]
-    lost += [(f"variable {name}", value) for name, value in env.items()]
-    for what, value in lost:
-        if isinstance(value, NotKept):
+def _check_kept(what: str, value: object) -> None:
+    """Refuse what a described app could not tell: the caller has to fill it in again."""
+    for place, lost in _lost(value):
+        if place == f" variable {NOT_KEPT}":
             raise ConfigError(
-                f"role {role!r}: {what} was not kept by the scheduler that described it",
-                why=value.why,
-                fix="fill it in before you submit the app again",
+                f"{what}: not all of it was kept by the scheduler that described it",
+                why=lost.why,
+                fix=f"fill it in, and remove {NOT_KEPT} from its env, before you submit the app again",
             )
+        raise ConfigError(
+            f"{what}:{place} was not kept by the scheduler that described it",
+            why=lost.why,
+            fix="fill it in before you submit the app again",
+        )
+
+
+def _lost(value: object) -> Iterator[tuple[str, NotKept]]:
+    """Yield what was not kept, and where it stands."""
+    if isinstance(value, Role):
+        yield from _lost({"entrypoint": value.entrypoint, "variable": value.env, "argument": value.args})
+        yield from _lost({"metadata": value.metadata, "capability": value.resource.capabilities})
+    elif isinstance(value, Mapping):
+        for name, item in cast("Mapping[object, object]", value).items():
+            yield from ((f" {name}{place}", lost) for place, lost in _lost(item))
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(cast("Sequence[object]", value)):
+            yield from ((f" {number}{place}", lost) for place, lost in _lost(item))
+    elif isinstance(value, NotKept):
+        yield "", value
 
 
 def check_secret_refs(app: AppDef, backend: str) -> None:
@@ -124,27 +153,6 @@ def check_key(key: object) -> None:
         raise ValueError(f"the key {key!r} is no text that names an app: leave it out, or write one such as 'order-42'")
 
 
-def copied(app: AppDef) -> AppDef:
-    """Return a copy of an app that shares nothing with it that can change."""
-    return cast("AppDef", _copied(app))
-
-
-def _copied(value: object) -> object:
-    """Do what `copy.deepcopy` does, several times faster for what apps are made of."""
-    kind = type(value)
-    if kind in _FIXED:
-        return value
-    if kind is list:
-        return [_copied(item) for item in cast("list[object]", value)]
-    if kind is dict:
-        return {key: _copied(item) for key, item in cast("dict[object, object]", value).items()}
-    if kind in _OURS:
-        result = object.__new__(kind)
-        vars(result).update({name: _copied(item) for name, item in vars(value).items()})
-        return result
-    return copy.deepcopy(value)
-
-
 def as_mapping(options: object) -> dict[str, CfgVal]:
     """Return the run options of a backend's class by name."""
     fields = dataclasses.fields(cast("DataclassInstance", options))
@@ -162,14 +170,35 @@ def other_app(app_id: str, backend: str) -> ConflictError:
     )
 
 
+def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:
+    """Tell whether these options limit how long an app runs."""
+    return any(cfg.get(name) is not None for name in TIMEOUTS)
+
+
+def wrong_request(request: object, wanted: type, backend: str) -> UsageError:
+    """Return the error for a request that was made for another backend."""
+    return UsageError(
+        f"{backend} launches a {wanted.__name__}, and this request is a {type(request).__name__}",
+        fix="schedule it where it was made for, or dry-run the app again",
+    )
+
+
 def digest(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:
     """Return a hash of what was asked for: equal for equal apps and options, whatever process computes it."""
+    asked = {name: value for name, value in cfg.items() if value is not None or name not in _LATER}
+    return _digest([_plain(app), _plain(asked)])
+
+
+def digest_of_request(request: object) -> str:
+    """Return a hash of a request that no dry-run has made: equal for equal ones."""
+    return _digest(["request", _plain(request)])
+
+
+def _digest(value: object) -> str:
     import hashlib
     import json
 
-    asked = {name: value for name, value in cfg.items() if value is not None or name not in _LATER}
-    text = json.dumps([_plain(app), _plain(asked)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(value: object) -> object:

@@ -6,27 +6,31 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from asyncsched.specs.app import Role
+from asyncsched.specs.app import NONE, Role
+from asyncsched.specs.copies import copied
 from asyncsched.specs.secret import masked_env
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus
 
-__all__ = ["DescribeAppResponse", "Fingerprint", "ListAppResponse", "StateEvent", "fingerprint"]
+__all__ = ["DescribeAppResponse", "Fingerprint", "ListAppResponse", "StateEvent", "fingerprint", "own_copy"]
 
 Fingerprint: TypeAlias = tuple[object, ...]
 """What a watch compares of an app; see `fingerprint`."""
 
-NONE = "<NONE>"
+NOT_SET = "<NOT_SET>"
 
 
 @dataclass(slots=True, repr=False)
 class DescribeAppResponse:
     """What is known of an app.
 
+    A response is the caller's: what is changed in it changes nothing for anybody else.
+
     Attributes:
         app_id: The app.
         state: Its state.
         num_restarts: How often it was restarted as a whole; -1 where the service does not tell.
-        msg: Why it failed, or what it waits for.
+        msg: Why it failed, or what it waits for. Backends set "" where there is nothing to say; ``<NONE>`` is the
+            default of one that is made by hand.
         structured_error_msg: The error file of the replica that failed first, as JSON; ``<NONE>`` if there is none.
         ui_url: A page that shows it.
         roles_statuses: The state of each replica.
@@ -43,10 +47,10 @@ class DescribeAppResponse:
             pickled, and a watch drops it.
     """
 
-    app_id: str = NONE
+    app_id: str = NOT_SET
     state: AppState = AppState.UNSUBMITTED
     num_restarts: int = -1
-    msg: str = ""
+    msg: str = NONE
     structured_error_msg: str = NONE
     ui_url: str | None = None
     roles_statuses: list[RoleStatus] = field(default_factory=list[RoleStatus])
@@ -76,9 +80,35 @@ class DescribeAppResponse:
         return None, {**state, "native": None}
 
 
-@dataclass(frozen=True, slots=True)
+_NAMES = tuple(item.name for item in fields(DescribeAppResponse))
+
+
+def own_copy(response: DescribeAppResponse) -> DescribeAppResponse:
+    """Return a copy that shares nothing that can change, and is without `native`."""
+    copy = object.__new__(DescribeAppResponse)
+    for name in _NAMES:
+        setattr(copy, name, getattr(response, name))
+    copy.roles_statuses = [_copied_status(each) for each in response.roles_statuses]
+    copy.roles = copied(response.roles)
+    copy.metadata = dict(response.metadata)
+    copy.native = None
+    return copy
+
+
+def _copied_status(status: RoleStatus) -> RoleStatus:
+    replicas: list[ReplicaStatus] = []
+    for replica in status.replicas:  # a thousand of them for each who watches: what they hold cannot change
+        copy = object.__new__(ReplicaStatus)
+        copy.__dict__ = replica.__dict__.copy()
+        replicas.append(copy)
+    return RoleStatus(status.role, replicas)
+
+
+@dataclass(slots=True)
 class ListAppResponse:
-    """One app in a list.
+    """One app in a list; a row is the caller's, who may assign to it.
+
+    Its hash is that of id, handle and state: a row that is in a set or a dict is left as it is.
 
     Attributes:
         app_id: The app.
@@ -92,11 +122,14 @@ class ListAppResponse:
 
     app_id: str
     state: AppState
-    app_handle: str = NONE
+    app_handle: str = NOT_SET
     name: str = field(default="", kw_only=True)
     session: str = field(default="", kw_only=True)
     created_at: datetime | None = field(default=None, kw_only=True)
     native_id: str = field(default="", kw_only=True)
+
+    def __hash__(self) -> int:
+        return hash((self.app_id, self.app_handle, self.state))
 
 
 class StateEvent(NamedTuple):

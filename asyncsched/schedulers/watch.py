@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from asyncsched._streams import AsyncStream
-from asyncsched.errors import WrongLoopError
+from typing_extensions import override
+
+from asyncsched._streams import SteppedStream, StreamCore, Waiter
 from asyncsched.logs.budget import LoopBudget, budget_of
-from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent
+from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent, own_copy
 
 __all__ = ["StateStream", "Subscription", "WatchStatistics"]
 
@@ -42,75 +42,15 @@ class WatchStatistics(NamedTuple):
     merged: int
 
 
-class StateStream(AsyncStream[StateEvent]):
-    """The states of apps, present ones first, as an async generator that a cancelled step does not end.
+class Subscription(StreamCore):
+    """What a feed knows of a stream."""
 
-    It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
-    change the set at any time on the stream's loop. At most one event of each app waits for a slow consumer, the
-    newest. Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to
-    its end.
-    """
+    WHAT = "this watch"
 
-    def __init__(self, feed: Feed, app_ids: Iterable[str] = (), *, follow: bool = False) -> None:
-        self._core = Subscription(feed)
-        self._follow = follow
-        self._stepping = False
-        self.add(*app_ids)
-
-    def add(self, *app_ids: str) -> None:
-        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
-        for app_id in app_ids:
-            self._core.add(app_id)
-
-    def discard(self, *app_ids: str) -> None:
-        """Watch these apps no more; an event of theirs that waits is dropped."""
-        for app_id in app_ids:
-            self._core.discard(app_id)
-
-    async def __anext__(self) -> StateEvent:
-        if self._stepping:
-            raise RuntimeError("another step of this watch has not ended yet")
-        self._stepping = True
-        try:
-            if not await self._core.ready(self._follow):
-                raise StopAsyncIteration
-            return self._core.take()
-        finally:
-            self._stepping = False
-
-    async def ready(self) -> bool:
-        """Wait until `take_ready` has something to give, and return whether it has: False at the stream's end.
-
-        For one who reads several streams: nothing is taken, so that what waits is still replaced by what is newer.
-        """
-        return await self._core.ready(self._follow)
-
-    def take_ready(self) -> StateEvent | None:
-        """Return an event that waits, None if there is none at this moment."""
-        return self._core.take() if self._core.pending else None
-
-    async def aclose(self) -> None:
-        """End the watch; the apps are not touched. Idempotent."""
-        await self._core.aclose()
-
-    def __del__(self) -> None:
-        core: Subscription | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
-        if core is not None:
-            core.abandon()
-
-    def statistics(self) -> WatchStatistics:
-        """Return what the watch has done so far."""
-        return self._core.statistics()
-
-    def __repr__(self) -> str:
-        return f"<StateStream {self._core.state}, {self._core.statistics().watched} apps>"
-
-
-class Subscription:
-    """What a feed knows of a stream: so that nothing but its user holds the stream itself."""
-
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, follow: bool) -> None:
+        super().__init__()
         self._feed = feed
+        self._follow = follow
         self._watched: dict[str, None] = {}
         self._joining: deque[str] = deque()  # subscribed at the next step, so that ten thousand do not hold the loop
         self._told: dict[str, DescribeAppResponse | None] = {}
@@ -118,25 +58,18 @@ class Subscription:
         self._over: set[str] = set()
         self._pending: dict[str, tuple[StateEvent, Fingerprint]] = {}
         self._error: BaseException | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiter = Waiter()
         self._budget: LoopBudget | None = None
-        self._closed = False
         self._events = 0
         self._merged = 0
 
-    @property
-    def state(self) -> str:
-        """One word for a repr."""
-        return "closed" if self._closed else "new" if self._loop is None else "open"
-
     def add(self, app_id: str) -> None:
         """Watch this app too."""
-        if self._closed or app_id in self._watched or app_id in self._over:
+        if self.closed or app_id in self._watched or app_id in self._over:
             return
         self._watched[app_id] = None
         self._joining.append(app_id)
-        self._notify()
+        self._waiter.wake()
 
     def discard(self, app_id: str) -> None:
         """Watch this app no more."""
@@ -148,7 +81,7 @@ class Subscription:
             del self._watched[app_id]
             if self._loop is not None:
                 self._feed.unsubscribe(app_id, self)
-            self._notify()
+            self._waiter.wake()
 
     def put(self, app_id: str, response: DescribeAppResponse | None, mark: Fingerprint, *, gone: bool) -> None:
         """Note a change; a newer one replaces one that has not been taken, a last one is never replaced.
@@ -173,16 +106,22 @@ class Subscription:
             del self._watched[app_id]
             self._over.add(app_id)
             self._feed.unsubscribe(app_id, self)
-        self._notify()
+        self._waiter.wake()
 
     def fail(self, error: BaseException) -> None:
         """End the stream with this error once the events that wait have been taken."""
         self._error = self._error or error
-        self._notify()
+        self._waiter.wake()
 
-    async def ready(self, follow: bool) -> bool:
+    async def step(self) -> StateEvent:
+        """Wait for an event and take it."""
+        if not await self.ready():
+            raise StopAsyncIteration
+        return self.take()
+
+    async def ready(self) -> bool:
         """Wait for an event and return True, or False at the end; nothing is taken."""
-        if self._closed and not self._pending:
+        if self.closed and not self._pending:
             return False
         budget = self._begin()
         await budget.breathe()
@@ -192,10 +131,10 @@ class Subscription:
                 continue
             if self._error is not None:
                 await self._raise()
-            if self._closed or not (follow or self._watched):
+            if self.closed or not (self._follow or self._watched):
                 await self.aclose()
                 return False
-            await self._wait()
+            await self._waiter.wait()
         return True
 
     @property
@@ -207,6 +146,8 @@ class Subscription:
         """Take the event that has waited longest."""
         app_id = next(iter(self._pending))
         event, mark = self._pending.pop(app_id)
+        if event.current is not None and event.current is not event.previous:
+            event = event._replace(current=own_copy(event.current))  # the feed's is shared by all who watch
         self._told[app_id] = event.current
         self._prints[app_id] = mark
         if event.over:
@@ -215,16 +156,9 @@ class Subscription:
         return event
 
     def _begin(self) -> LoopBudget:
-        loop = asyncio.get_running_loop()
-        if self._budget is None:
-            self._loop = loop
-            self._budget = budget_of(loop)
+        if self._enter() or self._budget is None:
+            self._budget = budget_of(asyncio.get_running_loop())
             self._feed.opened(self)
-        elif loop is not self._loop:
-            raise WrongLoopError(
-                "this watch belongs to another event loop",
-                fix="use it where its first event was read; from several loops or threads, use asyncsched.sync",
-            )
         return self._budget
 
     async def _join(self, budget: LoopBudget) -> None:
@@ -234,48 +168,78 @@ class Subscription:
                 self._feed.subscribe(app_id, self)
             await budget.breathe()
 
-    async def _wait(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def _notify(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
     async def _raise(self) -> None:
         error = self._error
         assert error is not None
         await self.aclose()
         raise error
 
+    @override
     def _detach(self) -> None:
-        opened = self._loop is not None and not self._closed
-        self._closed = True
+        opened = self._loop is not None and not self.closed
+        self.closed = True
         watched, self._watched = self._watched, {}
         if opened:
             for app_id in watched:
                 self._feed.unsubscribe(app_id, self)
             self._feed.released(self)
 
+    @override
     async def aclose(self) -> None:
         """Leave the feed, and wait for its end if this was its last watcher."""
         self._detach()
         self._pending.clear()
-        self._notify()
+        self._waiter.wake()
         if self._loop is not None:
             await self._feed.settle()
-
-    def abandon(self) -> None:
-        """Leave the feed: the stream has been dropped, in whatever thread it was collected."""
-        if self._loop is not None and not self._closed:
-            with contextlib.suppress(RuntimeError):  # the loop has been closed, and the feed's task with it
-                self._loop.call_soon_threadsafe(self._detach)
 
     def statistics(self) -> WatchStatistics:
         """Return what the watch has done so far."""
         return WatchStatistics(
             watched=len(self._watched), events=self._events, pending=len(self._pending), merged=self._merged
         )
+
+
+class StateStream(SteppedStream[StateEvent, Subscription]):
+    """The states of apps, present ones first, as an async generator that a cancelled step does not end.
+
+    It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
+    change the set at any time on the stream's loop. At most one event of each app waits for a slow consumer, the
+    newest. Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to
+    its end.
+    """
+
+    def __init__(self, feed: Feed, app_ids: Iterable[str] = (), *, follow: bool = False) -> None:
+        super().__init__(Subscription(feed, follow))
+        self.add(*app_ids)
+
+    def add(self, *app_ids: str) -> None:
+        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
+        for app_id in app_ids:
+            self._core.add(app_id)
+
+    def discard(self, *app_ids: str) -> None:
+        """Watch these apps no more; an event of theirs that waits is dropped."""
+        for app_id in app_ids:
+            self._core.discard(app_id)
+
+    async def __anext__(self) -> StateEvent:
+        return await self._alone(self._core.step)
+
+    async def ready(self) -> bool:
+        """Wait until `take_ready` has something to give, and return whether it has: False at the stream's end.
+
+        For one who reads several streams: nothing is taken, so that what waits is still replaced by what is newer.
+        """
+        return await self._core.ready()
+
+    def take_ready(self) -> StateEvent | None:
+        """Return an event that waits, None if there is none at this moment."""
+        return self._core.take() if self._core.pending else None
+
+    def statistics(self) -> WatchStatistics:
+        """Return what the watch has done so far."""
+        return self._core.statistics()
+
+    def __repr__(self) -> str:
+        return f"<StateStream {self._core.state}, {self._core.statistics().watched} apps>"

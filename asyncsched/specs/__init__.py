@@ -5,6 +5,12 @@ Pure data: no I/O, no event loop, the standard library only.
 
 from __future__ import annotations
 
+from asyncsched.errors import (
+    InvalidRunConfigException,
+    MalformedAppHandleException,
+    UnknownAppException,
+    UnknownSchedulerException,
+)
 from asyncsched.specs.app import MISSING, NONE, NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
@@ -55,7 +61,9 @@ __all__ = [
     "DeviceMount",
     "FailureCause",
     "Ignored",
+    "InvalidRunConfigException",
     "JsonValue",
+    "MalformedAppHandleException",
     "Mount",
     "NotKept",
     "ParsedAppHandle",
@@ -68,6 +76,8 @@ __all__ = [
     "Secret",
     "SecretRef",
     "Stream",
+    "UnknownAppException",
+    "UnknownSchedulerException",
     "UnreadableResult",
     "VolumeMount",
     "combine",

@@ -1,9 +1,10 @@
 """Placeholders in a role that are known only when a replica starts.
 
 ``${img_root}``, ``${app_id}``, ``${replica_id}`` and ``${rank0_env}`` (and the old ``${base_img_root}``) are
-replaced in a role's ``args``, in the values of ``env``, and in ``metadata``, whatever its depth. Nothing
-else is touched: ``$app_id`` without braces belongs to the user's shell, and ``$$`` reaches it as ``$$``, so
-``$${app_id}`` stays as it is written too.
+replaced in a role's ``args``, in the values of ``env``, and in ``metadata``, whatever its depth. ``$${`` is written
+for a ``${`` that is none of them: ``$${app_id}`` reaches the program as ``${app_id}``. Nothing else is touched: any
+other ``$$``, which is a shell's own number, stays ``$$``, and ``$app_id`` without braces belongs to the user's shell.
+A text is read from left to right, so that in ``$$${app_id}`` the shell's number stands before the app's id.
 """
 
 from __future__ import annotations
@@ -17,9 +18,33 @@ from asyncsched.specs.app import Role
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.secret_ref import SecretRef
 
-__all__ = ["macros"]
+__all__ = ["escaped", "macros", "unknown_macros"]
 
-_MACRO = r"\$\$|\$\{(img_root|base_img_root|app_id|replica_id|rank0_env)\}"
+_TOKEN = re.compile(r"\$\$(?P<escape>\{)?|\$\{(?P<name>[^\W\d]\w*)\}", re.ASCII)
+"""What is read as one: a dollar sign that is left to a shell, an escape, or what looks like a macro."""
+
+_NAMES = ("img_root", "base_img_root", "app_id", "replica_id", "rank0_env")
+
+
+def escaped(text: str) -> str:
+    """Return what has to be written for a program to get this text, with ``$${`` for what would be a macro.
+
+    Raises:
+        ValueError: It holds ``$${``, which reaches no program.
+    """
+    if any(found["escape"] for found in _TOKEN.finditer(text)):
+        raise ValueError("it holds $${, which always becomes ${")
+    return _TOKEN.sub(lambda found: f"${found[0]}" if found["name"] in _NAMES else found[0], text)
+
+
+def unknown_macros(text: str) -> list[str]:
+    """Return the names in a text that are written like macros and are none, each once.
+
+    Names in capitals are those of environment variables, which a shell reads, unless they are a macro's name but for
+    that.
+    """
+    names = dict.fromkeys(found["name"] for found in _TOKEN.finditer(text) if found["name"])
+    return [name for name in names if name not in _NAMES and (name.upper() != name or name.lower() in _NAMES)]
 
 
 class macros:  # noqa: N801 - the documents' name
@@ -63,11 +88,12 @@ class macros:  # noqa: N801 - the documents' name
                 return arg  # it names something of the service's, and is no text of the app's
             if isinstance(arg, Secret):
                 return Secret(self.substitute(arg.reveal()))
-            return re.sub(_MACRO, self._value, arg)
+            return _TOKEN.sub(self._value, arg)
 
         def _value(self, match: re.Match[str]) -> str:
-            name = match[1]
-            return getattr(self, name) if name else match[0]
+            if match["escape"]:
+                return "${"
+            return getattr(self, match["name"]) if match["name"] in _NAMES else match[0]
 
         def _nested(self, value: object) -> object:
             if isinstance(value, str):

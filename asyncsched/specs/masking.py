@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from asyncsched.specs.plain import Plain, plain
 from asyncsched.specs.secret import MASK, Secret, is_secret_name, showing_secrets
 
-__all__ = ["find_secrets", "masked"]
+__all__ = ["find_secrets", "hidden", "masked"]
 
 _ASSIGNMENT = r"(?s)([A-Za-z_][A-Za-z0-9_.-]*)=(.*)"
 
@@ -23,23 +23,32 @@ def masked(value: object) -> Plain:
     Hidden are instances of ``Secret``, and strings and numbers whose key, whose sibling ``name`` or whose
     ``NAME=`` says that they are secret.
     """
+    return _shown(plain(value)) if showing_secrets() else hidden(value)
+
+
+def hidden(value: object) -> Plain:
+    """Return what `masked` does, inside ``show_secrets()`` too: for what is kept."""
     return _masked(plain(value))
+
+
+def _shown(value: Plain) -> Plain:
+    if isinstance(value, dict):
+        return {key: _shown(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    return str(value) if isinstance(value, Secret) else value
 
 
 def _masked(value: Plain) -> Plain:
     if isinstance(value, dict):
-        return {key: _masked_item(value, key) for key in value}
+        return {key: MASK if _is_hidden(value, key) else _masked(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_masked(_mask_assignment(item)) for item in value]
-    return str(value) if isinstance(value, Secret) else value
-
-
-def _masked_item(owner: dict[str, Plain], key: str) -> Plain:
-    return MASK if _is_hidden(owner, key) and not showing_secrets() else _masked(owner[key])
+    return MASK if isinstance(value, Secret) else value
 
 
 def _mask_assignment(item: Plain) -> Plain:
-    if isinstance(item, str) and not isinstance(item, Secret) and not showing_secrets():
+    if isinstance(item, str) and not isinstance(item, Secret):
         match = re.fullmatch(_ASSIGNMENT, item)
         if match and is_secret_name(match[1]):
             return f"{match[1]}={MASK}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["NotKept"]
+__all__ = ["NOT_KEPT", "NotKept"]
+
+NOT_KEPT = "<NOT_KEPT>"
+"""How such a value prints, and the variable of a described role that says what else of it was not kept."""
 
 
 class NotKept(str):
@@ -18,7 +21,7 @@ class NotKept(str):
     why: str
 
     def __new__(cls, why: str) -> NotKept:  # noqa: D102 - the class says it
-        self = super().__new__(cls, "<NOT_KEPT>")
+        self = super().__new__(cls, NOT_KEPT)
         self.why = why
         return self
 

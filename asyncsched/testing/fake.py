@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typing_extensions import Doc, Unpack, override
 
-from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
+from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.roles import app_note, read_app_note
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.prepare import other_app, wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -60,11 +63,13 @@ class FakeRequest:
         app: The app, its macros replaced.
         queue: The queue that was asked for.
         limits: Seconds that it may run, and wait.
+        app_id: The app's id.
     """
 
     app: AppDef
-    queue: str
+    queue: str = "default"
     limits: Limits = NO_LIMITS
+    app_id: str = ""
 
 
 class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
@@ -105,9 +110,15 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     @override
     async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
         for number, role in enumerate(app.roles):
-            values = macros.Values("/", app_id, "0", "FAKE_RANK0")
+            values = macros.Values("/", app_id, "0", "TORCHX_RANK0_HOST")
             app.roles[number] = values.apply(role)
-        return FakeRequest(app, options.queue, Limits(options.timeout, options.pending_timeout))
+        return FakeRequest(app, options.queue, Limits(options.timeout, options.pending_timeout), app_id)
+
+    @override
+    def _adopt(self, request: FakeRequest) -> tuple[str, FakeRequest]:
+        if not isinstance(request, FakeRequest):
+            raise wrong_request(request, FakeRequest, self.backend)
+        return request.app_id, request
 
     @override
     async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:
@@ -116,7 +127,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         present = service.apps.get(info.app_id)
         if present is not None:
             if present.digest != info.digest:
-                raise ConflictError(f"another app was submitted as {info.app_id}", backend=self.backend)
+                raise other_app(info.app_id, self.backend)
             return
 
         async def remove() -> None:
@@ -124,7 +135,8 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
             service.apps.pop(info.app_id, None)
 
         async with self._or_removed(info.app_id, remove):
-            service.launch(info.app_id, info.request.app, self.session_name, info.digest, info.request.limits)
+            note = app_note(info.app or info.request.app)
+            service.launch(info.app_id, info.request.app, self.session_name, info.digest, info.request.limits, note)
             for role in info.request.app.roles:
                 if role.entrypoint == MISSING_PROGRAM:
                     raise NotFoundError(f"role {role.name}: no program {role.entrypoint}", backend=self.backend)
@@ -182,7 +194,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         await self.service.call("delete")
         app = self.service.apps.get(app_id)
         if app is not None and not app.ended:
-            raise ConflictError(f"{app_id} still runs", backend=self.backend, operation="delete", fix="cancel it first")
+            raise not_ended(app_id, self.backend)
         if app is not None:
             self.service.vanish(app_id)
 
@@ -228,6 +240,7 @@ def _describe(app: FakeApp) -> DescribeAppResponse:
     ended = [status.finished_at for status in statuses if status.finished_at is not None]
     started = [status.started_at for status in statuses if status.started_at is not None]
     failed = [status for status in statuses if status.reason]
+    roles, metadata = read_app_note(app.note)
     return DescribeAppResponse(
         app.app_id,
         _state(app),
@@ -237,12 +250,12 @@ def _describe(app: FakeApp) -> DescribeAppResponse:
             RoleStatus(name, [status for status in statuses if status.role == name])
             for name in dict.fromkeys(status.role for status in statuses)
         ],
-        roles=app.app.roles,
+        roles=roles,
         name=app.app.name,
         session=app.session,
         created_at=utc(app.created_ns),
         started_at=min(started, default=None),
         finished_at=max(ended, default=None) if len(ended) == len(statuses) else None,
-        metadata=app.app.metadata,
+        metadata=metadata,
         cause=find_cause(_state(app), statuses),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.line import utc
+from asyncsched.schedulers._common.roles import app_note
 from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import revealed_env
 from asyncsched.specs.secret_ref import SecretRef
@@ -101,6 +103,7 @@ class FakeApp:
     digest: str
     created_ns: int
     limits: Limits = NO_LIMITS
+    note: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     cancelled: bool = False
     replicas: dict[tuple[str, int], FakeReplica] = field(default_factory=dict[tuple[str, int], FakeReplica])
 
@@ -212,9 +215,18 @@ class FakeService:
         if errors:
             raise errors.popleft()
 
-    def launch(self, app_id: str, app: AppDef, session: str, digest: str, limits: Limits = NO_LIMITS) -> None:
-        """Run an app."""
-        made = FakeApp(app_id, app, session, digest, self.clock.time_ns(), limits)
+    def launch(
+        self,
+        app_id: str,
+        app: AppDef,
+        session: str,
+        digest: str,
+        limits: Limits = NO_LIMITS,
+        note: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Run an app, and keep the note of it."""
+        kept = app_note(app) if note is None else note
+        made = FakeApp(app_id, app, session, digest, self.clock.time_ns(), limits, kept)
         for role in app.roles:
             for k in range(role.num_replicas):
                 made.replicas[role.name, k] = FakeReplica(role.name, k)

@@ -11,7 +11,7 @@ from typing_extensions import override
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
-from asyncsched.specs.app import AppDef
+from asyncsched.specs.app import AppDef, Resource, Role
 from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import AppState
 from asyncsched.testing.contract import ContractRig, SchedulerContract
@@ -45,6 +45,8 @@ class TestContract(SchedulerContract):
             image="busybox",
             tells_streams=False,
             timeout=60,
+            never_starts=AppDef("job", [Role("main", "busybox", entrypoint="true", resource=Resource(1, 999, 64))]),
+            pending_timeout=0.5,
             secret=(SecretRef(SECRET, "password"), "sesame-17"),
             unknown_id=f"{QUEUE}:nosuchapp-x1",
         )

@@ -14,10 +14,10 @@ from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import (
     BatchJob,
-    app_to_request,
     definition_hash,
-    register_request,
-    submit_request,
+    definition_to_wire,
+    make_request,
+    to_wire,
 )
 from asyncsched.specs import (
     AppDef,
@@ -40,7 +40,7 @@ SMALL = Resource(cpu=1, gpu=0, memMB=1024)
 
 def make(app: AppDef, **options: Any) -> BatchJob:
     chosen = AWSBatchOpts(**{"queue": "torchx", "user": "alice", **options})
-    return app_to_request(app, chosen, app_id="torchx:the-name", session="session", version="1.2.3")
+    return make_request(app, chosen, app_id="torchx:the-name", session="session", version="1.2.3")
 
 
 def role(name: str = "main", **more: Any) -> Role:
@@ -115,7 +115,7 @@ MANAGED = AppDef(
     ],
 )
 def test_golden(name: str, job: BatchJob) -> None:
-    requests = {"RegisterJobDefinition": register_request(job), "SubmitJob": submit_request(job, "definition:1")}
+    requests = {"RegisterJobDefinition": definition_to_wire(job), "SubmitJob": to_wire(job, "definition:1")}
     path = GOLDEN / f"{name}.json"
     if os.environ.get("WRITE_GOLDEN"):
         path.write_text(json.dumps(requests, indent=2) + "\n")
@@ -175,21 +175,21 @@ def test_where_replicas_share_a_command_a_shell_computes_the_number() -> None:
 def test_environment_and_command_come_with_the_submit_so_that_definitions_are_shared() -> None:
     one, other = make(app(role(args=["1"], env={"A": "1"}))), make(app(role(args=["2"], env={"B": "2"})))
 
-    assert register_request(one) == register_request(other)
-    assert submit_request(one, "d") != submit_request(other, "d")
-    assert register_request(make(app(role(image="other")))) != register_request(one)
+    assert definition_to_wire(one) == definition_to_wire(other)
+    assert to_wire(one, "d") != to_wire(other, "d")
+    assert definition_to_wire(make(app(role(image="other")))) != definition_to_wire(one)
 
 
 def test_an_empty_word_stays_in_the_definition() -> None:
     """AWS takes no empty string in an override's command."""
     job = make(app(role(args=["", "x"])))
 
-    assert ["echo", "", "x"] == register_request(job)["containerProperties"]["command"]  # type: ignore[index] # JSON
-    assert "command" not in submit_request(job, "d")["containerOverrides"]  # type: ignore[operator] # JSON
+    assert ["echo", "", "x"] == definition_to_wire(job)["containerProperties"]["command"]  # type: ignore[index] # JSON
+    assert "command" not in to_wire(job, "d")["containerOverrides"]  # type: ignore[operator] # JSON
 
 
 def test_a_hash_is_of_the_content_only() -> None:
-    definition = register_request(make(app()))
+    definition = definition_to_wire(make(app()))
 
     assert definition_hash(definition) == definition_hash({**definition, "jobDefinitionName": "x", "tags": {"a": "b"}})
     assert definition_hash(definition) != definition_hash({**definition, "type": "multinode"})
@@ -200,8 +200,8 @@ def test_secrets_are_in_what_is_sent_and_in_nothing_that_is_shown() -> None:
     job = make(app(secret))
 
     assert "m4rk3r" not in repr(job) + pretty(job)
-    assert "m4rk3r" not in json.dumps(register_request(job))
-    assert 3 == json.dumps(submit_request(job, "d")).count("m4rk3r")
+    assert "m4rk3r" not in json.dumps(definition_to_wire(job))
+    assert 3 == json.dumps(to_wire(job, "d")).count("m4rk3r")
 
 
 def test_mounts_and_devices() -> None:
@@ -248,11 +248,11 @@ def test_every_option_reaches_the_requests() -> None:
         profile="p",
         endpoint_url="http://x",
     )
-    submit: Any = submit_request(job, "d")
-    container: Any = register_request(job)["containerProperties"]
+    submit: Any = to_wire(job, "d")
+    container: Any = definition_to_wire(job)["containerProperties"]
 
     valid("submitjob", submit)
-    valid("registerjobdefinition", register_request(job))
+    valid("registerjobdefinition", definition_to_wire(job))
     assert [{"jobId": "11111111-2222-3333-4444-555555555555"}] == submit["dependsOn"]
     assert ({"size": 4}, {"attemptDurationSeconds": 60}, True) == (
         submit["arrayProperties"],

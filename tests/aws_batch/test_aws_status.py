@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
-from asyncsched.schedulers.aws_batch.status import STATES, job_state, job_to_response
+from asyncsched.schedulers.aws_batch.status import STATES, describe_app, job_state
 from asyncsched.specs import AppState, BindMount, DeviceMount, FailureCause, Secret, SecretRef, VolumeMount
 from tests.aws_emulator import shapes
 
@@ -61,7 +61,7 @@ def test_a_status_that_is_new_is_unknown_and_told_once(caplog: pytest.LogCapture
 
 def test_a_failure_tells_code_reason_and_signal() -> None:
     container = {"exitCode": 137, "reason": "OutOfMemoryError: Container killed due to memory usage"}
-    found = job_to_response(
+    found = describe_app(
         row(status="FAILED", statusReason="Essential container in task exited", container=container), {}
     )
     replica = found.replicas[0]
@@ -132,7 +132,7 @@ SPOT = {"attempts": 2, "evaluateOnExit": [{"onExitCode": "0"}, {"onStatusReason"
     ],
 )
 def test_causes(job: dict[str, Any], cause: FailureCause | None) -> None:
-    found = job_to_response(job, {})
+    found = describe_app(job, {})
 
     assert (cause, [cause]) == (found.cause, [replica.cause for replica in found.replicas])
 
@@ -141,7 +141,7 @@ def test_a_job_of_several_nodes_has_the_cause_of_its_own_row_and_else_that_of_a_
     nodes = dict([node(0, status="FAILED", container={"exitCode": 3}), node(1, status="SUCCEEDED")])
     timed_out = row(status="FAILED", statusReason="Job attempt duration exceeded timeout", nodeProperties=NODES)
     silent = row(status="FAILED", nodeProperties=NODES)
-    found = [job_to_response(job, nodes) for job in (timed_out, silent)]
+    found = [describe_app(job, nodes) for job in (timed_out, silent)]
 
     assert [FailureCause.TIMEOUT, FailureCause.EXIT] == [app.cause for app in found]
     assert [FailureCause.EXIT, None, FailureCause.TIMEOUT] == [replica.cause for replica in found[0].replicas]
@@ -158,7 +158,7 @@ def test_a_job_of_several_nodes_has_the_cause_of_its_own_row_and_else_that_of_a_
     ],
 )
 def test_a_stuck_job_says_why_and_what_helps(reason: str, advice: str) -> None:
-    message = job_to_response(row(status="RUNNABLE", statusReason=reason), {}).msg
+    message = describe_app(row(status="RUNNABLE", statusReason=reason), {}).msg
 
     assert reason in message
     assert advice in message
@@ -171,12 +171,12 @@ def test_a_stuck_job_says_why_and_what_helps(reason: str, advice: str) -> None:
 def test_restarts_count_attempts(status: str, ended: int, restarts: int) -> None:
     attempts = [{"stoppedAt": 1, "container": {"exitCode": 1}}] * ended
 
-    assert restarts == job_to_response(row(status=status, attempts=attempts), {}).num_restarts
+    assert restarts == describe_app(row(status=status, attempts=attempts), {}).num_restarts
 
 
 def test_an_attempt_that_still_runs_is_not_a_restart() -> None:
     """Some servers list the running attempt too."""
-    assert 0 == job_to_response(row(attempts=[{"startedAt": 1, "container": {}}]), {}).num_restarts
+    assert 0 == describe_app(row(attempts=[{"startedAt": 1, "container": {}}]), {}).num_restarts
 
 
 NODES = {
@@ -204,7 +204,7 @@ def test_replicas_are_numbered_in_their_role() -> None:
             node(1, status="FAILED", container={"exitCode": 3}),
         ]
     )
-    found = job_to_response(row(nodeProperties=NODES), nodes)
+    found = describe_app(row(nodeProperties=NODES), nodes)
 
     assert [
         ("head", 0, AppState.RUNNING, "10.0.0.7", None),
@@ -220,13 +220,13 @@ def test_replicas_are_numbered_in_their_role() -> None:
 
 def test_a_cancelled_app_has_no_failed_replicas() -> None:
     nodes = dict([node(0, status="FAILED", container={"exitCode": 143}), node(1, status="SUCCEEDED")])
-    found = job_to_response(row(status="FAILED", isTerminated=True, nodeProperties=NODES), nodes)
+    found = describe_app(row(status="FAILED", isTerminated=True, nodeProperties=NODES), nodes)
 
     assert [AppState.CANCELLED, AppState.SUCCEEDED, AppState.CANCELLED] == [r.state for r in found.replicas]
 
 
 def test_a_job_that_somebody_else_made_is_described_too() -> None:
-    found = job_to_response(row(container={"image": "i", "command": ["x", "y"], "vcpus": 2, "memory": 512}), {})
+    found = describe_app(row(container={"image": "i", "command": ["x", "y"], "vcpus": 2, "memory": 512}), {})
 
     assert ("torchx:app-x", JOB["jobId"], "app-x", "") == (found.app_id, found.native_id, found.name, found.session)
     assert ("app-x", "x", ["y"], 2, 512) == (
@@ -251,7 +251,7 @@ def test_variables_come_back_as_secrets_and_mounts_as_they_were() -> None:
         ],
         "linuxParameters": {"devices": [{"hostPath": "/dev/x", "permissions": ["READ"]}]},
     }
-    role = job_to_response(row(container=container), {}).roles[0]
+    role = describe_app(row(container=container), {}).roles[0]
 
     assert {"X": Secret("1"), "TORCHX_ROLE_NAME": "main"} == role.env
     assert [BindMount("/s", "/d", True), VolumeMount("fs-1", "/e"), DeviceMount("/dev/x", "/dev/x", "r")] == role.mounts
@@ -261,7 +261,7 @@ def test_secrets_come_back_as_what_names_them() -> None:
     vault = "arn:aws:secretsmanager:eu-west-1:1:secret:login-AbCdEf"
     sources = {"WHOLE": vault, "PASS": f"{vault}:password::", "OLD": f"{vault}::AWSPREVIOUS:", "PARAMETER": "/a/b"}
     container = {"secrets": [{"name": name, "valueFrom": source} for name, source in sources.items()]}
-    env = job_to_response(row(container=container), {}).roles[0].env
+    env = describe_app(row(container=container), {}).roles[0].env
 
     assert {
         "WHOLE": (vault, ""),
@@ -276,7 +276,7 @@ def test_secrets_come_back_as_what_names_them() -> None:
     [("aws-cn", "console.amazonaws.cn"), ("aws-us-gov", "console.amazonaws-us-gov.com"), ("aws-new", None)],
 )
 def test_consoles_of_partitions(partition: str, console: str | None) -> None:
-    url = job_to_response(row(jobArn=f"arn:{partition}:batch:r:1:job/x"), {}).ui_url
+    url = describe_app(row(jobArn=f"arn:{partition}:batch:r:1:job/x"), {}).ui_url
 
     assert (console is None) == (url is None)
     assert console is None or console in str(url)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
-from asyncsched.schedulers.aws_batch.lookup_list import list_row
-from asyncsched.schedulers.aws_batch.status import job_state, job_to_response, node_ids
+from asyncsched.schedulers.aws_batch.status import describe_app, job_state, list_row
+from asyncsched.schedulers.aws_batch.status_rows import node_ids
 from asyncsched.schedulers.responses import fingerprint
 from asyncsched.specs import AppState, parse_app_handle
 from tests.aws_batch.test_aws_status import JOB, NODES, row
@@ -56,7 +56,7 @@ tags = st.dictionaries(st.sampled_from(["asyncsched/app", "asyncsched/session", 
 
 
 def check(job: dict[str, Any], nodes: dict[str, Any]) -> None:
-    told = job_to_response(job, nodes)
+    told = describe_app(job, nodes)
     repr((told, fingerprint(told))).encode()
     assert told.state is job_state(job)
     shown = list_row(job)
@@ -87,8 +87,8 @@ def test_no_range_of_nodes_breaks_what_is_told(target: str, count: int) -> None:
 def test_a_session_that_is_none_is_told_as_none(session: str, caplog: pytest.LogCaptureFixture) -> None:
     job = row(jobId=f"11111111-2222-3333-4444-{len(session):012}", tags={"asyncsched/session": session})
     with caplog.at_level(logging.WARNING):
-        told = [(job_to_response(job, {}).session, list_row(job).app_handle) for _ in range(3)]
+        told = [(describe_app(job, {}).session, list_row(job).app_handle) for _ in range(3)]
 
     assert [("", "aws_batch:///torchx:app-x")] * 3 == told
-    assert AppState.RUNNING is job_to_response(job, {}).state
+    assert AppState.RUNNING is describe_app(job, {}).state
     assert [1] == [message.count("asyncsched/session") for message in caplog.messages]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import logging
+from typing import Any, cast
 
 import pytest
 
@@ -20,8 +21,8 @@ from asyncsched.errors import (
     UsageError,
 )
 from asyncsched.schedulers._common.pacing import Limits
-from asyncsched.schedulers.aws_batch import AWSBatchScheduler
-from asyncsched.specs import AppDef, AppState, Resource
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler, BatchJob
+from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Resource
 from tests.aws_batch.conftest import QUEUE, Virtual, script
 from tests.aws_emulator.cloud import Cloud
 
@@ -462,3 +463,41 @@ async def test_what_spot_takes_away_is_run_again(virtual: Virtual, platform: str
     assert AppState.FAILED == ended.state
     assert ended.current is not None
     assert runs - 1 == ended.current.num_restarts
+
+
+@pytest.mark.parametrize(("option", "value"), [("timeout", 60.0), ("timeout_s", 60)])
+async def test_a_submit_without_a_timeout_is_told(
+    caplog: pytest.LogCaptureFixture, virtual: Virtual, option: str, value: float
+) -> None:
+    with caplog.at_level(logging.WARNING, "asyncsched"):
+        await virtual.scheduler().submit(app(), {**CFG, option: value})
+        assert [] == caplog.records
+        await virtual.scheduler().submit(app(), CFG)
+
+    assert ["aws_batch bills"] == [record.getMessage()[:15] for record in caplog.records]
+
+
+async def test_a_request_that_is_put_together_by_hand_is_launched_once(virtual: Virtual) -> None:
+    def job(nodes: int = 0, **more: Any) -> AppDryRunInfo[BatchJob]:
+        container = {"image": "script", "command": ["play", '[["sleep", 5]]'], **more}
+        ranges = [{"targetNodes": f"0:{nodes - 1}", "container": container}]
+        several = {"nodeProperties": {"numNodes": nodes, "mainNode": 0, "nodeRangeProperties": ranges}}
+        definition: dict[str, Any] = several if nodes else {"containerProperties": container}
+        return AppDryRunInfo(BatchJob(f"by-hand-{nodes}", QUEUE, None, definition, {}), repr)
+
+    scheduler = virtual.scheduler()
+    for nodes in (0, 2):
+        made = job(nodes)
+        app_id = await scheduler.schedule(made)
+        assert f"{QUEUE}:by-hand-{nodes}" == app_id == await scheduler.schedule(job(nodes))
+        found = await virtual.scheduler().describe(app_id)
+
+        assert found is not None
+        assert (f"by-hand-{nodes}", "session") == (found.name, found.session)
+        assert job(nodes).request == made.request
+        with pytest.raises(ConflictError):
+            await virtual.scheduler().schedule(job(nodes, privileged=True))
+    assert ["by-hand-0", "by-hand-2"] == jobs(virtual.cloud)
+    assert [f"{QUEUE}:by-hand-2", f"{QUEUE}:by-hand-0"] == [row.app_id for row in await scheduler.list()]
+    with pytest.raises(UsageError, match="aws_batch launches a BatchJob"):
+        await scheduler.schedule(AppDryRunInfo(cast("Any", {}), repr))

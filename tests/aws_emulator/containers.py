@@ -18,10 +18,11 @@ OOM = "OutOfMemoryError: Container killed due to memory usage"
 
 
 class Containers:
-    """A runner of nodes on the daemon at `url`."""
+    """A runner of nodes on the daemon at `url`, in a network of this name, in which they reach each other."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, network: str | None = None) -> None:
         self._docker = docker.DockerClient(base_url=url)
+        self._network = self._docker.networks.create(network) if network else None
         #: The main node's address, for its children.
         self._addresses: dict[str, str] = {}
 
@@ -33,6 +34,8 @@ class Containers:
         return lambda: threading.Thread(target=started.stop, args=(task.grace,), daemon=True).start()
 
     def close(self) -> None:
+        if self._network is not None:
+            self._network.remove()
         self._docker.close()
 
     def _live(self, task: Task, started: _Started) -> None:
@@ -69,6 +72,7 @@ class Containers:
             name=task.name,
             environment=environment,
             labels={"aws-emulator": task.job_id},
+            network=None if self._network is None else self._network.name,
             **_limits(task.container),
             **_linux(task.container.get("linuxParameters", {})),
             mounts=list(_mounts(task.container)),

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tests.aws_emulator.events import LogEvents
-from tests.aws_emulator.model import WAITING, Attempt, Job, Node, Pace
+from tests.aws_emulator.model import WAITING, Attempt, Job, Json, Node, Pace
 from tests.aws_emulator.timeline import Timeline
 
 EXITED = "Essential container in task exited"
 TIMED_OUT = "Job attempt duration exceeded timeout"
+TOO_LARGE = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - no instance type meets the requirements of the job"
 LOG_GROUP = "/aws/batch/job"
 
 
@@ -75,6 +76,8 @@ class Lifecycle:
         self.secrets: dict[str, str] = {}
         #: Queues without capacity, and the reason that their RUNNABLE jobs show.
         self.stuck: dict[str, str | None] = {}
+        #: GPUs of the largest host: a job that asks for more stays RUNNABLE, in whatever queue.
+        self.most_gpus = 16
 
     def submit(self, job: Job) -> None:
         self.timeline.after(self.pace.submitted, lambda: self._make_runnable(job))
@@ -115,9 +118,13 @@ class Lifecycle:
             self._stop_nodes(job)
 
     def cancel(self, job: Job, reason: str) -> None:
-        """End a job that has not been started, as CancelJob does."""
-        if job.status in WAITING and not job.children:
-            job.cancelled = True
+        """End a job that has not been started, as CancelJob does; of an array all children that have not."""
+        if job.status not in WAITING:
+            return
+        for child in job.children:
+            self.cancel(child, reason)
+        job.cancelled, job.reason = True, reason
+        if not job.children:
             self._end(job, "FAILED", reason)
 
     def node_ended(self, job: Job, node: Node, attempt: Attempt, code: int | None, reason: str | None) -> None:
@@ -140,6 +147,8 @@ class Lifecycle:
         self._set(job, "RUNNABLE")
         if job.queue in self.stuck:
             job.reason = self.stuck[job.queue]
+        elif any(_gpus(node.container) > self.most_gpus for node in job.nodes.values()):
+            job.reason = TOO_LARGE
         else:
             self.timeline.after(self.pace.runnable, lambda: self._start(job))
 
@@ -235,6 +244,10 @@ class Lifecycle:
         for node in job.nodes.values():
             if not node.attempts:
                 node.status = status
+
+
+def _gpus(container: Json) -> int:
+    return sum(int(row["value"]) for row in container.get("resourceRequirements", ()) if row["type"] == "GPU")
 
 
 def _matches(pattern: str | None, value: object) -> bool:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from docker.types import DeviceRequest, Mount, Ulimit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,15 +46,15 @@ def test_macros_and_the_address_of_rank_0() -> None:
     made = job(role("first"), role("a", args=["--id", f"{macros.app_id}/{macros.replica_id}", macros.rank0_env]))
 
     assert ["run", "--id", "app-x1/0", "TORCHX_RANK0_HOST"] == made.containers[1].command
-    assert "app-x1-first-0" == made.containers[1].env["TORCHX_RANK0_HOST"]
+    assert "app-x1-first-0" == made.containers[1].kwargs["environment"]["TORCHX_RANK0_HOST"]
     for shared in ("host", "container:other"):
-        assert "localhost" == job(role(), network=shared).containers[0].env["TORCHX_RANK0_HOST"]
+        assert "localhost" == job(role(), network=shared).containers[0].kwargs["environment"]["TORCHX_RANK0_HOST"]
 
 
 def test_environment_of_role_over_option_over_submitter() -> None:
     made = job(role(env={"FOO_TWO": "role"}), copy_env=["FOO_*"], env={"FOO_ONE": "option"})
 
-    env = made.containers[0].env
+    env = made.containers[0].kwargs["environment"]
     assert {"FOO_ONE": "option", "FOO_TWO": "role", "TORCHX_RANK0_HOST": "app-x1-worker-0", **RESULT} == env
 
 
@@ -66,19 +67,21 @@ def test_rank_0_and_result_of_an_app_around_us_are_not_copied() -> None:
     options = DockerOpts(copy_env=["TORCHX_*", "ASYNCSCHED_*"])
     made = make_request(AppDef("app", [role()]), "app-x1", options, session="me", environ=around, version="1.0")
 
-    assert {"TORCHX_RANK0_HOST": "app-x1-worker-0", "TORCHX_JOB_ID": "copied", **RESULT} == made.containers[0].env
+    assert {"TORCHX_RANK0_HOST": "app-x1-worker-0", "TORCHX_JOB_ID": "copied", **RESULT} == made.containers[0].kwargs[
+        "environment"
+    ]
     chosen = job(role(), env={"TORCHX_RANK0_HOST": "chosen"})
-    assert {"TORCHX_RANK0_HOST": "chosen", **RESULT} == chosen.containers[0].env
+    assert {"TORCHX_RANK0_HOST": "chosen", **RESULT} == chosen.containers[0].kwargs["environment"]
 
 
 def test_secrets_are_sent_and_never_printed() -> None:
     made = job(role(env={"API_TOKEN": "open", "PLAIN": Secret("sesame")}, args=[Secret("hidden")]))
-    body = to_wire(made.containers[0], made.network, "digest")
+    body = to_wire(made.containers[0], "asyncsched", "digest")
 
     for word in ("open", "sesame", "hidden"):
         assert word not in repr(made)
         assert word not in repr(made.containers[0])
-        assert word not in str(made.containers[0].labels)
+        assert word not in str(made.containers[0].kwargs["labels"])
     assert {"API_TOKEN=open", "PLAIN=sesame"} <= set(body["Env"])
     assert ["run", "hidden"] == body["Cmd"]
     with show_secrets():
@@ -86,43 +89,40 @@ def test_secrets_are_sent_and_never_printed() -> None:
 
 
 def test_resources() -> None:
-    config = job(role(resource=Resource(cpu=2, gpu=1, memMB=512))).containers[0].host_config
+    kwargs = job(role(resource=Resource(cpu=2, gpu=1, memMB=512))).containers[0].kwargs
 
-    assert 2_000_000_000 == config["NanoCpus"]
-    assert 512 * 1024 * 1024 == config["Memory"] == config["ShmSize"]
-    assert [{"Count": 1, "Capabilities": [["compute", "utility"]]}] == config["DeviceRequests"]
-    asked_for_nothing = job(role()).containers[0].host_config
-    assert not {"NanoCpus", "Memory", "ShmSize", "DeviceRequests"} & asked_for_nothing.keys()
+    assert 2_000_000_000 == kwargs["nano_cpus"]
+    assert "512m" == kwargs["mem_limit"] == kwargs["shm_size"]
+    assert [DeviceRequest(count=1, capabilities=[["compute", "utility"]])] == kwargs["device_requests"]
+    asked_for_nothing = job(role()).containers[0].kwargs
+    assert not {"nano_cpus", "mem_limit", "shm_size", "device_requests"} & asked_for_nothing.keys()
 
 
 def test_mounts_and_devices() -> None:
     mounts = [BindMount("/h", "/c", read_only=True), VolumeMount("data", "/d"), DeviceMount("/dev/fuse", "/dev/x", "r")]
     efa = Resource(cpu=-1, gpu=-1, memMB=-1, devices={"vpc.amazonaws.com/efa": 2})
-    config = job(role(mounts=mounts, resource=efa)).containers[0].host_config
+    kwargs = job(role(mounts=mounts, resource=efa)).containers[0].kwargs
 
     assert [
-        {"Type": "bind", "Source": "/h", "Target": "/c", "ReadOnly": True},
-        {"Type": "volume", "Source": "data", "Target": "/d", "ReadOnly": False},
-    ] == config["Mounts"]
-    uverbs = [(f"/dev/infiniband/uverbs{k}", f"/dev/infiniband/uverbs{k}", "rwm") for k in (0, 1)]
-    assert [("/dev/fuse", "/dev/x", "r"), *uverbs] == [tuple(device.values()) for device in config["Devices"]]
+        Mount(type="bind", source="/h", target="/c", read_only=True),
+        Mount(type="volume", source="data", target="/d"),
+    ] == kwargs["mounts"]
+    uverbs = [f"/dev/infiniband/uverbs{k}:/dev/infiniband/uverbs{k}:rwm" for k in (0, 1)]
+    assert ["/dev/fuse:/dev/x:r", *uverbs] == kwargs["devices"]
 
 
-def test_options_become_host_configuration() -> None:
+def test_options_become_arguments_of_the_container() -> None:
     made = job(
         role(max_retries=3), privileged=True, init=True, user="1:2", grace_period=2.5, ulimits=["nofile=1:2", "core=-1"]
     )
     container = made.containers[0]
 
-    assert {"Name": "on-failure", "MaximumRetryCount": 3} == container.host_config["RestartPolicy"]
-    assert container.host_config["Privileged"] is True
-    assert container.host_config["Init"] is True
-    assert [
-        {"Name": "nofile", "Soft": 1, "Hard": 2},
-        {"Name": "core", "Soft": -1, "Hard": -1},
-    ] == container.host_config["Ulimits"]
-    assert ("1:2", 3) == (container.user, container.stop_timeout)
-    assert "RestartPolicy" not in job(role()).containers[0].host_config
+    assert {"Name": "on-failure", "MaximumRetryCount": 3} == container.kwargs["restart_policy"]
+    assert container.kwargs["privileged"] is True
+    assert container.kwargs["init"] is True
+    assert [Ulimit(name="nofile", soft=1, hard=2), Ulimit(name="core", soft=-1, hard=-1)] == container.kwargs["ulimits"]
+    assert ("1:2", 3) == (container.kwargs["user"], container.stop_timeout)
+    assert "restart_policy" not in job(role()).containers[0].kwargs
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
@@ -150,7 +150,7 @@ def test_a_wrong_ulimit_is_named() -> None:
 
 
 def test_labels_tell_everything() -> None:
-    found = job(role("b", num_replicas=2)).containers[1].labels
+    found = job(role("b", num_replicas=2)).containers[1].kwargs["labels"]
 
     assert ("app-x1", "app", "me", "b", "1", "1.0") == tuple(
         found[key]
@@ -160,7 +160,7 @@ def test_labels_tell_everything() -> None:
 
 def test_only_user_defined_networks_know_names() -> None:
     body = to_wire(job(role()).containers[0], "asyncsched", "d")
-    in_host = to_wire(job(role()).containers[0], "host", "d")
+    in_host = to_wire(job(role(), network="host").containers[0], "host", "d")
 
     assert {"asyncsched": {"Aliases": ["app-x1-worker-0"]}} == body["NetworkingConfig"]["EndpointsConfig"]
     assert "app-x1-worker-0" == body["Hostname"]
@@ -207,7 +207,7 @@ def test_a_role_comes_back_from_its_label_without_secrets() -> None:
         max_retries=2,
         resource=Resource(cpu=1, gpu=0, memMB=64),
     )
-    labels_of = job(whole).containers[0].labels
+    labels_of = job(whole).containers[0].kwargs["labels"]
     entry = {"Id": "x", "Names": ["/x"], "State": "running", "Created": 1, "Image": "other", "Labels": labels_of}
     (again,) = describe("app-x1", entry)
 
@@ -233,7 +233,7 @@ def test_a_role_comes_back_from_its_label_without_secrets() -> None:
     ids=["env", "args", "metadata"],
 )
 def test_what_a_label_cannot_hold_of_a_role_is_left_out(large: dict[str, Any]) -> None:
-    labels_of = job(role(port_map={"http": 80}, **large)).containers[0].labels
+    labels_of = job(role(port_map={"http": 80}, **large)).containers[0].kwargs["labels"]
     entry = {"Id": "x", "Names": ["/x"], "State": "running", "Created": 1, "Image": "other", "Labels": labels_of}
     (again,) = describe("app-x1", entry)
 
@@ -252,4 +252,4 @@ def test_a_request_prints_as_yaml() -> None:
     printed = repr(job(role()))
 
     assert printed.startswith("app_id: app-x1\n")
-    assert "\n- name: app-x1-worker-0\n" in printed or "\n  - name: app-x1-worker-0\n" in printed
+    assert "  name: app-x1-worker-0\n" in printed

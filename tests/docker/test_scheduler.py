@@ -6,15 +6,25 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError
+from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError, UsageError
 from asyncsched.schedulers import DescribeAppResponse
-from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.schedulers.docker import DockerContainer, DockerJob, DockerScheduler
 from asyncsched.schedulers.docker import names as labels
-from asyncsched.specs import AppState, BindMount, DeviceMount, FailureCause, Resource, Role, Secret, VolumeMount
+from asyncsched.specs import (
+    AppDryRunInfo,
+    AppState,
+    BindMount,
+    DeviceMount,
+    FailureCause,
+    Resource,
+    Role,
+    Secret,
+    VolumeMount,
+)
 from tests._support import eventually
 from tests.docker._apps import IGNORES, OBEYS, app, shell
 from tests.services.dockerd import BUSYBOX_IMAGE, SHELL_LESS_IMAGE, Dockerd
@@ -406,3 +416,22 @@ async def test_a_replica_that_cannot_be_started_again_has_its_config_to_blame(
     assert status is not None
     assert (AppState.FAILED, FailureCause.CONFIG) == (status.state, status.cause)
     assert str(tmp_path / "data") in status.msg
+
+
+async def test_a_job_that_is_put_together_by_hand_is_launched_once(scheduler: DockerScheduler) -> None:
+    def job(text: str = "me") -> AppDryRunInfo[DockerJob]:
+        container = DockerContainer(BUSYBOX_IMAGE, ["sh", "-c", "echo $WHO"], {"environment": {"WHO": text}})
+        return AppDryRunInfo(DockerJob("by-hand", [container, container]), repr)
+
+    assert "by-hand" == await scheduler.schedule(job()) == await scheduler.schedule(job())
+    assert AppState.SUCCEEDED is await end(scheduler, "by-hand")
+    found = await scheduler.describe("by-hand")
+
+    assert found is not None
+    assert [("main", 0), ("main", 1)] == [(replica.role, replica.id) for replica in found.replicas]
+    assert ("by-hand", scheduler.session_name) == (found.name, found.session)
+    assert ["me", "me"] == await text(scheduler, "by-hand")
+    with pytest.raises(ConflictError):
+        await scheduler.schedule(job("another"))
+    with pytest.raises(UsageError, match="local_docker launches a DockerJob"):
+        await scheduler.schedule(AppDryRunInfo(cast("Any", []), repr))

@@ -51,7 +51,7 @@ def make_pod(fake: FakeCluster, name: str, app: str = "app", **more: Any) -> dic
 
 
 def remove(fake: FakeCluster, name: str) -> None:
-    fake.run(lambda: fake.store.delete("pods", "default", name))
+    fake.run(lambda: fake.store.remove("pods", fake.store.get("pods", "default", name)))
 
 
 async def test_it_shows_what_there_is_and_what_changes(fake: FakeCluster, reflectors: Reflectors) -> None:
@@ -73,8 +73,9 @@ async def test_it_shows_what_there_is_and_what_changes(fake: FakeCluster, reflec
 async def test_many_subscribers_cost_one_list_and_one_watch(fake: FakeCluster, reflectors: Reflectors) -> None:
     watchers = [Watcher(reflectors.pods("default"), f"app-{number}") for number in range(200)]
     await watchers[0].reflector.ready()
+    await eventually(lambda: fake.traffic.open["watch pods"])
     make_pod(fake, "a", app="app-17")
-    await eventually(lambda: watchers[17].told)
+    await eventually(lambda: watchers[17].reflector.snapshot("app-17"))
 
     assert (1, 1) == (fake.traffic.calls["list pods"], fake.traffic.most_open["watch pods"])
     for watcher in watchers:

@@ -408,7 +408,7 @@ async def _slowly(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b"line\n")
-        await asyncio.sleep(3600)
+        await eventually(lambda: request.transport is None or request.transport.is_closing(), within=600)
         return response
     return web.json_response({})
 

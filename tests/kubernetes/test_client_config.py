@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,25 @@ def test_certificates_may_be_inline_and_a_check_may_be_left_out(tmp_path: Path) 
     assert found.tls is not None
     assert ssl.CERT_NONE == found.tls.verify_mode
     assert not found.verify
+
+
+def test_inline_certificates_leave_no_file_and_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    data = base64.b64encode(authority.read_bytes()).decode()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    found = loaded(kubeconfig(tmp_path / "config", SERVER, cluster={"certificate-authority-data": data}))
+
+    assert 32 == len(found.ca_digest)
+    assert (
+        found.ca_digest
+        == loaded(kubeconfig(tmp_path / "second", SERVER, cluster={"certificate-authority": str(authority)})).ca_digest
+    )
+    assert [] == list(folder.iterdir())
+    assert before == len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_pod_has_what_it_needs_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -14,13 +15,17 @@ from hypothesis import strategies as st
 
 from asyncsched import specs
 from asyncsched.errors import ConfigError, RunOptionError, UsageError
+from asyncsched.schedulers._common.roles import left_out
 from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.names_note import read_note
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request import KubernetesJob, Wire, make_request, to_wire
+from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.request_limits import MAX_BYTES, missing_queue
 from asyncsched.schedulers.kubernetes.request_values import escaped
 from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role, Secret, SecretRef, macros, named_resources
+from asyncsched.specs.not_kept import NOT_KEPT
 from asyncsched.specs.secret import show_secrets
 from tests.kubernetes.peer_apps import NAME, make_apps
 from tests.kubernetes_schemas.check import faults
@@ -62,7 +67,7 @@ DOCUMENTS = make_apps(specs)["documents"]
 TWO_ROLES = app(
     role(
         "trainer",
-        args=["--rank", macros.replica_id, "--meet", f"$${{{macros.rank0_env}:=localhost}}"],
+        args=["--rank", macros.replica_id, "--meet", f"${{{macros.rank0_env}:-localhost}}"],
         num_replicas=4,
         min_replicas=2,
         port_map={"c10d": 29500},
@@ -311,6 +316,13 @@ def test_volcanos_retries_are_one_more(policy: RetryPolicy, action: str) -> None
     assert [{"events": ["PodFailed", "PodEvicted"], "action": action}] == spec["tasks"][0]["policies"]
 
 
+def test_a_replica_alone_is_restarted_with_its_job() -> None:
+    # RestartPod would delete the pod of the last failure, and its log with it.
+    spec = make(app(role(max_retries=2, retry_policy=RetryPolicy.REPLICA))).resource["spec"]
+
+    assert "RestartJob" == spec["tasks"][0]["policies"][0]["action"]
+
+
 def test_no_role_gets_more_restarts_than_it_asks_for() -> None:
     mine = app(role("a", max_retries=5), role("b", max_retries=2), role("c"))
     spec = make(mine, on_failure="stop").resource["spec"]
@@ -547,13 +559,57 @@ def test_the_digest_is_an_annotation_of_what_is_sent() -> None:
     assert names.REQUEST not in job.resource["metadata"]["annotations"]
 
 
-def test_a_note_too_long_keeps_no_variables_and_says_so() -> None:
+def test_a_note_too_long_leaves_something_out_and_says_so() -> None:
     long = app(role(env={"A": "x" * 40_000}))
-    longer = app(role(args=["x" * 40_000], env={"A": "x"}))
-    notes = [json.loads(make(each).resource["metadata"]["annotations"][names.ROLES]) for each in (long, longer)]
+    longer = app(role(args=["x" * 40_000], env={"A": "x"}), role("b", env={"B": "1"}))
+    for mine, left in ((long, [["env"]]), (longer, [["args"], []])):
+        note = make(mine).resource["metadata"]["annotations"][names.ROLES]
+        roles, _ = read_note(note, ())
 
-    assert [True, True] == [note["roles"][0]["env_left_out"] for note in notes]
-    assert ["args" in note["roles"][0] for note in notes] == [True, False]
+        assert len(note) <= 32 * 1024
+        assert left == [left_out(each) for each in json.loads(note)["roles"]]
+        assert [bool(each) for each in left] == [NOT_KEPT in each.env for each in roles]
+    with pytest.raises(ConfigError, match="metadata of the app 'app' are too large"):
+        make(app(metadata={"a": "x" * 40_000}))
+
+
+def test_a_request_that_was_put_together_by_hand_gets_what_it_is_found_by() -> None:
+    template = {"spec": {"containers": [{"name": "trainer", "image": "a"}, {"name": "proxy", "image": "b"}]}}
+    spec = {"queue": "q", "tasks": [{"name": "trainer", "replicas": 2, "template": template}]}
+    mine = KubernetesJob(
+        {}, {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "x"}, "spec": spec}
+    )
+    before = copy.deepcopy(mine)
+    app_id, adopted = adopt(mine, session="me", version="1")
+
+    assert ("default:x", before) == (app_id, mine)
+    labels = adopted.resource["spec"]["tasks"][0]["template"]["metadata"]["labels"]
+    assert {
+        names.APP: "x",
+        names.KIND: "volcano",
+        names.ROLE: "trainer",
+        names.ROLE_INDEX: "0",
+    }.items() <= labels.items()
+    assert ["main", "proxy"] == [each["name"] for each in main_task(adopted)["spec"]["containers"]]
+    assert [] == faults(to_wire(adopted, app_id, "d").job)
+
+
+@pytest.mark.parametrize("kind", ["volcano", "job"])
+def test_a_request_of_a_dry_run_is_adopted_as_it_is(kind: str) -> None:
+    job = make(TWO_ROLES, kind)
+
+    assert ("default:the-name", job) == adopt(job, session="session", version="1.2.3")
+
+
+@pytest.mark.parametrize("resource", [{}, {"metadata": {"name": "A b"}}, {"metadata": {"name": 1}}])
+def test_a_request_by_hand_names_its_job(resource: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"set resource\['metadata'\]\['name'\]"):
+        adopt(KubernetesJob({}, resource), session="", version="1")
+
+
+def main_task(job: KubernetesJob) -> dict[str, Any]:
+    template: dict[str, Any] = job.resource["spec"]["tasks"][0]["template"]
+    return template
 
 
 def test_the_app_is_not_changed() -> None:

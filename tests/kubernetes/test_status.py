@@ -397,6 +397,37 @@ def test_why_a_pod_failed(record: PodRecord, text: str, cause: FailureCause) -> 
         ),
         (pending(container=waiting("ImagePullBackOff")), [], "ImagePullBackOff", FailureCause.IMAGE),
         (
+            pending(container=waiting("ImagePullBackOff", 'Back-off pulling image "x": ErrImagePull: not found')),
+            [],
+            "ErrImagePull: not found",
+            FailureCause.IMAGE,
+        ),
+        (
+            pending(container=waiting()),
+            [
+                event(
+                    "pod-main-0", "FailedMount", 'MountVolume.SetUp failed for "x-svc": failed to sync configmap cache'
+                )
+            ],
+            "",
+            None,
+        ),
+        (
+            pending(
+                container=waiting("PodInitializing"),
+                initContainerStatuses=[
+                    {
+                        "name": "proxy",
+                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+                        "lastState": ended(1, message="no route to host")["state"],
+                    }
+                ],
+            ),
+            [],
+            "init container proxy: exit code 1: no route to host",
+            FailureCause.EXIT,
+        ),
+        (
             pending(container=waiting("CreateContainerConfigError", 'secret "x" not found')),
             [],
             'CreateContainerConfigError: secret "x" not found',
@@ -586,6 +617,43 @@ def test_many_replicas_with_one_reason_are_one_sentence() -> None:
 )
 def test_events_are_read_only_for_what_waits(job: JobRecord, pods: list[PodRecord], needed: bool) -> None:
     assert needed is needs_events([job], pods)
+
+
+def test_the_failure_that_ends_a_job_may_have_no_pod() -> None:
+    mine = app(2, max_retries=1, retry_policy=RetryPolicy.REPLICA)
+    given_up = volcano("Failed", mine, maxRetry=2, status={"retryCount": 2})
+    last, all_gone = described(given_up, over(0)), described(given_up)
+
+    assert [S, F] == states(last)
+    assert "main/1: it failed again; Volcano has deleted its pod" == last.msg
+    assert (F, [C, C]) == (all_gone.state, states(all_gone))
+    assert "it failed again after 1 restarts" == all_gone.msg
+
+
+def test_what_the_runtime_says_is_no_result() -> None:
+    failed = over(128, container=ended(128, "StartError", message="no such program"))
+
+    assert {} == results_of(described(volcano("Failed", app(1)), failed))
+
+
+def test_a_job_that_is_failing_says_so() -> None:
+    found = described(indexed(app(), "FailureTarget", status={"terminating": 1}), over(3), up(replica=1))
+
+    assert (R, "failing: main/0: exit code 3") == (found.state, found.msg)
+
+
+def test_a_pod_that_failed_before_it_started_has_not_run() -> None:
+    init = [{**ended(2), "name": "fetch"}]
+    failed = over(2, container=waiting("PodInitializing"), initContainerStatuses=init)
+    found = described(volcano("Pending", app(1)), failed)
+
+    assert (P, F) == (found.state, found.replicas[0].state)
+    never = over(128, container=ended(128, "StartError", startedAt="1970-01-01T00:00:00Z"))
+    assert described(volcano("Failed", app(1)), never).started_at is None
+
+
+def test_the_first_pod_ends_the_time_of_a_job_that_nobody_has_seen() -> None:
+    assert P is described(volcano("", app(1)), pending(container=waiting())).state
 
 
 # What belongs to an app

@@ -11,6 +11,7 @@ import pytest
 
 from asyncsched.clock import Clock
 from asyncsched.schedulers import DescribeAppResponse
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
@@ -70,7 +71,7 @@ async def test_each_change_is_one_message_and_is_published(
     roles = [shell(WAITS.format(tmp_path / name), name=name) for name in ("one", "two")]
     app_id = await scheduler.submit(app(*roles), {"detach": True})
     place = Home([home])
-    supervisors = Supervisors(place, Clock())
+    supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     messages: list[bytes] = []
     supervisors.listen(lambda _, message: messages.append(message), lambda _: None)
     port = Port(app_id)
@@ -113,7 +114,7 @@ async def test_the_newer_word_counts_in_whatever_order_both_are_read(scheduler: 
         f'"revision":{newer.revision}'.encode(), b'"revision":0'
     ))  # fmt: skip
     place = Home([home])
-    apps = Apps(place, Supervisors(place, Clock()))
+    apps = Apps(place, Supervisors(place, Programs("local_cwd", clock=Clock()), Clock()))
 
     assert older is apps.newest(older)  # nobody watches it
     apps.watch(app_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -16,6 +17,8 @@ import pytest
 
 from asyncsched.errors import AsyncSchedError, ConflictError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.client_connection import connect
+from asyncsched.schedulers.local.supervisor.control import refuse
 from asyncsched.specs import AppState
 from tests._support import WITHIN, eventually
 from tests.local._local import (
@@ -143,6 +146,24 @@ async def _led_by_an_impostor(scheduler: LocalScheduler, home: Path) -> str:
 
 def _start_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+@ONE_LOOP
+async def test_a_supervisor_that_cannot_work_says_why() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        refusing = asyncio.create_task(
+            asyncio.to_thread(refuse, theirs, "in its state directory: No space left on device", errno.ENOSPC)
+        )
+        connection = await connect(ours, lambda app_id, message: None, lambda: None)
+        refusing.add_done_callback(lambda _: theirs.shutdown(socket.SHUT_RDWR))  # as its process ends then
+        with pytest.raises(UnavailableError, match="cannot work") as caught:
+            await connection.greet()
+        await refusing
+        connection.close()
+
+    assert ("in its state directory: No space left on device", "start") == (caught.value.why, caught.value.operation)
+    assert "make room on the disk" in caught.value.fix
 
 
 # Apps that go away

@@ -15,6 +15,7 @@ import pytest
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
 from asyncsched.runner import Runner
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
@@ -276,7 +277,7 @@ async def test_the_end_of_an_app_that_nobody_tells_of_any_more_is_told(scheduler
     app_id = await scheduler.submit(app(shell("true")), {"detach": True})
     await ended(scheduler, app_id)
     place = Home([home])
-    supervisors = Supervisors(place, Clock())
+    supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     port = _Port(app_id, "no-such-app")
     reader = StateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock())
     reading = asyncio.create_task(reader.run())
@@ -292,7 +293,7 @@ async def test_a_connection_that_is_kept_stays_when_another_one_ends(scheduler: 
     app_id = await scheduler.submit(app(shell("exec sleep 1000")))
     record = read_record(app_id, (app_directory(home, app_id) / "state.json").read_bytes())
     place = Home([home])
-    supervisors = Supervisors(place, Clock())
+    supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     lost: list[str] = []
     supervisors.listen(lambda *_: None, lost.append)
     try:

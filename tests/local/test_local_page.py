@@ -18,8 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs/backends/local.md"
 @pytest.mark.guard(loop_step=False, blocking=False, reason="a page's blocks import and define as users do")
 async def test_its_code_runs(home: Path) -> None:
     names: dict[str, Any] = {}
-    for _, text, line in blocks(PAGE, "python"):
-        printed = await run_block(text, PAGE, line, names)
+    printed = "".join([await run_block(text, PAGE, line, names) for _, text, line in blocks(PAGE, "python")])
 
     assert ["greeter 0 hello from 0", "greeter 1 hello from 1"] == sorted(printed.splitlines())
 

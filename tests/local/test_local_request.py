@@ -6,12 +6,22 @@ import asyncio
 import json
 import os
 import resource
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from asyncsched import sync
 from asyncsched.errors import ConfigError, RunOptionError
-from asyncsched.schedulers.local import LocalDirectoryImageProvider, LocalOpts, LocalScheduler
+from asyncsched.schedulers.local import (
+    CWDImageProvider,
+    ImageProvider,
+    LocalDirectoryImageProvider,
+    LocalOpts,
+    LocalScheduler,
+    ReplicaParam,
+)
 from asyncsched.schedulers.local.request import split_devices
 from asyncsched.specs import AppState, CfgVal, Resource, Role, Secret, macros
 from tests.local._local import ONE_LOOP, app, app_directory, ended, first, python, shell, texts
@@ -96,6 +106,25 @@ async def test_macros_are_filled_in(scheduler: LocalScheduler) -> None:
     assert [f"{app_id} {k} localhost {k}" for k in range(2)] == sorted(await texts(scheduler, app_id))
 
 
+async def test_a_shell_gets_its_own_number_and_its_own_variables(scheduler: LocalScheduler) -> None:
+    told = 'test $$ = "$(exec sh -c \'echo $PPID\')" && echo pid; echo "$${${rank0_env}:=localhost}:29500 $${X-unset}"'
+    app_id = await scheduler.submit(app(shell(told), name="one"))
+    written = await scheduler.submit_dryrun(app(shell("$${${rank0_env}:=localhost}:29500")))
+
+    assert ["pid", "localhost:29500 unset"] == await texts(scheduler, app_id)
+    assert "${TORCHX_RANK0_HOST:=localhost}:29500" == written.request.role_params["main"][0].args[2]
+
+
+async def test_only_what_the_role_says_of_the_path_has_macros(
+    scheduler: LocalScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/odd/$${app_id}/${app_id}", prepend=os.pathsep)
+    info = await scheduler.submit_dryrun(app(python(TELLS, env={"PATH": "/of/${app_id}"})))
+
+    path = info.request.role_params["main"][0].env["PATH"].split(os.pathsep)
+    assert [f"/of/{info.app_id}", "/odd/$${app_id}/${app_id}"] == path[:2]
+
+
 async def test_secrets_reach_the_replica_and_nobody_else(scheduler: LocalScheduler, home: Path) -> None:
     role = shell('test "$TOKEN" = "$1" && echo same', Secret(SECRET), env={"TOKEN": Secret(SECRET)})
     role.metadata = {"password": SECRET}
@@ -152,14 +181,13 @@ async def test_an_image_may_be_a_directory(home: Path, tmp_path: Path) -> None:
     (image / "bin").mkdir(parents=True)
     (image / "bin" / "main").write_text("#!/bin/sh\npwd; echo $0 $1\n")
     (image / "bin" / "main").chmod(0o755)
+    (image / "named").symlink_to("bin/main")
     async with LocalScheduler("session", LocalDirectoryImageProvider) as scheduler:
-        role = Role("main", str(image), entrypoint="bin/main", args=[macros.img_root])
-        app_id = await scheduler.submit(app(role))
+        for entrypoint, told in [("bin/main", "bin/main"), ("named", f"{image}/named"), ("/bin/echo", None)]:
+            role = Role("main", str(image), entrypoint=entrypoint, args=[macros.img_root])
+            said = await texts(scheduler, await scheduler.submit(app(role)))
 
-        pwd, told = await texts(scheduler, app_id)
-
-    assert str(image) == pwd
-    assert f"{image}/bin/main {image}" == told
+            assert [str(image)] if told is None else [str(image), f"{told} {image}"] == said
 
 
 @pytest.mark.parametrize(("image", "why"), [("relative", "no absolute path"), ("/no/such/image", "no directory")])
@@ -169,32 +197,114 @@ async def test_an_image_that_is_no_directory_is_refused(home: Path, image: str, 
             await scheduler.submit_dryrun(app(Role("main", image, entrypoint="true")))
 
 
-async def test_an_image_provider_of_ones_own_is_made_of_the_run_options(home: Path, tmp_path: Path) -> None:
-    class Fetching(LocalDirectoryImageProvider):
-        async def fetch(self, image: str) -> str:
-            return await asyncio.to_thread(self._make, tmp_path / image)
+class Unpacking(ImageProvider):
+    """As the documents show one: plain methods, and a constructor that asks for nothing."""
 
-        def _make(self, directory: Path) -> str:
-            directory.mkdir(exist_ok=True)
-            (directory / "told").write_text(str(self.cfg["log_dir"]))
-            return str(directory)
+    root = Path()
 
-        async def fetch_role(self, role: Role) -> str:
-            role.env["FETCHED"] = role.image
-            return await super().fetch_role(role)
+    def fetch(self, image: str) -> str:
+        directory = self.root / image
+        (directory / "bin").mkdir(parents=True, exist_ok=True)
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            (directory / "on_the_loop").touch()
+        (directory / "bin/main").write_text("#!/bin/sh\necho $0 $1 $FETCHED; pwd; cat told; ls on_the_loop\n")
+        (directory / "bin/main").chmod(0o755)
+        (directory / "told").write_text(f"{self.cfg['log_dir']}\n")
+        return str(directory)
 
-        def get_cwd(self, image: str) -> str:
-            return str(tmp_path / image)
+    def get_cwd(self, image: str) -> str:
+        return str(self.root / image)
 
-        def get_entrypoint(self, img_root: str, role: Role) -> str:
-            return role.entrypoint
 
-    definition = app(Role("main", "an-image", entrypoint="sh", args=["-c", "cat told; echo; echo $FETCHED"]))
-    async with LocalScheduler("session", Fetching) as scheduler:
+class Changing(Unpacking):
+    """It changes the role, and its constructor calls nothing of ours."""
+
+    def __init__(self) -> None:
+        self.made = True
+
+    def fetch_role(self, role: Role) -> str:
+        role.env["FETCHED"] = role.image
+        return self.fetch(role.image)
+
+
+class OfOptions(Unpacking):
+    """It wants the run options while it is made."""
+
+    def __init__(self, cfg: Mapping[str, CfgVal]) -> None:
+        super().__init__(cfg)
+        assert cfg["log_dir"]
+
+
+class Awaited(Unpacking):
+    """Its `fetch` is a coroutine."""
+
+    async def fetch(self, image: str) -> str:  # type: ignore[override] # the base's is plain
+        return await asyncio.to_thread(super().fetch, image)
+
+
+class AllAwaited(Awaited):
+    """Its `fetch_role` too."""
+
+    async def fetch_role(self, role: Role) -> str:  # type: ignore[override] # the base's is plain
+        role.env["FETCHED"] = role.image
+        return await self.fetch(role.image)
+
+
+PROVIDERS = [Unpacking, Changing, OfOptions, Awaited, AllAwaited]
+
+
+def expected(provider: type[Unpacking], root: Path) -> list[str]:
+    image = root / "an-image"
+    fetched = " an-image" if provider in (Changing, AllAwaited) else ""
+    missing = "ls: cannot access 'on_the_loop': No such file or directory"
+    return [f"{image}/bin/main {image}{fetched}", str(image), str(root / "logs"), missing]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_an_image_provider_of_ones_own(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: type[Unpacking]
+) -> None:
+    monkeypatch.setattr(Unpacking, "root", tmp_path)
+    definition = app(Role("main", "an-image", entrypoint="bin/main", args=[macros.img_root]))
+    async with LocalScheduler("session", provider) as scheduler:
         app_id = await scheduler.submit(definition, {"log_dir": str(tmp_path / "logs")})
 
-        assert [str(tmp_path / "logs"), "an-image"] == await texts(scheduler, app_id)
+        assert expected(provider, tmp_path) == await texts(scheduler, app_id)
     assert {} == definition.roles[0].env
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_an_image_provider_of_ones_own_for_code_that_cannot_await(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: type[Unpacking]
+) -> None:
+    monkeypatch.setattr(Unpacking, "root", tmp_path)
+    definition = app(Role("main", "an-image", entrypoint="bin/main", args=[macros.img_root]))
+    with sync.create_scheduler("local_cwd", "session", image_provider_class=provider) as scheduler:
+        app_id = scheduler.submit(definition, {"log_dir": str(tmp_path / "logs")})
+        lines = list(scheduler.log_iter(app_id, should_tail=True))
+
+    assert expected(provider, tmp_path) == [str(line).rstrip("\n") for line in lines]
+
+
+def test_the_providers_of_the_documents_need_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    role = Role("main", str(tmp_path), entrypoint="bin/main", args=["x"], env={"A": "b"})
+    for here in (CWDImageProvider(), LocalDirectoryImageProvider(), CWDImageProvider({}), Unpacking()):
+        with monkeypatch.context() as patch:
+            patch.setattr(Unpacking, "root", tmp_path.parent)
+            patch.setattr(Unpacking, "cfg", {"log_dir": ""})
+            role.image = tmp_path.name if isinstance(here, Unpacking) else str(tmp_path)
+            joined = f"{tmp_path}/bin/main" if isinstance(here, Unpacking) else "bin/main"
+
+            assert str(tmp_path) == here.fetch(role.image) == here.fetch_role(role) == here.get_cwd(role.image)
+            assert joined == here.get_entrypoint(str(tmp_path), role)
+            assert ReplicaParam(args=[joined, "x"], env={"A": "b"}, stdout="o", cwd=str(tmp_path)) == (
+                here.get_replica_param(str(tmp_path), role, "o")
+            )
+    assert "/bin/main" == Unpacking().get_entrypoint("/img", Role("main", "", entrypoint="/bin/main"))
+    with pytest.raises(ValueError, match="no directory"):
+        LocalDirectoryImageProvider().fetch(str(tmp_path / "missing"))
 
 
 # Devices

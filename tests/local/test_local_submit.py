@@ -7,13 +7,15 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 
-from asyncsched.errors import ConfigError, ConflictError, InvalidRequestError
-from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.specs import AppDef, AppState, Role
+from asyncsched import sync
+from asyncsched.errors import ConfigError, ConflictError, InvalidRequestError, UsageError
+from asyncsched.schedulers.local import LocalScheduler, PopenRequest, ReplicaParam
+from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Role
 from tests._cancelling import How, cancelled_at_each_await
 from tests._support import eventually
 from tests.local._local import (
@@ -322,3 +324,56 @@ async def test_two_processes_that_submit_one_key_at_once_get_one_app(home: Path,
                 await third.submit(app(shell("echo another")), key="one")
         await eventually(ran.exists)
     assert "x\n" == ran.read_text()
+
+
+# Made by hand
+
+
+def by_hand(app_id: str, directory: Path, **more: Any) -> PopenRequest:
+    """Return a request as the documents show it, for two processes that say who they are."""
+    places = [str(directory / "logs/main" / str(k)) for k in range(2)]
+    params = [
+        ReplicaParam(
+            ["sh", "-c", "echo $0 $WHO; pwd", str(k)],
+            {"WHO": "me", "PATH": "/bin:/usr/bin"},
+            cwd=str(directory),
+        )
+        for k in range(2)
+    ]
+    return PopenRequest(app_id, str(directory / "logs"), {"main": params}, {"main": places}, **more)
+
+
+@pytest.mark.parametrize("scheduled", [1, 2])
+async def test_a_request_that_is_put_together_by_hand_is_launched_once(
+    scheduler: LocalScheduler, tmp_path: Path, scheduled: int
+) -> None:
+    for _ in range(scheduled):
+        assert "by-hand" == await scheduler.schedule(AppDryRunInfo(by_hand("by-hand", tmp_path), repr))
+    found = await ended(scheduler, "by-hand")
+
+    assert AppState.SUCCEEDED is found.state
+    assert sorted(["0 me", "1 me", *[str(tmp_path)] * 2]) == sorted(await texts(scheduler, "by-hand"))
+    assert f"1 me\n{tmp_path}\n" == (tmp_path / "logs/main/1/stdout.log").read_text()
+    assert ["by-hand"] == [row.app_id for row in await scheduler.list()]
+    assert [("main", 2)] == [(role.name, role.num_replicas) for role in found.roles]
+    with pytest.raises(ConflictError):
+        await scheduler.schedule(AppDryRunInfo(by_hand("by-hand", tmp_path, grace_period=1.0), repr))
+
+
+async def test_a_request_that_names_no_app_or_is_another_backends_is_refused(
+    scheduler: LocalScheduler, tmp_path: Path
+) -> None:
+    for app_id in ("", "a/b"):
+        with pytest.raises(UsageError, match="an id is not empty, and holds no slash"):
+            await scheduler.schedule(AppDryRunInfo(by_hand(app_id, tmp_path), repr))
+    with pytest.raises(UsageError, match="local_cwd launches a PopenRequest, and this request is a dict"):
+        await scheduler.schedule(AppDryRunInfo(cast("Any", {"app_id": "x"}), repr))
+    assert [] == [*await scheduler.list()]
+
+
+def test_what_is_put_together_by_hand_is_launched_for_code_that_cannot_await(home: Path, tmp_path: Path) -> None:
+    with sync.create_scheduler("local_cwd", "session") as scheduler:
+        app_id = scheduler.schedule(AppDryRunInfo(by_hand("by-hand", tmp_path), repr))
+        lines = [str(line).strip() for line in scheduler.log_iter(app_id, should_tail=True)]
+
+    assert ["0 me", str(tmp_path)] == lines  # those of replica 0, as the documents have it

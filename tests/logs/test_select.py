@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from asyncsched.logs import LogGap, LogLine, gap_line
 from asyncsched.logs.line import utc
-from asyncsched.logs.select import LogQuery, in_range, make_query, matching, to_ns
+from asyncsched.logs.select import LogQuery, check_stream, in_range, make_query, matching, to_ns
 from asyncsched.specs.stream import Stream
 from asyncsched.testing import VirtualClock
 from tests.logs._fakes import SECOND, lines, origin
@@ -112,7 +112,7 @@ def test_wrong_arguments_are_refused_at_the_call(wrong: dict[str, object]) -> No
 
 def test_streams_that_the_service_cannot_tell_apart_are_refused() -> None:
     with pytest.raises(ValueError, match="stderr"):
-        make_query("app", streams=Stream.STDERR, supported=[Stream.COMBINED], clock=CLOCK)
+        check_stream(make_query("app", streams=Stream.STDERR, clock=CLOCK), [Stream.COMBINED])
 
 
 def test_none_means_all_and_an_empty_name_too() -> None:

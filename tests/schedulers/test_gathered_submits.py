@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from asyncsched.logs.budget import BUDGET, budget_of
-from asyncsched.schedulers.prepare import copied
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
+from asyncsched.specs.copies import copied
 from asyncsched.specs.secret import Secret
 from asyncsched.testing import FakeScheduler
 from asyncsched.testing.fake import FakeOptions, FakeRequest

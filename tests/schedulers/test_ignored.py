@@ -11,7 +11,7 @@ from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.schedulers.ignored import FIELDS, find_ignored
 from asyncsched.schedulers.local import CWDImageProvider, LocalScheduler
-from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role
+from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role, Secret, SecretRef
 from asyncsched.specs.dryrun import Ignored
 from asyncsched.testing import FakeScheduler
 
@@ -80,6 +80,32 @@ def test_a_retry_policy_that_is_not_offered_is_told_where_it_makes_a_difference(
     assert [] == [*find_ignored(app, {}, offered, "fake")]
 
 
+async def test_what_looks_like_a_macro_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    role = Role(
+        "worker",
+        "",
+        entrypoint="true",
+        args=["${replica} ${app_id} $${left} $$", Secret("${args}"), "API_TOKEN=${token}"],
+        env={"A": "${app_ids} ${HOME}", "API_KEY": "${key}", "B": SecretRef("${name}")},
+        metadata={"a": [{"b": "${img_roots}", "c": 1}]},
+    )
+    scheduler = FakeScheduler("me")
+    info = await scheduler.submit_dryrun(AppDef("app", [role]))
+    with caplog.at_level(logging.WARNING, "asyncsched"):
+        await scheduler.schedule(info)
+        await scheduler.close()
+    scheduler.service.close()
+
+    assert [
+        "${replica} of role worker: it is none of the macros; write $${replica} in args where a program is to read it",
+        "${app_ids} of role worker: it is none of the macros; write $${app_ids} in env where a program is to read it",
+        "${img_roots} of role worker: it is none of the macros; write $${img_roots} in metadata where a program is to "
+        "read it",
+    ] == [str(each) for each in info.ignored]
+    assert f"# fake ignores {info.ignored[0]}" in repr(info)
+    assert [f"fake ignores {'; '.join(map(str, info.ignored))}"] == [each.getMessage() for each in caplog.records]
+
+
 async def test_submitting_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = FakeScheduler("me")
     with caplog.at_level(logging.WARNING, "asyncsched"):
@@ -92,4 +118,30 @@ async def test_submitting_warns_once(caplog: pytest.LogCaptureFixture) -> None:
         "port_map of role worker: nothing listens; retry_policy of role worker: fake retries by REPLICA, not by "
         "APPLICATION"
     ] == [record.getMessage() for record in caplog.records]
+    scheduler.service.close()
+
+
+class Billed(FakeScheduler):
+    is_billed = True
+
+
+@pytest.mark.parametrize(
+    ("kind", "cfg", "told"),
+    [(Billed, {}, 1), (Billed, {"timeout": 60.0}, 0), (FakeScheduler, {}, 0)],
+)
+async def test_a_billed_service_without_a_limit_is_told_once(
+    caplog: pytest.LogCaptureFixture, kind: type[FakeScheduler], cfg: dict[str, float], told: int
+) -> None:
+    scheduler = kind("me")
+    app = AppDef("app", [Role("worker", "", entrypoint="true")])
+    with caplog.at_level(logging.WARNING, "asyncsched"):
+        await scheduler.submit_dryrun(app, cfg)
+        assert [] == caplog.records
+        for _ in range(2):
+            await scheduler.submit(app, cfg)
+        await scheduler.close()
+
+    assert [
+        "fake bills an app for as long as it runs, and this one has no limit: set the run option timeout"
+    ] * told == [record.getMessage() for record in caplog.records]
     scheduler.service.close()

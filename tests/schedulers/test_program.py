@@ -14,6 +14,7 @@ from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common import program
 from asyncsched.schedulers._common.program import Finished, Programs
+from asyncsched.schedulers._common.program_start import Started, start_program
 from tests._support import eventually
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes as POSIX has them")
@@ -113,6 +114,53 @@ async def test_cancelled_at_any_moment_it_leaves_nothing(yields: int) -> None:
 async def test_a_child_that_holds_the_pipe_open_delays_it_for_a_moment_only() -> None:
     done = await sh("sleep 1000 & echo $!")
     os.kill(int(done.text), 9)  # it runs on, as a daemon that a command has started does
+
+
+async def test_without_output_what_it_leaves_behind_delays_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "LINGER", 1e6)
+    done = await sh(f"sleep 1000 & echo $! > {tmp_path}/pid; echo lost; exit 3", output=False)
+    os.kill(int((tmp_path / "pid").read_text()), 9)
+
+    assert Finished("sh", 3, b"", b"") == done
+
+
+async def start_without_loop(script: str) -> Started:
+    """Start a command where there is no loop: in another thread."""
+    return await asyncio.to_thread(start_program, ["/bin/sh", "-c", script], stdin=b"hello")
+
+
+async def test_one_that_was_started_without_a_loop_is_finished_on_one() -> None:
+    started = await start_without_loop("cat; exit 3")
+
+    assert Finished("sh", 3, b"hello", b"") == await programs().finish(started, operation="try", timeout=60.0)
+
+
+async def test_one_that_was_started_without_a_loop_is_ended_in_time() -> None:
+    started = await start_without_loop("exec sleep 1000")
+    with pytest.raises(UnavailableError, match="sh did not end"):
+        await programs().finish(started, operation="try", timeout=0.2)
+
+    assert -15 == started.process.returncode
+
+
+async def test_one_that_was_started_without_a_loop_is_ended_when_nobody_waits_any_more() -> None:
+    started = await start_without_loop("exec sleep 1000")
+    finishing = asyncio.create_task(programs().finish(started, operation="try", timeout=60.0))
+    await asyncio.sleep(0)
+    finishing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await finishing
+
+    assert -15 == started.process.returncode
+
+
+def test_one_that_was_started_without_a_loop_is_waited_for_without_one() -> None:
+    started = start_program(["/bin/sh", "-c", "exit 3"], output=False)
+
+    assert (3, 3) == (started.wait(), started.wait())
+    assert started.has_ended()
 
 
 async def test_at_most_so_many_run_at_once(tmp_path: Path) -> None:

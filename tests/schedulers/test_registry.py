@@ -107,6 +107,69 @@ def test_a_missing_extra_names_the_command() -> None:
         factory("mine")
 
 
+WITH_EXTRA = [
+    name for name in get_scheduler_factories() if name in registry._BUILT_IN and registry._BUILT_IN[name].package
+]
+
+
+@pytest.mark.parametrize("name", WITH_EXTRA)
+def test_a_backend_that_is_made_directly_names_its_extra_too(name: str) -> None:
+    built_in = registry._BUILT_IN[name]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, built_in.module, built_in.package], capture_output=True, text=True, check=True
+    )
+    told = done.stdout.splitlines()
+
+    assert 2 == len(told)
+    command = f"needs the package {built_in.package}: it is not installed; pip install 'asyncsched[{built_in.extra}]'"
+    assert [f"MissingExtraError: {name} {command}"] * 2 == told
+
+
+WITHOUT = """
+import importlib, sys
+
+name, package = sys.argv[1:]
+sys.modules[package] = None  # what Python itself takes for a package that is not there
+backend = importlib.import_module(name)
+(made,) = [getattr(backend, each) for each in backend.__all__ if each.endswith("Scheduler")]
+for make in (made, backend.create_scheduler):
+    try:
+        make("session")
+    except ImportError as error:
+        print(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_pushing_an_image_names_its_extra() -> None:
+    code = "import asyncio, sys; sys.modules['aiodocker'] = None; " + PUSHES
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    command = "pip install 'asyncsched[docker]'"
+    assert f"pushing an image needs the package aiodocker: it is not installed; {command}" == done.stdout.strip()
+
+
+PUSHES = """
+from asyncsched.errors import MissingExtraError
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler
+from asyncsched.specs import AppDef, Resource, Role
+
+class StandIn:
+    async def submit_job(self, **_): raise AssertionError("nothing is sent")
+
+async def main():
+    app = AppDef("job", [Role("main", "image", entrypoint="sh", resource=Resource(cpu=1, gpu=0, memMB=64))])
+    async with AWSBatchScheduler("session", StandIn(), region="us-east-1") as scheduler:
+        info = await scheduler.submit_dryrun(app, {"queue": "q"})
+        info.request.images_to_push["local"] = "repository", "tag"
+        try:
+            await scheduler.schedule(info)
+        except MissingExtraError as error:
+            print(error)
+
+asyncio.run(main())
+"""
+
+
 def test_a_true_import_error_inside_a_backend_surfaces() -> None:
     factory = _LazyFactory("broken", _BuiltIn("tests.schedulers.broken_backend"))
 

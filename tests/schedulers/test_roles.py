@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -17,8 +19,9 @@ from asyncsched.schedulers._common.roles import (
     note_of_role,
     read_app_note,
     role_of_note,
-    without_env,
+    shortened,
 )
+from asyncsched.schedulers.prepare import check_app
 from asyncsched.specs import (
     AppDef,
     BindMount,
@@ -30,8 +33,9 @@ from asyncsched.specs import (
     SecretRef,
     VolumeMount,
     is_secret_name,
+    show_secrets,
 )
-from asyncsched.specs.not_kept import NotKept
+from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.testing import FakeScheduler
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -99,21 +103,72 @@ def test_a_secret_is_never_in_a_note_and_is_read_back_as_not_kept() -> None:
     assert "marker" not in repr(app_note(AppDef("a", [role], metadata={"PASSWORD": "marker"})))
 
 
-def test_an_environment_that_was_left_out_is_told() -> None:
-    role = role_of_note(without_env(note_of_role(Role("main", "i", env={"A": "1"}))))
-    (value,) = role.env.values()
+FULL = Role(
+    "main",
+    "i",
+    entrypoint="e",
+    args=["a"],
+    env={"A": "1"},
+    mounts=[BindMount("/a", "/b")],
+    port_map={"http": 80},
+    metadata={"a": "b"},
+)
+
+
+@pytest.mark.parametrize(
+    ("large", "missing"),
+    [
+        ({"env": {"A": "x" * 2000}}, "env"),
+        ({"args": ["x" * 2000]}, "args"),
+        ({"env": {"A": "x" * 2000}, "args": ["x" * 2000]}, "env and args"),
+        ({"mounts": [BindMount("x" * 2000, "/b")]}, "mounts"),
+        (
+            {"mounts": [BindMount("x" * 2000, "/b")], "metadata": {"a": "b" * 2000}},
+            "env and args and metadata and mounts",
+        ),
+        ({"image": "x" * 2000}, "everything"),
+    ],
+)
+def test_what_a_service_has_no_room_for_is_named_and_never_taken_for_empty(large: dict[str, Any], missing: str) -> None:
+    whole = dataclasses.replace(FULL, num_replicas=1, **large)
+    note = shortened(note_of_role(whole), lambda each: len(json.dumps(each)) < 1000)
+    role = role_of_note(json.loads(json.dumps(note)), name="main", image="i")
+
+    assert NotKept(f"{missing} did not fit into the service's note") == role.env[NOT_KEPT]
+    assert f"{missing} did not fit into the service's note" == role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
+    role.entrypoint, role.num_replicas = "e", 1
+    with pytest.raises(ConfigError, match="role 'main': not all of it was kept") as caught:
+        check_app(AppDef("a", [role]))
+    assert (
+        (role.env[NOT_KEPT].why, "remove <NOT_KEPT> from its env")
+        == (  # type: ignore[attr-defined] # as above
+            caught.value.why,
+            (caught.value.fix or "")[16:46],
+        )
+    )
+
+
+def test_what_fits_is_kept_whole() -> None:
+    assert note_of_role(FULL) == shortened(note_of_role(FULL), lambda each: len(json.dumps(each)) < 1000)
+
+
+@pytest.mark.parametrize(
+    ("old", "why"),
+    [
+        ({"env_left_out": True, "args": []}, "env did not fit into the service's note"),
+        ({"env_left_out": True}, "env and args and metadata did not fit into the service's note"),
+        ({"args": ["x"]}, "env and mounts were not written down"),
+        (None, "env and mounts were not written down"),
+    ],
+)
+def test_what_earlier_releases_did_not_write_down_is_not_taken_for_empty(old: object, why: str) -> None:
+    (value,) = role_of_note(old, name="main", image="i").env.values()
 
     assert isinstance(value, NotKept)
-    assert "too large" in value.why
+    assert why == value.why
 
 
-def test_defaults_take_no_room() -> None:
-    note = note_of_role(Role("main", "i", entrypoint="e"))
-
-    assert ["name", "image", "entrypoint", "args", "num_replicas", "max_retries", "resource"] == [*note]
-
-
-@given(note=JSON | st.dictionaries(st.sampled_from([*FIELDS, "env_left_out"]), JSON))
+@given(note=JSON | st.dictionaries(st.sampled_from([*FIELDS, "env_left_out", "left_out"]), JSON))
 def test_whatever_stands_in_a_note_breaks_nothing(note: object) -> None:
     role = role_of_note(note, name="main", image="i")
     roles, metadata = read_app_note({"roles": [note], "metadata": note})
@@ -130,14 +185,48 @@ def test_what_was_not_kept_keeps_its_reason() -> None:
         assert ("a secret", "NotKept('a secret')") == (copied.why, repr(copied))
 
 
-async def test_an_app_with_values_that_were_not_kept_is_refused() -> None:
+LOST: list[tuple[str, dict[str, Any]]] = [
+    ("role 'main': variable API_TOKEN was", {"env": {"API_TOKEN": "marker"}}),
+    ("role 'main': variable PLAIN was", {"env": {"PLAIN": Secret("marker")}}),
+    ("role 'main': argument 1 was", {"args": ["a", Secret("marker")]}),
+    ("role 'main': argument 0 was", {"args": ["API_TOKEN=marker"]}),
+    ("role 'main': entrypoint was", {"entrypoint": Secret("marker")}),
+    ("role 'main': metadata a 0 PASSWORD was", {"metadata": {"a": [{"PASSWORD": "marker"}]}}),
+    ("role 'main': metadata a 1 was", {"metadata": {"a": ["b", "A_TOKEN=marker"]}}),
+    ("role 'main': capability A_KEY was", {"resource": Resource(1, 0, 1, {"A_KEY": "marker"})}),
+]
+
+
+@pytest.mark.parametrize(("what", "lost"), LOST)
+async def test_what_was_not_kept_is_refused_by_name(what: str, lost: dict[str, Any]) -> None:
+    whole = Role(**{"name": "main", "image": "i", "entrypoint": "e", "num_replicas": 1} | lost)
+    with show_secrets():  # for what is printed, and not for what is kept
+        note = note_of_role(whole)
+
+    assert "marker" not in json.dumps(note)
+    with pytest.raises(ConfigError, match=re.escape(what)) as caught:
+        check_app(AppDef("a", [role_of_note(note)]))
+    assert "a secret" == caught.value.why
+
+
+def test_an_apps_metadata_that_was_not_kept_is_refused_by_name() -> None:
+    with show_secrets():
+        note = app_note(AppDef("a", [FULL], metadata={"PASSWORD": "marker", "a": "b"}))
+    roles, metadata = read_app_note(note)
+
+    assert "marker" not in json.dumps(note)
+    assert "b" == metadata["a"]
+    with pytest.raises(ConfigError, match="app 'a': metadata PASSWORD was not kept"):
+        check_app(AppDef("a", roles, metadata=metadata))
+
+
+async def test_what_was_not_kept_can_be_filled_in() -> None:
     role = role_of_note(note_of_role(Role("main", "i", entrypoint="e", env={"API_TOKEN": "marker"}, num_replicas=1)))
     scheduler = FakeScheduler("me")
-    with pytest.raises(ConfigError, match="role 'main': variable API_TOKEN was not kept") as caught:
+    with pytest.raises(ConfigError, match="variable API_TOKEN"):
         await scheduler.submit(AppDef("a", [role]))
     role.env["API_TOKEN"] = "again"
 
-    assert "a secret" == caught.value.why
     assert await scheduler.submit(AppDef("a", [role]))
     await scheduler.close()
     scheduler.service.close()

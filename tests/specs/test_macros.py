@@ -3,10 +3,12 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.specs import BindMount, Role, Secret, macros
+from asyncsched.specs.macros import escaped, unknown_macros
 
 VALUES = macros.Values(img_root="/root", app_id="app-1", replica_id="3", rank0_env="RANK0_HOST")
 
@@ -24,6 +26,9 @@ texts = st.lists(
             "x",
             "${replica_id}",
             "${app_id",
+            "$${",
+            "$${app_id}",
+            "$${${rank0_env}:=localhost}",
         ]
     )
 ).map("".join)
@@ -50,8 +55,69 @@ def test_each_macro() -> None:
 
 
 def test_what_belongs_to_the_shell_is_left_to_it() -> None:
-    for text in ("echo pid=$$", "$app_id", "${HOME}", "$$$$", "$${app_id}", "${app_id", "$", "${ app_id }"):
-        assert text == VALUES.substitute(text)
+    for text in ("echo pid=$$", "$app_id", "${HOME}", "$$$$", "${app_id", "$", "${ app_id }", "$$$${", "${}"):
+        assert text.replace("$${", "${") == VALUES.substitute(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("$${app_id}", "${app_id}"),
+        ("$${HOME}", "${HOME}"),
+        ("$${", "${"),
+        ("$$${app_id}", "$$app-1"),
+        ("$$$${app_id}", "$$${app_id}"),
+        ("$$$$${app_id}", "$$$$app-1"),
+        ("$${${rank0_env}:=localhost}:29500", "${RANK0_HOST:=localhost}:29500"),
+        ("${${rank0_env}:=localhost}:29500", "${RANK0_HOST:=localhost}:29500"),
+    ],
+)
+def test_an_escape_stands_for_what_would_be_a_macro(written: str, expected: str) -> None:
+    assert expected == VALUES.substitute(written)
+
+
+@given(texts)
+def test_the_rule_is_read_from_left_to_right(text: str) -> None:
+    assert by_the_rule(text) == VALUES.substitute(text)
+
+
+def by_the_rule(text: str) -> str:
+    """Say the rule once more, step by step."""
+    known = {"${app_id}": "app-1", "${replica_id}": "3", "${rank0_env}": "RANK0_HOST", "$${": "${", "$$": "$$"}
+    result = ""
+    while text:
+        read = next((token for token in known if text.startswith(token)), text[0])
+        result += known.get(read, read)
+        text = text[len(read) :]
+    return result
+
+
+@given(texts)
+def test_what_is_escaped_reaches_the_program_as_it_was(text: str) -> None:
+    for given_text in (text, VALUES.substitute(text)):
+        try:
+            written = escaped(given_text)
+        except ValueError:
+            assert "$${" in given_text
+        else:
+            assert given_text == VALUES.substitute(written)
+
+
+@given(texts)
+def test_what_a_program_got_can_be_written_again(text: str) -> None:
+    assert VALUES.substitute(escaped(VALUES.substitute(text))) == VALUES.substitute(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${replica} ${replica} ${app_ids}", ["replica", "app_ids"]),
+        ("${APP_ID} ${Replica_Id}", ["APP_ID", "Replica_Id"]),
+        ("${app_id} ${HOME} ${LD_LIBRARY_PATH} $replica $${replica} ${${rank0_env}} ${x:-y} ${1} ${}", []),
+    ],
+)
+def test_what_looks_like_a_macro_and_is_none(text: str, expected: list[str]) -> None:
+    assert expected == unknown_macros(text)
 
 
 def test_a_value_is_not_read_again() -> None:
@@ -114,11 +180,3 @@ def test_the_role_that_is_given_is_never_changed(role: Role) -> None:
     result.metadata.clear()
 
     assert before == role
-
-
-@given(texts)
-def test_only_known_macros_are_replaced(text: str) -> None:
-    kept = text.split("$$")
-    expected = "$$".join(part.replace("${app_id}", "app-1").replace("${replica_id}", "3") for part in kept)
-
-    assert expected == VALUES.substitute(text)

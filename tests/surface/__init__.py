@@ -48,6 +48,9 @@ def describe() -> str:
             if _is_named(value) and id(value) in seen:
                 lines.append(f"{name} = {seen[id(value)]}")
                 continue
+            if inspect.isclass(value) and value.__name__ != name:  # a second name, met before the first
+                lines.append(f"{name} = {value.__module__}.{value.__name__}")
+                continue
             seen[id(value)] = f"{room.__name__}.{name}"
             lines += _definition(name, value)
         lines.append("")

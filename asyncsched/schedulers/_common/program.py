@@ -1,7 +1,8 @@
 """Running a service's own commands: bounded in time, in output and in number, and no thread stays for a child.
 
 asyncio's and anyio's own processes start a thread for each child on Python 3.11. Here a process is started in a worker
-thread, as a fork may block; its end is told by its pidfd and its output by the loop's readers.
+thread, as a fork may block; its end is told by its pidfd and its output by the loop's readers. What is needed before
+there is a loop stands in `program_start`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ import asyncio
 import errno
 import os
 import signal
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,8 +19,9 @@ from typing import NamedTuple
 from asyncsched._tasks import finished_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
+from asyncsched.schedulers._common.program_start import Started, start_program
 
-__all__ = ["Finished", "Programs"]
+__all__ = ["Finished", "Programs", "until_readable"]
 
 LARGEST_OUTPUT = 64 << 20
 AT_ONCE = 16
@@ -94,6 +94,7 @@ class Programs:
         env: Mapping[str, str] | None = None,
         cwd: Path | str | None = None,
         pass_fds: Sequence[int] = (),
+        output: bool = True,
     ) -> Finished:
         """Run a command to its end, whatever its exit code. Cancelling it ends the command.
 
@@ -105,6 +106,8 @@ class Programs:
             env: Its environment; this process's by default.
             cwd: Its working directory.
             pass_fds: Descriptors that it inherits.
+            output: Whether its output is gathered. Without, it is thrown away, and a process that the command leaves
+                behind, such as a daemon, does not hold up the answer.
 
         Raises:
             NotFoundError: There is no such program.
@@ -112,16 +115,27 @@ class Programs:
             SchedulerError: It could not be started, or wrote too much.
         """
         async with self._turns:
-            start = partial(_start, argv, stdin=stdin, env=env, cwd=cwd, pass_fds=pass_fds)
+            start = partial(start_program, argv, stdin=stdin, env=env, cwd=cwd, pass_fds=pass_fds, output=output)
             try:
                 async with self._starts:
                     child = await _started(start)
             except OSError as error:
                 raise self._not_started(argv[0], error, operation) from error
             self.started += 1
-            return await self._finish(child, operation, timeout)
+            return await self.finish(child, operation=operation, timeout=timeout)
 
-    async def _finish(self, child: _Child, operation: str, timeout: float) -> Finished:
+    async def finish(self, child: Started, *, operation: str, timeout: float) -> Finished:
+        """Do what `run` does with a command that was started before there was a loop; it waits for no turn.
+
+        Args:
+            child: The command, which this takes over.
+            operation: What it is run for, for errors.
+            timeout: Seconds that it may take from now on.
+
+        Raises:
+            UnavailableError: It took too long.
+            SchedulerError: It wrote too much.
+        """
         limit = self._clock.deadline(timeout)
         try:
             async with limit:
@@ -161,34 +175,9 @@ class _TooMuchError(Exception):
     """A command wrote more than it may."""
 
 
-class _Child:
-    """A started process: made in a thread, used on the loop."""
-
-    def __init__(self, process: subprocess.Popen[bytes], pipes: tuple[int, int]) -> None:
-        self.process = process
-        self.program = os.path.basename(str(process.args[0]))  # type: ignore[index]  # noqa: PTH119 - a list, as we gave it
-        self.pipes = pipes
-        self.pidfd = _open_pidfd(process.pid)
-
-    def signal(self, number: int) -> None:
-        """Send a signal to it and to its children; nothing happens once it has been waited for."""
-        if self.process.poll() is None:
-            try:
-                os.killpg(self.process.pid, number)
-            except (ProcessLookupError, PermissionError):
-                self.process.send_signal(number)
-
-    def close(self) -> None:
-        """Let go of its descriptors."""
-        for fd in (*self.pipes, self.pidfd):
-            if fd >= 0:
-                os.close(fd)
-        self.pipes, self.pidfd = (-1, -1), -1
-
-
-async def _started(start: Callable[[], _Child]) -> _Child:
+async def _started(start: Callable[[], Started]) -> Started:
     """Start a process in a thread; a cancellation goes on once it has been ended again."""
-    started: list[_Child] = []
+    started: list[Started] = []
     try:
         await finished_in_thread(lambda: started.append(start()))
     except asyncio.CancelledError:
@@ -198,55 +187,10 @@ async def _started(start: Callable[[], _Child]) -> _Child:
     return started[0]
 
 
-def _start(
-    argv: Sequence[str],
-    *,
-    stdin: bytes,
-    env: Mapping[str, str] | None,
-    cwd: Path | str | None,
-    pass_fds: Sequence[int],
-) -> _Child:
-    """Start a process, in a thread."""
-    out, their_out = os.pipe()
-    err, their_err = os.pipe()
-    try:
-        with tempfile.TemporaryFile() if stdin else open(os.devnull, "rb") as source:  # noqa: PTH123
-            if stdin:
-                source.write(stdin)
-                source.seek(0)
-            process = subprocess.Popen(
-                list(argv),
-                stdin=source,
-                stdout=their_out,
-                stderr=their_err,
-                env=dict(env) if env is not None else None,
-                cwd=cwd,
-                pass_fds=pass_fds,
-                start_new_session=True,
-            )
-    except BaseException:
-        os.close(out)
-        os.close(err)
-        raise
-    finally:
-        os.close(their_out)
-        os.close(their_err)
-    os.set_blocking(out, False)
-    os.set_blocking(err, False)
-    return _Child(process, (out, err))
-
-
-def _open_pidfd(pid: int) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # neither every kernel nor every interpreter has them
-        return -1
-
-
 class _Collector:
     """Gathers what a process writes, until it has ended and both pipes are closed."""
 
-    def __init__(self, child: _Child, largest: int) -> None:
+    def __init__(self, child: Started, largest: int) -> None:
         self._child = child
         self._largest = largest
         self._loop = asyncio.get_running_loop()
@@ -264,7 +208,7 @@ class _Collector:
         finally:
             self._stop()
         code = self._child.process.returncode
-        out, err = (bytes(text) for text in self._output.values())
+        out, err = [bytes(text) for text in self._output.values()] or [b"", b""]
         return Finished(self._child.program, code, out, err)
 
     def _stop(self) -> None:
@@ -294,13 +238,13 @@ class _Collector:
     def _wait_for_end(self, pause: float) -> None:
         if self._child.pidfd >= 0:
             self._loop.add_reader(self._child.pidfd, self._on_end)
-        elif self._child.process.poll() is None:
+        elif not self._child.has_ended():
             self._timer = self._loop.call_later(pause, self._wait_for_end, min(2 * pause, LOOK_EVERY))
         else:
             self._on_end()
 
     def _on_end(self) -> None:
-        if self._child.process.poll() is None:
+        if not self._child.has_ended():
             return
         if self._child.pidfd >= 0:
             self._loop.remove_reader(self._child.pidfd)
@@ -316,35 +260,33 @@ class _Collector:
             self._done.set_result(None) if error is None else self._done.set_exception(error)
 
 
-async def _ended(child: _Child) -> None:
+async def _ended(child: Started) -> None:
     """See to it that a process is over: TERM, then KILL; a cancellation goes on once it is."""
-    if child.process.poll() is not None:
+    if child.has_ended():
         child.close()
         return
     ending = asyncio.create_task(_end(child))
     await outlast([ending], GRACE + 10.0)
 
 
-async def _end(child: _Child) -> None:
+async def _end(child: Started) -> None:
     loop = asyncio.get_running_loop()
     child.signal(signal.SIGTERM)
     kill = loop.call_later(GRACE, child.signal, signal.SIGKILL)
     try:
-        await _until(lambda: child.process.poll() is not None, child.pidfd)
+        while not child.has_ended():
+            await (until_readable(child.pidfd) if child.pidfd >= 0 else asyncio.sleep(LOOK_EVERY))
     finally:
         kill.cancel()
         child.close()
 
 
-async def _until(is_over: Callable[[], bool], pidfd: int) -> None:
-    """Wait until a process is over, which its pidfd tells if there is one."""
+async def until_readable(pidfd: int) -> None:
+    """Wait until the process of a pidfd has ended."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    if pidfd >= 0:
-        loop.add_reader(pidfd, ended.set)
+    loop.add_reader(pidfd, ended.set)
     try:
-        while not is_over():
-            await (ended.wait() if pidfd >= 0 else asyncio.sleep(LOOK_EVERY))
+        await ended.wait()
     finally:
-        if pidfd >= 0:
-            loop.remove_reader(pidfd)
+        loop.remove_reader(pidfd)

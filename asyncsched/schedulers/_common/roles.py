@@ -1,44 +1,62 @@
-"""Roles as a compact JSON and back, for services that can keep a note: a label, an annotation, a state file.
+"""Roles as a compact JSON and back, for services that can keep a note: a label, an annotation, a tag, a state file.
 
 A role's note has the names of its fields, without those that have their default. No secret is in it: in its place
-stands null, which is read back as `NotKept`. What is read may have been written by anybody, or by another release:
-what is not understood has its default.
+stands null, or ``***`` in its metadata, which are read back as `NotKept`. What a service has no room for is left out
+and named; a role that is read back says so by the variable ``<NOT_KEPT>``, so that nobody takes what is missing for
+empty.
+What is read may have been written by anybody, or by another release: what is not understood has its default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
 
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
-from asyncsched.specs.masking import masked
+from asyncsched.specs.macros import escaped
+from asyncsched.specs.masking import hidden
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from asyncsched.specs.not_kept import NotKept
-from asyncsched.specs.plain import JsonValue, plain
-from asyncsched.specs.secret import Secret, is_secret_name
+from asyncsched.specs.not_kept import NOT_KEPT, NotKept
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.secret import MASK, Secret, is_secret_name
 from asyncsched.specs.secret_ref import SecretRef
 
-__all__ = ["ENV_LEFT_OUT", "app_note", "note_of_role", "read_app_note", "role_of_note", "without_env"]
+__all__ = [
+    "app_note",
+    "left_out",
+    "note_of_role",
+    "read_app_note",
+    "role_of_command",
+    "role_of_note",
+    "shortened",
+]
 
 Note = dict[str, JsonValue]
 
-ENV_LEFT_OUT = "env_left_out"
-"""Set in a note that would have been too large with its environment."""
+_LEFT_OUT = "left_out"
+"""Names in a note the fields that the service had no room for."""
+
+_ENV_LEFT_OUT = "env_left_out"
+"""Set by earlier releases in a note that would have been too large with its environment."""
+
+_SHED = ("env", "args", "metadata", "mounts", "port_map", "resource")
+"""What is left out of a note that is too large, in this order."""
 
 _SECRET = "a secret"  # noqa: S105 - a reason, no password
 
 
 def app_note(app: AppDef) -> Note:
     """Return the note of a whole app: its roles and its metadata."""
-    return {"roles": [note_of_role(role) for role in app.roles], "metadata": _texts(masked(app.metadata))}
+    return {"roles": [note_of_role(role) for role in app.roles], "metadata": _texts(hidden(app.metadata))}
 
 
 def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
     """Return the roles and the metadata that a note tells of."""
     data = _object(note)
     roles = [role_of_note(each) for each in _list(data.get("roles"))]
-    return roles, {well_formed(name): _text(value) for name, value in _object(data.get("metadata")).items()}
+    metadata = {well_formed(name): _text(value) for name, value in _object(data.get("metadata")).items()}
+    return roles, cast("dict[str, str]", _unhidden(metadata))
 
 
 def note_of_role(role: Role) -> Note:
@@ -46,26 +64,41 @@ def note_of_role(role: Role) -> Note:
     note: Note = {
         "name": role.name,
         "image": role.image,
-        "entrypoint": role.entrypoint,
+        "entrypoint": _masked_arg(role.entrypoint),
         "args": [_masked_arg(arg) for arg in role.args],
         "num_replicas": role.num_replicas,
         "max_retries": role.max_retries,
         "resource": _resource(role.resource),
+        "env": {name: _env_value(name, value) for name, value in role.env.items()},
     }
     more: Note = {
-        "env": {name: _env_value(name, value) for name, value in role.env.items()},
         "retry_policy": "" if role.retry_policy is RetryPolicy.APPLICATION else role.retry_policy.value,
         "min_replicas": role.min_replicas,
         "port_map": dict(role.port_map),
         "mounts": [_mount_note(mount) for mount in role.mounts],
-        "metadata": plain(masked(role.metadata)),
+        "metadata": hidden(role.metadata),
     }
     return note | {name: value for name, value in more.items() if value}
 
 
-def without_env(note: Mapping[str, JsonValue]) -> Note:
-    """Return a role's note without its environment, which says so."""
-    return {name: value for name, value in note.items() if name != "env"} | {ENV_LEFT_OUT: True}
+def shortened(note: Mapping[str, JsonValue], fits: Callable[[Note], bool]) -> Note:
+    """Return a role's note without what keeps it from fitting: one field, if that will do, or several."""
+    several = [_SHED[:count] for count in range(2, len(_SHED) + 1)]
+    for fields in ((), *((field,) for field in _SHED), *several):
+        shorter = _without(note, fields)
+        if fits(shorter):
+            return shorter
+    return {_LEFT_OUT: ["everything"]}
+
+
+def left_out(note: object) -> list[str]:
+    """Return the names of the fields that a note has no room for."""
+    return [_text(name) for name in _list(_object(note).get(_LEFT_OUT))]
+
+
+def _without(note: Mapping[str, JsonValue], fields: Collection[str]) -> Note:
+    left: list[JsonValue] = [name for name in fields if name in note]
+    return {name: value for name, value in note.items() if name not in fields} | ({_LEFT_OUT: left} if left else {})
 
 
 def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
@@ -81,24 +114,47 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
         name=_text(data.get("name") or name),
         image=_text(data.get("image") or image),
         min_replicas=_number(data.get("min_replicas"), 0) or None,
-        entrypoint=_text(data.get("entrypoint", "")),
-        args=[NotKept(_SECRET) if arg is None else _text(arg) for arg in _list(data.get("args"))],
-        env=_env(data),
+        entrypoint=_word(data.get("entrypoint", "")),
+        args=[_word(arg) for arg in _list(data.get("args"))],
+        env=_lacking(data) | _env(data),
         num_replicas=_number(data.get("num_replicas"), 0),
         max_retries=_number(data.get("max_retries"), 0),
         retry_policy=_policy(data.get("retry_policy")),
         resource=_read_resource(data.get("resource")),
         port_map={well_formed(port): _number(number, 0) for port, number in _object(data.get("port_map")).items()},
-        metadata=_object(data.get("metadata")),
+        metadata=_unhidden(_object(data.get("metadata"))),
         mounts=[mount for each in _list(data.get("mounts")) if (mount := _read_mount(_object(each))) is not None],
+    )
+
+
+def role_of_command(name: str, image: str, command: Sequence[str], env: Mapping[str, str], replicas: int) -> Role:
+    """Return the role whose replicas would be started with this command and environment, which hold no macros."""
+    words = [_written(word) for word in command]
+    return Role(
+        name=name,
+        image=image,
+        entrypoint=next(iter(command), ""),
+        args=words[1:],
+        env={variable: _written(value) for variable, value in env.items()},
+        num_replicas=replicas,
     )
 
 
 # Writing
 
 
+def _written(text: str) -> str:
+    """Return what has to be written in a role for a program to get this text."""
+    if isinstance(text, (SecretRef, NotKept)):
+        return text
+    try:
+        return Secret(escaped(text.reveal())) if isinstance(text, Secret) else escaped(text)
+    except ValueError as error:
+        return NotKept(str(error))
+
+
 def _masked_arg(arg: str) -> JsonValue:
-    is_secret = isinstance(arg, (Secret, NotKept)) or masked([arg]) != [arg]  # NAME=value, by its name
+    is_secret = isinstance(arg, (Secret, NotKept)) or hidden([arg]) != [arg]  # NAME=value, by its name
     return None if is_secret else str(arg)
 
 
@@ -112,7 +168,7 @@ def _env_value(name: str, value: str) -> JsonValue:
 def _resource(resource: Resource) -> Note:
     note: Note = {"cpu": resource.cpu, "gpu": resource.gpu, "memMB": resource.memMB}
     if resource.capabilities:
-        note["capabilities"] = plain(masked(resource.capabilities))
+        note["capabilities"] = hidden(resource.capabilities)
     if resource.devices:
         note["devices"] = dict(resource.devices)
     return note
@@ -133,10 +189,38 @@ def _texts(metadata: object) -> Note:
 # Reading
 
 
+def _lacking(data: Mapping[str, object]) -> dict[str, str]:
+    """Return the variable that says what a role lacks, if it lacks anything."""
+    left = left_out(data)
+    if data.get(_ENV_LEFT_OUT):
+        left = ["env"] if "args" in data else ["env", "args", "metadata"]
+    if left:
+        return {NOT_KEPT: NotKept(f"{' and '.join(left)} did not fit into the service's note")}
+    if "env" not in data:
+        return {NOT_KEPT: NotKept("env and mounts were not written down")}
+    return {}
+
+
 def _env(data: Mapping[str, object]) -> dict[str, str]:
-    if data.get(ENV_LEFT_OUT):
-        return {"<NOT_KEPT>": NotKept("its environment was too large for the service's note")}
     return {well_formed(name): _read_env_value(value) for name, value in _object(data.get("env")).items()}
+
+
+def _word(value: object) -> str:
+    return NotKept(_SECRET) if value is None else _text(value)
+
+
+def _unhidden(value: object) -> Any:
+    """Return metadata with a `NotKept` wherever a secret was."""
+    if isinstance(value, dict):
+        return {name: _unhidden(item) for name, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [_unhidden(item) for item in cast("list[object]", value)]
+    return NotKept(_SECRET) if isinstance(value, str) and _is_hidden(value) else value
+
+
+def _is_hidden(text: str) -> bool:
+    name, _, value = text.rpartition("=")
+    return value == MASK and (text == MASK or is_secret_name(name))
 
 
 def _read_env_value(value: object) -> str:
@@ -153,7 +237,7 @@ def _read_resource(value: object) -> Resource:
         cpu=_number(size.get("cpu"), -1),
         gpu=_number(size.get("gpu"), -1),
         memMB=_number(size.get("memMB"), -1),
-        capabilities=_object(size.get("capabilities")),
+        capabilities=_unhidden(_object(size.get("capabilities"))),
         devices={well_formed(name): _number(count, 0) for name, count in _object(size.get("devices")).items()},
     )
 

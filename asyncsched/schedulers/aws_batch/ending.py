@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, InvalidRequestError, PermissionDeniedError, SchedulerError
+from asyncsched.schedulers._common.pending import LateApp
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
-from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, is_deleted
+from asyncsched.schedulers.aws_batch.lookup_calls import TOMBSTONE, fetch_rows
 from asyncsched.schedulers.aws_batch.lookup_names import Known, Names
-from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state
+from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state, pending_reason
 
-__all__ = ["Endings", "cancel_all", "cancel_one"]
+__all__ = ["Endings", "cancel_all", "cancel_one", "give_up_all"]
 
 MAX_IDS = 50
 """Ids in one TerminateJobs, as AWS Batch accepts them."""
@@ -31,7 +32,7 @@ class Endings:
         self._waiting: dict[Connection, Waiting] = {}
         self._tasks: dict[Connection, asyncio.Task[None]] = {}
         self._closed = False
-        self._in_bulk = True  # until the service, or the SDK, turns out not to know how
+        self._one_by_one: set[str] = set()  # operations that the service, or the SDK, turns out not to know in bulk
 
     async def end(self, connection: Connection, job_id: str) -> bool:
         """Terminate a job unless it has ended; who is cancelled while waiting may have ended it.
@@ -86,20 +87,31 @@ class Endings:
     async def _end_all(self, connection: Connection, job_ids: list[str]) -> set[str]:
         """Terminate jobs; returns those that there are."""
         rows = await fetch_rows(connection, job_ids)
-        there = {job_id: row for job_id, row in rows.items() if not is_deleted(row)}
+        there = {job_id: row for job_id, row in rows.items() if TOMBSTONE.existing(row) is not None}
         alive = [job_id for job_id, row in there.items() if not job_state(row).is_terminal()]
-        if len(alive) > 1 and self._in_bulk:
-            alive = await self._in_one_call(connection, alive)
-        for job_id in alive:
-            await connection.call("batch", "TerminateJob", jobId=job_id, reason=REASON_CANCELLED)
+        await self._each(connection, "TerminateJob", alive, REASON_CANCELLED)
         return set(there)
 
-    async def _in_one_call(self, connection: Connection, job_ids: list[str]) -> list[str]:
-        """Terminate jobs in bulk; returns those that have to be terminated one by one."""
+    async def give_up(self, connection: Connection, job_ids: Sequence[str], reason: str) -> None:
+        """Cancel those of these jobs that have not started: AWS leaves alone what starts meanwhile."""
+        for start in range(0, len(job_ids), MAX_IDS):
+            await self._each(connection, "CancelJob", job_ids[start : start + MAX_IDS], reason)
+
+    async def _each(self, connection: Connection, operation: str, job_ids: Sequence[str], reason: str) -> None:
+        left = job_ids
+        if len(left) > 1 and operation not in self._one_by_one:
+            left = await self._in_one_call(connection, operation, left, reason)
+        for job_id in left:
+            await connection.call("batch", operation, jobId=job_id, reason=reason)
+
+    async def _in_one_call(
+        self, connection: Connection, operation: str, job_ids: Sequence[str], reason: str
+    ) -> Sequence[str]:
+        """Do it in bulk; returns the jobs for which it has to be done one by one."""
         try:
-            answer = await connection.call("batch", "TerminateJobs", jobs=job_ids, reason=REASON_CANCELLED)
+            answer = await connection.call("batch", f"{operation}s", jobs=list(job_ids), reason=reason)
         except (AttributeError, InvalidRequestError, PermissionDeniedError):
-            self._in_bulk = False  # An older SDK, or a policy that knows only the operation for one job.
+            self._one_by_one.add(operation)  # An older SDK, or a policy that knows only the operation for one job.
             return job_ids
         # One by one they tell their reasons as errors of their own.
         return [row["job"] for row in answer.get("errors", ())]
@@ -114,6 +126,18 @@ async def cancel_one(app_id: str, names: Names, endings: Endings) -> None:
         again = await names.find(app_id)
         if again is not None:
             await endings.end(names.connection(again), again.job_id)
+
+
+async def give_up_all(late: Iterable[LateApp], names: Names, endings: Endings) -> None:
+    """Cancel the jobs of apps that are over their time to start, those that have waited for the same together."""
+    together: dict[tuple[Connection, str], list[str]] = {}
+    for app in late:
+        known = await names.find(app.app_id)  # It was submitted here: that takes no call.
+        if known is not None:
+            reason = pending_reason(app.limit, app.msg)
+            together.setdefault((names.connection(known), reason), []).append(known.job_id)
+    for (connection, reason), job_ids in together.items():
+        await endings.give_up(connection, job_ids, reason)
 
 
 async def cancel_all(app_ids: Collection[str], names: Names, endings: Endings) -> Mapping[str, SchedulerError | None]:

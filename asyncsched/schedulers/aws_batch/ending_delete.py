@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from asyncsched.errors import ConflictError, NotFoundError
+from asyncsched.errors import NotFoundError
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
@@ -13,6 +13,7 @@ from asyncsched.schedulers.aws_batch.lookup_calls import mark_deleted
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
+from asyncsched.schedulers.ending import not_ended
 
 __all__ = ["delete_app"]
 
@@ -27,8 +28,7 @@ async def delete_app(app_id: str, jobs: Jobs, definitions: Definitions) -> None:
     if job is None:
         return
     if not job_state(job.row).is_terminal():
-        fix = "cancel it first, and wait for its end"
-        raise ConflictError(f"{app_id} has not ended", fix=fix, backend=BACKEND, operation="delete")
+        raise not_ended(app_id, BACKEND)
     connection = jobs.names.connection(job.known)
     await _remove_traces(connection, job.row, job.nodes)
     if definitions.is_leftover(job.row):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from asyncsched.schedulers.aws_batch.status import node_groups, node_ids
-from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, part, parts
+from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, node_groups, node_ids, part, parts
 
 __all__ = ["LOG_GROUP", "LogPlaces", "Place"]
 

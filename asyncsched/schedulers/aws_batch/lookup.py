@@ -11,11 +11,11 @@ from typing import TypeAlias
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
-from asyncsched.schedulers.aws_batch.lookup_calls import MAX_IDS, fetch_rows, is_deleted
+from asyncsched.schedulers.aws_batch.lookup_calls import MAX_IDS, TOMBSTONE, fetch_rows
 from asyncsched.schedulers.aws_batch.lookup_names import Known, Names
 from asyncsched.schedulers.aws_batch.names import queue_name
-from asyncsched.schedulers.aws_batch.status import job_to_response, node_ids
-from asyncsched.schedulers.aws_batch.status_rows import Row
+from asyncsched.schedulers.aws_batch.status import describe_app
+from asyncsched.schedulers.aws_batch.status_rows import Row, node_ids
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse
 
@@ -81,7 +81,7 @@ class Jobs:
         guess = [f"{known.job_id}#{k}" for k in range(MAX_IDS)] if known.children is None else known.children
         asked = {known.job_id: None, **dict.fromkeys(guess[: MAX_IDS - 1])}
         rows = await fetch_rows(connection, list(asked))
-        row = _not_deleted(rows.get(known.job_id))
+        row = TOMBSTONE.existing(rows.get(known.job_id))
         if row is None:
             return None
         missing = [child for child in self._children(row) if child not in asked]
@@ -136,7 +136,7 @@ class Jobs:
             rows = await fetch_rows(connection, [i for known in batch.values() for i in _ids(known)])
             told: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
             for app_id, known in batch.items():
-                row = _not_deleted(rows.get(known.job_id))
+                row = TOMBSTONE.existing(rows.get(known.job_id))
                 if row is not None and known.children is None and self._children(row):
                     known.children = self._children(row)
                     again[app_id] = known
@@ -156,7 +156,7 @@ class Jobs:
         # One call tells of many jobs: what is kept of it is this one.
         nodes = {child: job.nodes[child] for child in known.children if child in job.nodes}
         self._seen(app_id, self.names.connection(known), row, nodes)
-        response = job_to_response(row, nodes)
+        response = describe_app(row, nodes)
         response.native = ReadJob(known, row, nodes)
         return response
 
@@ -169,10 +169,6 @@ class Jobs:
 def calls_to_describe(known: Iterable[Known | None]) -> int:
     """Return how many calls it takes to describe these, about."""
     return -(-sum(_size(each) if each is not None else 1 for each in known) // MAX_IDS)
-
-
-def _not_deleted(row: Row | None) -> Row | None:
-    return None if row is None or is_deleted(row) else row
 
 
 def _size(known: Known) -> int:

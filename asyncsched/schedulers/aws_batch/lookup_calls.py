@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 from asyncsched.errors import InvalidRequestError, UnavailableError
+from asyncsched.schedulers._common.tombstone import Tombstone
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 
-__all__ = ["DELETED_TAG", "MAX_IDS", "fetch_rows", "is_deleted", "list_jobs", "list_queues", "mark_deleted"]
+__all__ = ["MAX_IDS", "TOMBSTONE", "fetch_rows", "list_jobs", "list_queues", "mark_deleted"]
 
-DELETED_TAG = "asyncsched/deleted"
-"""AWS forgets jobs when it likes to; until then this tag says that an app has been deleted."""
+TOMBSTONE = Tombstone[Row](lambda row: part(row, "tags"))
+"""AWS forgets jobs when it likes to; until then a tag says that an app has been deleted."""
 
 MAX_IDS = 100
 """Ids in one DescribeJobs, as AWS Batch accepts them."""
@@ -63,11 +64,6 @@ async def fetch_rows(connection: Connection, ids: Sequence[str]) -> dict[str, Ro
     return {row["jobId"]: row for row in answer["jobs"]}
 
 
-def is_deleted(row: Row) -> bool:
-    """Tell whether a job was deleted through asyncsched."""
-    return DELETED_TAG in part(row, "tags")
-
-
 async def mark_deleted(connection: Connection, row: Row) -> None:
     """Let a job be taken for one that does not exist, by everybody who uses asyncsched."""
-    await connection.call("batch", "TagResource", resourceArn=row["jobArn"], tags={DELETED_TAG: "true"})
+    await connection.call("batch", "TagResource", resourceArn=row["jobArn"], tags=TOMBSTONE.mark())

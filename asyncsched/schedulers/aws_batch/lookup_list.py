@@ -7,16 +7,13 @@ import heapq
 from collections.abc import AsyncGenerator, Sequence
 
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.errors import BACKEND
-from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, is_deleted, list_jobs, list_queues
-from asyncsched.schedulers.aws_batch.names_tags import app_name, session_of
+from asyncsched.schedulers.aws_batch.lookup_calls import TOMBSTONE, fetch_rows, list_jobs, list_queues
 from asyncsched.schedulers.aws_batch.request import DEFINITION_PREFIX
-from asyncsched.schedulers.aws_batch.status import canonical_id, job_state, time_of
+from asyncsched.schedulers.aws_batch.status import list_row
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.responses import ListAppResponse
-from asyncsched.specs.handle import make_app_handle
 
-__all__ = ["list_apps", "list_row"]
+__all__ = ["list_apps"]
 
 
 async def list_apps(connection: Connection) -> AsyncGenerator[ListAppResponse]:
@@ -67,18 +64,4 @@ class _Queue:
             # The list shows no tags, and those say whose job it is.
             details = await fetch_rows(self._connection, ids) if ids else {}
             shown = (details[job_id] for job_id in reversed(ids) if job_id in details)
-            self.rows = [row for row in shown if not is_deleted(row)]
-
-
-def list_row(row: Row) -> ListAppResponse:
-    """Make an app's row in a list from its job's."""
-    session, app_id = session_of(row), canonical_id(row)
-    return ListAppResponse(
-        app_id,
-        job_state(row),
-        make_app_handle(BACKEND, session, app_id),
-        name=app_name(row),
-        session=session,
-        created_at=time_of(row["createdAt"]),
-        native_id=row["jobId"],
-    )
+            self.rows = TOMBSTONE.all_existing(shown)

@@ -14,7 +14,7 @@ from asyncsched.errors import AsyncSchedError, InvalidRequestError, NotFoundErro
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
-from asyncsched.schedulers.aws_batch.lookup_calls import MAX_IDS, fetch_rows, is_deleted, list_jobs, list_queues
+from asyncsched.schedulers.aws_batch.lookup_calls import MAX_IDS, TOMBSTONE, fetch_rows, list_jobs, list_queues
 from asyncsched.schedulers.aws_batch.names import parse_app_id
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.port import as_answer
@@ -172,8 +172,7 @@ async def newest(connection: Connection, queue: str, name: str) -> Row | None:
         async for _ in calls:
             pass
     job_id = search.newest().get(name)
-    row = None if job_id is None else (await fetch_rows(connection, [job_id])).get(job_id)
-    return None if row is None or is_deleted(row) else row
+    return None if job_id is None else TOMBSTONE.existing((await fetch_rows(connection, [job_id])).get(job_id))
 
 
 class _Search:
@@ -239,7 +238,7 @@ class _Search:
         alive: set[str] = set()
         for start in range(0, len(asked), MAX_IDS):
             rows = await fetch_rows(self._connection, asked[start : start + MAX_IDS])
-            alive.update(job_id for job_id, row in rows.items() if not is_deleted(row))
+            alive.update(job_id for job_id, row in rows.items() if TOMBSTONE.existing(row) is not None)
             yield
         self._deleted = set(asked) - alive
         for name, ids in doubled.items():

@@ -6,12 +6,16 @@ import logging
 
 from asyncsched.schedulers._common.untrusted import Once, read_session, read_text, shown, well_formed
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
+from asyncsched.specs.not_kept import NotKept
 
-__all__ = ["app_name", "metadata_of", "session_of"]
+__all__ = ["NOT_KEPT_TAG", "app_name", "metadata_of", "session_of"]
 
 _SESSION = "asyncsched/session"
 _NAME = "asyncsched/app"
 _OURS = ("asyncsched/", "aws:")
+
+NOT_KEPT_TAG = "asyncsched/not-kept/"
+"""Stands before the name of metadata that is a secret, and so in no tag."""
 
 _once = Once(logging.getLogger("asyncsched.schedulers.aws_batch"))
 
@@ -42,5 +46,10 @@ def app_name(row: Row) -> str:
 
 def metadata_of(row: Row) -> dict[str, str]:
     """Return the metadata of an app: all tags but ours and AWS's own."""
-    tags = part(row, "tags")
-    return {well_formed(key): well_formed(value) for key, value in tags.items() if not key.startswith(_OURS)}
+    told: dict[str, str] = {}
+    for key, value in part(row, "tags").items():
+        if key.startswith(NOT_KEPT_TAG):
+            told[well_formed(key.removeprefix(NOT_KEPT_TAG))] = NotKept("a secret")
+        elif not key.startswith(_OURS):
+            told[well_formed(key)] = well_formed(value)
+    return told

@@ -49,6 +49,9 @@ class AWSBatchOpts:
         float | None, Doc("seconds that an attempt may run (at least 60): over it the app is FAILED, and not retried")
     ] = None
     timeout_s: Annotated[int | None, Doc("another name of timeout")] = None
+    pending_timeout: Annotated[
+        float | None, Doc("seconds that it may wait to run; kept by the process that submits, while it lives")
+    ] = None
     spot_retries: Annotated[
         int, Doc("run again so often when Spot takes the host away; with max_retries the sum is shared")
     ] = 0

@@ -9,11 +9,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from asyncsched.errors import ConfigError, UsageError
 from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
+from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request_container import (
     INSTANCE_TYPE,
@@ -37,18 +38,20 @@ from asyncsched.schedulers.aws_batch.request_limits import (
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import pretty
-from asyncsched.specs.secret import Secret
+from asyncsched.specs.masking import hidden
+from asyncsched.specs.secret import MASK, Secret
 
 __all__ = [
     "DEFINITION_PREFIX",
     "HASH_TAG",
     "BatchJob",
-    "app_to_request",
+    "adopt",
     "check_unrenamed",
     "definition_hash",
+    "definition_to_wire",
+    "make_request",
     "own_definition",
-    "register_request",
-    "submit_request",
+    "to_wire",
 ]
 
 Json = dict[str, object]
@@ -64,7 +67,7 @@ _EC2_SPOT, _FARGATE_SPOT = "Host EC2*", "Your Spot Task was interrupted*"
 _KNOWN_TO_SUBMIT = ("tags", "retryStrategy", "timeout", "propagateTags", "consumableResourceProperties")
 
 
-@dataclass(kw_only=True, repr=False)
+@dataclass(repr=False)
 class BatchJob:
     """What AWS Batch gets for one app: shown by a dry-run, and free to be edited before it is scheduled.
 
@@ -79,17 +82,19 @@ class BatchJob:
         location: Region, profile and endpoint, where they are not the scheduler's own.
         reuse: Whether the definition may serve other apps too.
         create_repository: Whether to make an ECR repository that `images_to_push` names and that does not exist.
+        pending_timeout: Seconds after which this scheduler cancels the job if it has not run.
     """
 
     name: str
     queue: str
-    share_id: str | None = None
+    share_id: str | None
     job_def: Json
-    images_to_push: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    submit: Json = field(default_factory=dict[str, object])
-    location: dict[str, str] = field(default_factory=dict[str, str])
-    reuse: bool = True
-    create_repository: bool = False
+    images_to_push: dict[str, tuple[str, str]]
+    submit: Json = field(default_factory=dict[str, object], kw_only=True)
+    location: dict[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    reuse: bool = field(default=True, kw_only=True)
+    create_repository: bool = field(default=False, kw_only=True)
+    pending_timeout: float | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         return pretty(self)
@@ -103,7 +108,7 @@ class BatchJob:
         return [f"{job_id}:{index}" for index in range(array.get("size", 0))]
 
 
-def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: str, version: str) -> BatchJob:
+def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: str, version: str) -> BatchJob:
     """Return what AWS Batch would get for an app.
 
     Args:
@@ -141,16 +146,30 @@ def app_to_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: 
         queue=options.queue,
         share_id=options.share_id,
         job_def=definition,
+        images_to_push={},
         submit=_submit_only(options),
         location=_location(options),
         reuse=reuse,
         create_repository=options.ecr_create_repository,
+        pending_timeout=options.pending_timeout,
     )
     runs = [_per_run(container) for container in _containers(definition)]
     check_size("job", {"overrides": runs}, MAX_SUBMIT_BYTES)
-    check_size("job definition", register_request(job), MAX_DEFINITION_BYTES)
-    check_size("job", submit_request(job, "x" * 128), MAX_SUBMIT_BYTES)
+    check_size("job definition", definition_to_wire(job), MAX_DEFINITION_BYTES)
+    check_size("job", to_wire(job, "x" * 128), MAX_SUBMIT_BYTES)
     return job
+
+
+def adopt(job: BatchJob, *, session: str, version: str) -> tuple[str, BatchJob]:
+    """Return the app's id that a request names which somebody has put together, and the request with our tags.
+
+    Its definition is called so that lists find the job; without a name it serves no other.
+    """
+    definition = {"type": "multinode" if "nodeProperties" in job.job_def else "container", **job.job_def}
+    name = str(definition.get("jobDefinitionName", job.name))
+    definition["jobDefinitionName"] = name if name.startswith(DEFINITION_PREFIX) else _definition_name(name)
+    definition["tags"] = _own_tags(job.name, session, version) | cast("dict[str, str]", definition.get("tags", {}))
+    return f"{queue_name(job.queue)}:{job.name}", replace(job, job_def=definition)
 
 
 def check_unrenamed(job: BatchJob, app_id: str) -> None:
@@ -168,7 +187,7 @@ def check_unrenamed(job: BatchJob, app_id: str) -> None:
         )
 
 
-def register_request(job: BatchJob) -> Json:
+def definition_to_wire(job: BatchJob) -> Json:
     """Return what `RegisterJobDefinition` gets: what does not differ from one run to the next."""
     definition = {key: value for key, value in copy.deepcopy(job.job_def).items() if key not in _KNOWN_TO_SUBMIT}
     for container in _containers(definition):
@@ -182,7 +201,7 @@ def register_request(job: BatchJob) -> Json:
     return cast("Json", revealed(definition))
 
 
-def submit_request(job: BatchJob, definition: str) -> Json:
+def to_wire(job: BatchJob, definition: str) -> Json:
     """Return what `SubmitJob` gets; `definition` is the name and revision, or the ARN."""
     request: Json = {"jobName": job.name, "jobQueue": job.queue, "jobDefinition": definition, **job.submit}
     request |= {key: job.job_def[key] for key in _KNOWN_TO_SUBMIT if key in job.job_def}
@@ -290,20 +309,20 @@ def _retries(app: AppDef, options: AWSBatchOpts) -> Json:
 
 
 def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dict[str, str]:
-    ours = {
-        "asyncsched/version": version,
-        "asyncsched/app": app.name,
-        "asyncsched/session": session,
-        "asyncsched/user": options.user,
-    }
+    ours = _own_tags(app.name, session, version, **{"asyncsched/user": options.user})
     if any(isinstance(text, Secret) for role in app.roles for text in (role.entrypoint, *role.args)):
         ours[SECRET_ARGS_TAG] = "true"
-    theirs = {**app.metadata, **(options.tags or {})}
-    check_own_tags(theirs)
-    return {
-        **theirs,
-        **{key: re.sub(r"[^\w .:/=+\-@]", "-", value)[:256] for key, value in ours.items()},
-    }
+    check_own_tags(app.metadata)
+    check_own_tags(options.tags or {})
+    metadata = cast("dict[str, str]", hidden(app.metadata))
+    ours |= {NOT_KEPT_TAG + name: "" for name, value in metadata.items() if value == MASK}
+    theirs = {name: value for name, value in metadata.items() if value != MASK} | (options.tags or {})
+    return {**theirs, **ours}
+
+
+def _own_tags(app_name: str, session: str, version: str, **more: str) -> dict[str, str]:
+    ours = {"asyncsched/version": version, "asyncsched/app": app_name, "asyncsched/session": session, **more}
+    return {key: re.sub(r"[^\w .:/=+\-@]", "-", value)[:256] for key, value in ours.items()}
 
 
 def _further(options: AWSBatchOpts) -> Json:

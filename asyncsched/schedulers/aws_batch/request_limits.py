@@ -14,9 +14,11 @@ from asyncsched.specs.secret import Secret
 
 __all__ = [
     "FARGATE_SIZES",
+    "LATER_TAGS",
     "MAX_DEFINITION_BYTES",
     "MAX_OVERRIDES_BYTES",
     "MAX_SUBMIT_BYTES",
+    "MAX_TAGS",
     "check_app",
     "check_environment",
     "check_fargate",
@@ -40,7 +42,7 @@ MAX_OVERRIDES_BYTES = 7 * 1024
 MAX_TAGS = 50
 MAX_TIMEOUT = 2**31 - 1
 
-_LATER_TAGS = 2
+LATER_TAGS = 2
 """Tags that come later: what was submitted, and that it has been deleted."""
 
 OWN_TAGS = "asyncsched/"
@@ -139,6 +141,10 @@ def _check_timeout(options: AWSBatchOpts) -> None:
         if limit is not None and not 60 <= limit <= MAX_TIMEOUT:
             fix = f"AWS Batch takes 60 s and more, up to {MAX_TIMEOUT} s"
             raise ConfigError(f"{name}={limit:g} is out of range", fix=fix)
+    pending = options.pending_timeout
+    if pending is not None and not 0 < pending <= MAX_TIMEOUT:
+        fix = f"choose more than 0 s, up to {MAX_TIMEOUT} s"
+        raise ConfigError(f"pending_timeout={pending:g} is out of range", fix=fix)
 
 
 def _check_platform(options: AWSBatchOpts) -> None:
@@ -211,8 +217,8 @@ def check_tags(tags: Mapping[str, str]) -> None:
         if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
             why = "AWS takes letters, digits, spaces and _.:/=+-@, 128 of them in a key and 256 in a value"
             raise ConfigError(f"The tag {key!r} cannot be set", why=why, fix="change the metadata or tags")
-    if len(tags) > MAX_TAGS - _LATER_TAGS:
-        why = f"AWS takes {MAX_TAGS}, of which asyncsched needs {_LATER_TAGS} later"
+    if len(tags) > MAX_TAGS - LATER_TAGS:
+        why = f"AWS takes {MAX_TAGS}, of which asyncsched needs {LATER_TAGS} later"
         raise ConfigError(f"{len(tags)} tags are too many", why=why, fix="use fewer metadata or tags")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import ClassVar
 
@@ -16,11 +16,12 @@ from asyncsched.errors import SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.aws_batch.changes import Sweeper
 from asyncsched.schedulers.aws_batch.client import Connection, Connections, Location
 from asyncsched.schedulers.aws_batch.client_given import accept
-from asyncsched.schedulers.aws_batch.ending import Endings, cancel_all, cancel_one
+from asyncsched.schedulers.aws_batch.ending import Endings, cancel_all, cancel_one, give_up_all
 from asyncsched.schedulers.aws_batch.ending_delete import delete_app
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.logs import LogBook
@@ -29,21 +30,24 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_apps
 from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, app_to_request, check_unrenamed
+from asyncsched.schedulers.aws_batch.request import BatchJob, adopt, check_unrenamed, make_request
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.registry import check_extra, check_package
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
-from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 
-__all__ = ["AWSBatchScheduler"]
+__all__ = ["AWSBatchScheduler", "create_scheduler"]
 
 IGNORES = {
     "min_replicas": "AWS Batch starts all nodes of a job, or none",
@@ -76,12 +80,14 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     Raises:
         ConfigError: `client` or `log_client` is not a client for its service.
+        MissingExtraError: aiobotocore is not installed; the message says which ``pip install`` brings it.
     """
 
     options = AWSBatchOpts
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.APPLICATION})
     takes_secret_refs = True
+    is_billed = True
     log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
 
     def __init__(
@@ -99,6 +105,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         log_settle_polls: int = 5,
         **tunables: Unpack[Tunables],
     ) -> None:
+        check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._docker = docker_client
         self._fresh: OrderedDict[str, None] = OrderedDict()
@@ -115,6 +122,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         self._sweeper = Sweeper(self._jobs)
         self._definitions = Definitions()
         self._endings = Endings()
+        self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
 
     # Submitting
 
@@ -133,7 +141,19 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _request(self, app: AppDef, options: AWSBatchOpts, app_id: str) -> BatchJob:
-        return app_to_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+        return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+
+    @override
+    def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
+        if not isinstance(request, BatchJob):
+            raise wrong_request(request, BatchJob, self.backend)
+        return adopt(request, session=self.session_name, version=__version__)
+
+    @override
+    def _ignored(self, app: AppDef, options: AWSBatchOpts) -> Iterable[Ignored]:
+        yield from super()._ignored(app, options)
+        if options.pending_timeout is not None:
+            yield from kept_by_submitter(app, "pending_timeout")
 
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
@@ -141,12 +161,14 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         known = self._jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:
             known = await self._submitted(info)
+            if info.request.pending_timeout is not None:
+                self._pending.keep(info.app_id, info.request.pending_timeout)
         self._jobs.names.remember(info.app_id, known)
 
     async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> Known:
         job = info.request
         connection = self._connections.at(job.location)
-        submission = Submission(connection, job, info.digest, self.clock)
+        submission = Submission(connection, info, self.clock)
         is_fresh = info.app_id in self._fresh
         self._fresh.pop(info.app_id, None)
         job_id = None if is_fresh else await submission.existing()
@@ -161,6 +183,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     async def _push(self, job: BatchJob) -> None:
         # Who never pushes an image needs no Docker SDK, and does not wait for its import.
+        check_package("pushing an image", "aiodocker", "docker")
         images = await asyncio.to_thread(importlib.import_module, "asyncsched.schedulers.aws_batch.submit_images")
         await images.push_images(job.images_to_push, self._connections, self._docker, create=job.create_repository)
 
@@ -194,6 +217,9 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     async def _delete(self, app_id: str) -> None:
         await delete_app(app_id, self._jobs, self._definitions)
 
+    async def _give_up(self, late: Iterable[LateApp]) -> None:
+        await give_up_all(late, self._jobs.names, self._endings)
+
     # Reading logs
 
     @override
@@ -204,6 +230,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _close(self) -> None:
+        await self._pending.aclose(self.cleanup_timeout)
         async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
             for closed in (self._connections, self._definitions, self._endings):
                 closing.push_async_callback(closed.aclose)
@@ -213,3 +240,36 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         self._logs.note(app_id, row, nodes)
         if job_state(row).is_terminal():
             self._definitions.tidy(connection, row)
+
+
+def create_scheduler(
+    session_name: str,
+    client: object | None = None,
+    log_client: object | None = None,
+    docker_client: object | None = None,
+    *,
+    region: str | None = None,
+    profile: str | None = None,
+    endpoint_url: str | None = None,
+    limits: Limits | None = None,
+    log_interval: float = 0.4,
+    log_settle_polls: int = 5,
+    **tunables: Unpack[Tunables],
+) -> AWSBatchScheduler:
+    """Make a scheduler for AWS Batch; no call is made and nothing is read before its first use.
+
+    The parameters are those of `AWSBatchScheduler`.
+    """
+    return AWSBatchScheduler(
+        session_name,
+        client,
+        log_client,
+        docker_client,
+        region=region,
+        profile=profile,
+        endpoint_url=endpoint_url,
+        limits=limits,
+        log_interval=log_interval,
+        log_settle_polls=log_settle_polls,
+        **tunables,
+    )

@@ -5,37 +5,47 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
-from asyncsched.schedulers._common.untrusted import read_float, read_number
+from asyncsched.schedulers._common.roles import left_out, role_of_command, role_of_note
+from asyncsched.schedulers._common.untrusted import read_float
+from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
+from asyncsched.schedulers.aws_batch.names_note import read_note
 from asyncsched.schedulers.aws_batch.names_tags import app_name, metadata_of, session_of
-from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, ROLE_NAME_ENV, SECRET_ARGS_TAG
+from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
-from asyncsched.schedulers.aws_batch.status_causes import cause_of
-from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, part, parts
-from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.aws_batch.status_causes import REASON_PENDING, cause_of
+from asyncsched.schedulers.aws_batch.status_rows import (
+    NodeGroup,
+    Row,
+    container_of,
+    environment_of,
+    finished_attempts,
+    last_run,
+    node_groups,
+    node_ids,
+    part,
+    parts,
+    time_of,
+)
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import Resource, Role
+from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.not_kept import NOT_KEPT
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, find_cause
 
 __all__ = [
     "REASON_CANCELLED",
-    "NodeGroup",
     "canonical_id",
-    "finished_attempts",
+    "describe_app",
     "job_state",
-    "job_to_response",
-    "node_groups",
-    "node_ids",
-    "time_of",
+    "list_row",
+    "pending_reason",
 ]
 
 _log = logging.getLogger("asyncsched.schedulers.aws_batch")
-
-MAX_NODES, MAX_ARRAY = 1000, 10_000
-"""Nodes of a job, and children of an array, as AWS Batch accepts them."""
 
 STATES: Mapping[str, AppState] = {
     "SUBMITTED": AppState.SUBMITTED,
@@ -49,6 +59,9 @@ STATES: Mapping[str, AppState] = {
 
 REASON_CANCELLED = "cancelled through asyncsched"
 """What jobs are terminated with here, and then show as their reason."""
+
+MAX_REASON = 1024
+"""Characters of a reason that AWS Batch accepts."""
 
 STUCK: Mapping[str, str] = {
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": "raise the compute environment's maxvCpus",
@@ -80,13 +93,24 @@ def job_state(row: Row) -> AppState:
 
 
 def _was_stopped(row: Row) -> bool:
+    reason: str = row.get("statusReason") or ""
+    if not row.get("isTerminated") and reason.startswith(REASON_PENDING):
+        return False
     # A server that is older than the flags tells the reason all the same.
-    return bool(row.get("isTerminated") or row.get("isCancelled")) or row.get("statusReason") == REASON_CANCELLED
+    return bool(row.get("isTerminated") or row.get("isCancelled")) or reason == REASON_CANCELLED
 
 
 @functools.cache  # One record for each status, however often it is met.
 def _report_unknown(status: str) -> None:
     _log.warning("AWS Batch reports a status that is not known here: %s", status)
+
+
+def pending_reason(limit: float, msg: str) -> str:
+    """Return the reason with which a job is cancelled that has not run within `limit` seconds.
+
+    It takes the place of the reason that the job has waited for, and so repeats that.
+    """
+    return f"{REASON_PENDING} of {limit:g} s{msg and ': '}{msg}"[:MAX_REASON]
 
 
 def canonical_id(row: Row, queue: str = "") -> str:
@@ -100,71 +124,7 @@ def canonical_id(row: Row, queue: str = "") -> str:
     return f"{queue_name(row.get('jobQueue', queue))}:{name}"
 
 
-def node_ids(row: Row) -> list[str]:
-    """Return the ids of a job's nodes or array children, none for a job that has only itself."""
-    if "nodeProperties" in row:
-        return [f"{row['jobId']}#{index}" for index in range(_node_count(row))]
-    size = min(part(row, "arrayProperties").get("size", 0), MAX_ARRAY)
-    return [f"{row['jobId']}:{index}" for index in range(size)]
-
-
-def _node_count(row: Row) -> int:
-    count: int = part(row, "nodeProperties").get("numNodes", 0)
-    return min(count, MAX_NODES)
-
-
-class NodeGroup:
-    """The nodes of one role.
-
-    Attributes:
-        name: The role's name.
-        nodes: The nodes of its replicas, in order.
-        container: What they run.
-    """
-
-    def __init__(self, name: str, nodes: Sequence[int], container: Row) -> None:
-        self.name, self.nodes, self.container = name, nodes, container
-
-
-def node_groups(row: Row) -> list[NodeGroup]:
-    """Return a job's roles, as its definition names them."""
-    properties = part(row, "nodeProperties")
-    if not properties:
-        container = container_of(row)
-        size = min(part(row, "arrayProperties").get("size", 1), MAX_ARRAY)
-        return [NodeGroup(_role_name(container) or row["jobName"], range(size), container)]
-    groups: list[NodeGroup] = []
-    for index, group in enumerate(parts(properties, "nodeRangeProperties")):
-        container = container_of(group)
-        nodes = _nodes(group.get("targetNodes", ""), _node_count(row))
-        groups.append(NodeGroup(_role_name(container) or f"group-{index}", nodes, container))
-    return groups
-
-
-def _nodes(text: str, total: int) -> Sequence[int]:
-    """Return the nodes of a range such as ``0``, ``1:``, ``:3`` or ``2:5``, of those that there are."""
-    first, colon, last = text.partition(":")
-    start = _index(first, 0)
-    end = _index(last, total - 1) if colon else start
-    return range(min(start, total), min(end + 1, total))
-
-
-def _index(text: str, default: int) -> int:
-    try:
-        return read_number(text)
-    except ValueError:
-        return default
-
-
-def _role_name(container: Row) -> str:
-    return _environment(container).get(ROLE_NAME_ENV, "")
-
-
-def _environment(container: Row) -> dict[str, str]:
-    return {pair.get("name", ""): pair.get("value", "") for pair in parts(container, "environment")}
-
-
-def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
+def describe_app(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
     """Return what is known of an app.
 
     Args:
@@ -185,7 +145,7 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
         msg=_message(row, state),
         ui_url=_console(row),
         roles_statuses=roles,
-        roles=[_role(row, group, children, nodes) for group in groups],
+        roles=[_role(row, number, group, children, nodes) for number, group in enumerate(groups)],
         name=app_name(row),
         session=session_of(row),
         created_at=time_of(row.get("createdAt")),
@@ -193,6 +153,20 @@ def job_to_response(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
         finished_at=time_of(row.get("stoppedAt")) if state.is_terminal() else None,
         metadata=metadata_of(row),
         cause=cause,
+        native_id=row["jobId"],
+    )
+
+
+def list_row(row: Row) -> ListAppResponse:
+    """Make an app's row in a list from its job's."""
+    session, app_id = session_of(row), canonical_id(row)
+    return ListAppResponse(
+        app_id,
+        job_state(row),
+        make_app_handle(BACKEND, session, app_id),
+        name=app_name(row),
+        session=session,
+        created_at=time_of(row["createdAt"]),
         native_id=row["jobId"],
     )
 
@@ -222,7 +196,7 @@ def _replica(replica: int, row: Row, role: str, *, cancelled: bool) -> ReplicaSt
     state = job_state(row)
     if cancelled and state is AppState.FAILED:
         state = AppState.CANCELLED
-    last = _last_run(row)
+    last = last_run(row)
     code = last.get("exitCode") if state.is_terminal() else None
     return ReplicaStatus(
         replica,
@@ -240,7 +214,7 @@ def _replica(replica: int, row: Row, role: str, *, cancelled: bool) -> ReplicaSt
 
 
 def _cause(row: Row, state: AppState) -> FailureCause | None:
-    last = _last_run(row)
+    last = last_run(row)
     reasons = [text for text in (row.get("statusReason"), last.get("reason")) if text]
     return cause_of(state, reasons, last.get("exitCode"), on_spot=_is_for_spot(row))
 
@@ -249,20 +223,6 @@ def _is_for_spot(row: Row) -> bool:
     """Tell whether a job is run again when its host is taken away, as the option `spot_retries` has it."""
     rules = parts(part(row, "retryStrategy"), "evaluateOnExit")
     return any((rule.get("onStatusReason") or "").lower().startswith(("host ec2", "your spot")) for rule in rules)
-
-
-def finished_attempts(row: Row) -> Sequence[Row]:
-    """Return a job's attempts that have ended; a server that lists a running one too is understood."""
-    return [attempt for attempt in parts(row, "attempts") if attempt.get("stoppedAt")]
-
-
-def _last_run(row: Row) -> Row:
-    """Return the newest container of a job, wherever it is shown."""
-    container = container_of(row)
-    if "exitCode" in container:
-        return container
-    attempts = parts(row, "attempts")
-    return (container_of(attempts[-1]) if attempts else {}) or container
 
 
 def _restarts(row: Row, state: AppState) -> int:
@@ -278,7 +238,7 @@ def _message(row: Row, state: AppState) -> str:
     for prefix, advice in STUCK.items():
         if reason.startswith(prefix):
             return f"{reason}; {advice}"
-    last = _last_run(row)
+    last = last_run(row)
     parts = [reason]
     if state.is_terminal():
         code = last.get("exitCode")
@@ -287,16 +247,11 @@ def _message(row: Row, state: AppState) -> str:
 
 
 def _address(row: Row) -> str:
-    for place in (container_of(row), _last_run(row)):
+    for place in (container_of(row), last_run(row)):
         for interface in parts(place, "networkInterfaces"):
             if address := interface.get("privateIpv4Address"):
                 return str(address)
     return ""
-
-
-def time_of(milliseconds: int | None) -> datetime | None:
-    """Return AWS's time in milliseconds as an aware datetime; 0 means that it has not happened."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
 
 
 def _console(row: Row) -> str | None:
@@ -307,29 +262,40 @@ def _console(row: Row) -> str | None:
     return f"https://{region}.{_CONSOLES[partition]}/batch/home?region={region}#jobs/{kind}/{row['jobId']}"
 
 
-def _role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
+def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
+    """Return a role as its note tells of it; what the note has no room for, or all of it, as the service shows it."""
+    note = read_note(row, number)
+    if note is None:
+        return _shown_role(row, group, children, nodes)
+    role, left = role_of_note(note), left_out(note)
+    if left:
+        shown = _shown_role(row, group, children, nodes)
+        if not {"env", "args"}.issuperset(left):
+            shown.env = {NOT_KEPT: role.env[NOT_KEPT], **shown.env}
+            return shown
+        role.entrypoint, role.args, role.env = shown.entrypoint, shown.args, shown.env
+    role.name = group.name
+    return role
+
+
+def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
     """Rebuild a role from what runs: the node's own container knows what came with the submit."""
     first = nodes.get(children[group.nodes[0]]) if children and group.nodes else None
     container: Row = {**group.container, **container_of(first or {})}
     command: list[str] = container.get("command") or [""]
     if part(row, "tags").get(SECRET_ARGS_TAG):
         command = [command[0], *map(Secret, command[1:])]
-    return Role(
-        name=group.name,
-        image=container.get("image", ""),
-        entrypoint=command[0],
-        args=list(command[1:]),
-        # The service does not tell which of them were secrets.
-        env=_told_environment(container),
-        num_replicas=len(group.nodes),
-        max_retries=max(0, part(row, "retryStrategy").get("attempts", 1) - 1),
-        resource=_resource(container),
-        mounts=list(_mounts(container)),
+    role = role_of_command(
+        group.name, container.get("image", ""), command, _told_environment(container), len(group.nodes)
     )
+    role.max_retries = max(0, part(row, "retryStrategy").get("attempts", 1) - 1)
+    role.resource, role.mounts = _resource(container), list(_mounts(container))
+    return role
 
 
 def _told_environment(container: Row) -> dict[str, str]:
-    told: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in _environment(container).items()}
+    # The service does not tell which of them were secrets.
+    told: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in environment_of(container).items()}
     secrets = {row.get("name", ""): row.get("valueFrom") for row in parts(container, "secrets")}
     return told | {name: read_secret_ref(source) for name, source in secrets.items() if source}
 

@@ -8,11 +8,15 @@ from collections.abc import Iterable
 
 from asyncsched.specs.state import AppState, FailureCause
 
-__all__ = ["cause_of", "read_cause"]
+__all__ = ["REASON_PENDING", "cause_of", "read_cause"]
+
+REASON_PENDING = "asyncsched: did not run within its pending_timeout"
+"""What the reason of a job begins with that was cancelled for this: it is FAILED, and not CANCELLED."""
 
 CAUSES: tuple[tuple[re.Pattern[str], FailureCause], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), cause)
     for pattern, cause in (
+        (f"^{REASON_PENDING}", FailureCause.UNSCHEDULABLE),
         (r"attempt duration exceeded timeout", FailureCause.TIMEOUT),
         (r"OutOfMemory", FailureCause.OOM),
         (r"Spot Task was interrupted|SpotInterruption|reclaimed spot", FailureCause.PREEMPTED),

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
-__all__ = ["Row", "container_of", "part", "parts"]
+from asyncsched.schedulers._common.untrusted import read_number
+from asyncsched.schedulers.aws_batch.request_container import ROLE_NAME_ENV
+
+__all__ = [
+    "NodeGroup",
+    "Row",
+    "container_of",
+    "environment_of",
+    "finished_attempts",
+    "last_run",
+    "node_groups",
+    "node_ids",
+    "part",
+    "parts",
+    "time_of",
+]
 
 Row: TypeAlias = Mapping[str, Any]
+
+MAX_NODES, MAX_ARRAY = 1000, 10_000
+"""Nodes of a job, and children of an array, as AWS Batch accepts them."""
 
 
 def part(row: Row, name: str) -> Row:
@@ -33,3 +52,87 @@ def container_of(row: Row) -> Row:
 
 def _tasks(row: Row) -> Sequence[Row]:
     return parts(row, "taskProperties") or parts(part(row, "ecsProperties"), "taskProperties")
+
+
+def node_ids(row: Row) -> list[str]:
+    """Return the ids of a job's nodes or array children, none for a job that has only itself."""
+    if "nodeProperties" in row:
+        return [f"{row['jobId']}#{index}" for index in range(_node_count(row))]
+    size = min(part(row, "arrayProperties").get("size", 0), MAX_ARRAY)
+    return [f"{row['jobId']}:{index}" for index in range(size)]
+
+
+def _node_count(row: Row) -> int:
+    count: int = part(row, "nodeProperties").get("numNodes", 0)
+    return min(count, MAX_NODES)
+
+
+class NodeGroup:
+    """The nodes of one role.
+
+    Attributes:
+        name: The role's name.
+        nodes: The nodes of its replicas, in order.
+        container: What they run.
+    """
+
+    def __init__(self, name: str, nodes: Sequence[int], container: Row) -> None:
+        self.name, self.nodes, self.container = name, nodes, container
+
+
+def node_groups(row: Row) -> list[NodeGroup]:
+    """Return a job's roles, as its definition names them."""
+    properties = part(row, "nodeProperties")
+    if not properties:
+        container = container_of(row)
+        size = min(part(row, "arrayProperties").get("size", 1), MAX_ARRAY)
+        return [NodeGroup(_role_name(container) or row["jobName"], range(size), container)]
+    groups: list[NodeGroup] = []
+    for index, group in enumerate(parts(properties, "nodeRangeProperties")):
+        container = container_of(group)
+        nodes = _nodes(group.get("targetNodes", ""), _node_count(row))
+        groups.append(NodeGroup(_role_name(container) or f"group-{index}", nodes, container))
+    return groups
+
+
+def _nodes(text: str, total: int) -> Sequence[int]:
+    """Return the nodes of a range such as ``0``, ``1:``, ``:3`` or ``2:5``, of those that there are."""
+    first, colon, last = text.partition(":")
+    start = _index(first, 0)
+    end = _index(last, total - 1) if colon else start
+    return range(min(start, total), min(end + 1, total))
+
+
+def _index(text: str, default: int) -> int:
+    try:
+        return read_number(text)
+    except ValueError:
+        return default
+
+
+def _role_name(container: Row) -> str:
+    return environment_of(container).get(ROLE_NAME_ENV, "")
+
+
+def environment_of(container: Row) -> dict[str, str]:
+    """Return the variables of a container."""
+    return {pair.get("name", ""): pair.get("value", "") for pair in parts(container, "environment")}
+
+
+def finished_attempts(row: Row) -> Sequence[Row]:
+    """Return a job's attempts that have ended; a server that lists a running one too is understood."""
+    return [attempt for attempt in parts(row, "attempts") if attempt.get("stoppedAt")]
+
+
+def last_run(row: Row) -> Row:
+    """Return the newest container of a job, wherever it is shown."""
+    container = container_of(row)
+    if "exitCode" in container:
+        return container
+    attempts = parts(row, "attempts")
+    return (container_of(attempts[-1]) if attempts else {}) or container
+
+
+def time_of(milliseconds: int | None) -> datetime | None:
+    """Return AWS's time in milliseconds as an aware datetime; 0 means that it has not happened."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None

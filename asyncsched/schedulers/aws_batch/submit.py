@@ -13,10 +13,13 @@ from asyncsched.schedulers.aws_batch.errors import BACKEND, may_have_happened
 from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, mark_deleted
 from asyncsched.schedulers.aws_batch.lookup_names import Names, newest
 from asyncsched.schedulers.aws_batch.names import queue_name
-from asyncsched.schedulers.aws_batch.request import BatchJob, submit_request
+from asyncsched.schedulers.aws_batch.names_note import note_tags
+from asyncsched.schedulers.aws_batch.request import BatchJob, to_wire
+from asyncsched.schedulers.aws_batch.request_limits import LATER_TAGS, MAX_SUBMIT_BYTES, MAX_TAGS, size_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.prepare import other_app
+from asyncsched.specs.dryrun import AppDryRunInfo
 
 __all__ = ["DIGEST_TAG", "Submission"]
 
@@ -37,9 +40,9 @@ class Submission:
         open: Whether a request is on its way whose fate is not known.
     """
 
-    def __init__(self, connection: Connection, job: BatchJob, digest: str, clock: Clock) -> None:
-        self._connection, self._job, self._digest = connection, job, digest
-        self._clock = clock
+    def __init__(self, connection: Connection, info: AppDryRunInfo[BatchJob], clock: Clock) -> None:
+        self._connection, self._clock = connection, clock
+        self._job, self._digest, self._app = info.request, info.digest, info.app
         self.job_id: str | None = None
         self.open = False
         self._own_definition: str | None = None
@@ -108,8 +111,7 @@ class Submission:
             await self._connection.call("batch", "DeregisterJobDefinition", jobDefinition=self._own_definition)
 
     async def _once(self, definition: str) -> str:
-        request = submit_request(self._job, definition)
-        request["tags"] = {**part(request, "tags"), DIGEST_TAG: self._digest}
+        request = self._request(definition)
         self.open = True
         try:
             answer = await self._connection.try_once("batch", "SubmitJob", "jobId", **request)
@@ -119,6 +121,13 @@ class Submission:
             self.open = False
             raise
         return str(answer["jobId"])
+
+    def _request(self, definition: str) -> dict[str, object]:
+        request = to_wire(self._job, definition)
+        tags = {**part(request, "tags"), DIGEST_TAG: self._digest}
+        notes = {} if self._app is None else note_tags(self._app, MAX_TAGS - LATER_TAGS - len(tags))
+        whole = {**request, "tags": tags | notes}
+        return whole if size_of(whole) <= MAX_SUBMIT_BYTES else {**request, "tags": tags}
 
     async def _found_again(self) -> str | None:
         """Look for a job that may have been submitted; where that fails, it must not be sent again."""

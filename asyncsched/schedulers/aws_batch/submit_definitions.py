@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, cast
 
-from asyncsched._tasks import outlast
+from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, own_definition, register_request
+from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, definition_to_wire, own_definition
 from asyncsched.schedulers.aws_batch.status_rows import part
 
 __all__ = ["Definitions"]
@@ -34,11 +33,11 @@ class Definitions:
         self._revisions: dict[tuple[Connection, str], str] = {}
         self._removed: OrderedDict[str, None] = OrderedDict()
         self._lock = asyncio.Lock()
-        self._tidying: set[asyncio.Task[None]] = set()
+        self._tidying = BackgroundTasks(_log)
 
     async def ensure(self, connection: Connection, job: BatchJob) -> str:
         """Return the ARN of a definition for this job."""
-        request = register_request(job)
+        request = definition_to_wire(job)
         if not job.reuse:
             return await _register(connection, request)
         content = cast("dict[str, str]", request["tags"])[HASH_TAG]
@@ -63,19 +62,12 @@ class Definitions:
 
     def tidy(self, connection: Connection, row: Mapping[str, Any]) -> None:
         """Deregister the definition of a job that has ended, if it was its own, in a task that nobody waits for."""
-        if not self.is_leftover(row):
-            return
-        removing = self.deregister(connection, row["jobDefinition"])
-        # Whoever happened to look first must not wait for this, nor give it its context.
-        task = asyncio.get_running_loop().create_task(removing, context=contextvars.Context())
-        self._tidying.add(task)
-        task.add_done_callback(self._tidying.discard)
+        if self.is_leftover(row):  # Whoever happened to look first must not wait for this.
+            self._tidying.start(self.deregister(connection, row["jobDefinition"]))
 
     async def aclose(self) -> None:
         """Give what is being deregistered a little time, then end it."""
-        await outlast(list(self._tidying), 5.0)
-        for task in self._tidying:
-            task.cancel()
+        await self._tidying.close(5.0, patience=5.0)
 
     async def deregister(self, connection: Connection, arn: str) -> None:
         """Deregister a definition whose app is over; a failure is told and left."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
-from asyncsched._tasks import outlast
+from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError, UnavailableError
 from asyncsched.schedulers.docker import names
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.port import StatePort
 
 __all__ = ["EventReader"]
+
+_log = logging.getLogger("asyncsched.schedulers.docker")
 
 _ACTIONS = ("create", "start", "die", "oom", "pause", "unpause", "rename", "destroy")
 _AT_ONCE = 16
@@ -49,7 +52,7 @@ class EventReader:
         self._daemon = daemon
         self._port = port
         self._keep = keep
-        self._ends: set[asyncio.Task[None]] = set()
+        self._ends = BackgroundTasks(_log)
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
@@ -57,9 +60,7 @@ class EventReader:
         try:
             await self._read()
         finally:
-            for end in self._ends:
-                end.cancel()
-            await outlast(list(self._ends), 10.0)
+            await self._ends.close(10.0)
 
     async def _read(self) -> None:
         from asyncsched._dockerd import read_objects  # loaded by whoever has made the daemon, in a thread
@@ -76,11 +77,9 @@ class EventReader:
 
     def _take(self, event: dict[str, Any]) -> None:
         actor: dict[str, Any] = event["Actor"]
-        app_id: str = actor["Attributes"].get(names.APP_ID, "")
+        app_id = names.read_app_id(actor["Attributes"])
         if event["Action"] == "die":
-            end = asyncio.get_running_loop().create_task(self._report_end(actor["ID"], app_id))
-            self._ends.add(end)
-            end.add_done_callback(self._ends.discard)
+            self._ends.start(self._report_end(actor["ID"], app_id))
         else:
             self._port.changed(app_id)
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from asyncsched._tasks import gather_bounded, outlast
-from asyncsched.errors import ConflictError
+from asyncsched._tasks import BackgroundTasks, gather_bounded
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.ending_stop import AT_ONCE, Stop
 from asyncsched.schedulers.docker.ending_timeout import TimeLimits
 from asyncsched.schedulers.docker.status import describe_app
 from asyncsched.schedulers.docker.status_containers import Container, by_app
+from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.specs.state import AppState
 
@@ -55,7 +53,7 @@ class Ends:
         self._watch = watch
         self._clock = clock
         self._retry_for = retry_for
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks(_log)
         self._timed: set[str] = set()  # apps whose time is kept
 
     async def cancel(self, app_id: str) -> None:
@@ -70,14 +68,14 @@ class Ends:
         await gather_bounded(lambda container: daemon.kill_container(container.id, operation="kill"), live, AT_ONCE)
 
     async def _stop(self, containers: Iterable[Container], mark: str) -> None:
-        stop = Stop(await self._docker(), mark, own=self._own, clock=self._clock, retry_for=self._retry_for)
+        stop = Stop(await self._docker(), mark, own=self._tasks.start, clock=self._clock, retry_for=self._retry_for)
         await gather_bounded(stop, [container for container in containers if not container.over], AT_ONCE)
 
     # What goes on behind the caller
 
     def stop_when_one_fails(self, app_id: str) -> None:
         """Stop an app as soon as one of its replicas has failed for good."""
-        self._own(self._wait_for_a_failure(app_id))
+        self._tasks.start(self._wait_for_a_failure(app_id))
 
     async def _wait_for_a_failure(self, app_id: str) -> None:
         async with self._watch(app_id) as watch:
@@ -96,7 +94,7 @@ class Ends:
         """Do the same for an app with a timeout."""
         if app_id not in self._timed:
             self._timed.add(app_id)
-            self._own(self._stop_over_time(app_id))
+            self._tasks.start(self._stop_over_time(app_id))
 
     async def _stop_over_time(self, app_id: str) -> None:
         limits = TimeLimits(
@@ -111,23 +109,9 @@ class Ends:
         finally:
             self._timed.discard(app_id)
 
-    def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Let something go on behind its caller, until it or this scheduler ends."""
-        task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.warning("%s", error)
-
     async def close(self, timeout: float) -> None:
         """End what goes on. The daemon stops the containers by itself: it has the requests."""
-        for task in self._tasks:
-            task.cancel()
-        await outlast(list(self._tasks), timeout)
+        await self._tasks.close(timeout)
 
     # Removing
 
@@ -137,13 +121,8 @@ class Ends:
         running = [container for container in members if not container.over]
         daemon = await self._docker()
         if running:
-            raise ConflictError(
-                f"{app_id} has not ended",
-                why=f"{len(running)} of its {len(members)} replicas run or wait",
-                fix="cancel it first",
-                backend=daemon.backend,
-                operation="delete",
-            )
+            why = f"{len(running)} of its {len(members)} replicas run or wait"
+            raise not_ended(app_id, daemon.backend, why)
         await self._remove(members, "delete")
 
     async def prune(self, seconds: float, states: Collection[AppState]) -> list[str]:

@@ -12,7 +12,6 @@ from typing_extensions import override
 from asyncsched.errors import LogStreamError, SchedulerError
 from asyncsched.logs.connection import ConnectionSource
 from asyncsched.logs.line import LogLine
-from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.logs_frames import FrameReader
 from asyncsched.schedulers.docker.logs_resume import DISORDER, DockerResume
 from asyncsched.schedulers.docker.status_containers import with_details
@@ -69,7 +68,7 @@ class ContainerLog(ConnectionSource):
             since_ns=query.since_ns,
             follow=query.tail,
             retry_for=retry_for,
-            resume=(place := DockerResume(terminal=names.TERMINAL in container.labels)),
+            resume=(place := DockerResume(terminal=container.identity.terminal)),
         )
         self._place = place
         self._daemon = daemon
@@ -190,7 +189,7 @@ class ContainerLog(ConnectionSource):
         )
 
     def _new_frames(self) -> FrameReader:
-        return FrameReader(self._attempts.origin, terminal=names.TERMINAL in self._container.labels)
+        return FrameReader(self._attempts.origin, terminal=self._container.identity.terminal)
 
     def _asked(self, since_ns: int | None, apart: Stream | None, *, follow: bool) -> dict[str, str]:
         parameters = {

@@ -137,7 +137,7 @@ class Lookup:
             except NotFoundError:
                 pass  # it has written none
 
-        with_label = [each for each in members if names.RESULT in each.labels and not each.identity.fault]
+        with_label = [each for each in members if each.identity.result and not each.identity.fault]
         await gather_bounded(read, with_label, _READ_AT_ONCE)
         return {place: found[place] for each in with_label if (place := (each.role, each.replica)) in found}
 
@@ -145,8 +145,8 @@ class Lookup:
         daemon = await self._docker()
         from asyncsched._dockerd import read_file  # loaded by the line above, in a thread
 
-        path = container.labels[names.RESULT]
         try:
+            path = container.identity.result
             data = await read_file(daemon, container.id, path, LARGEST_RESULT + 1, operation="results")
         except ValueError as error:
             return UnreadableResult(f"the result {error}")

@@ -3,10 +3,13 @@
 Everything that `describe` and `list` tell comes from labels, names and states: nothing is stored elsewhere. Anybody may
 make containers with labels like ours. Where a label is not one that we would have written, the container's part in an
 app is not known; where it is the app's id, the container is not part of any app.
+
+Labels are written and read here only.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +17,20 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from asyncsched.schedulers._common.untrusted import read_float, read_id, read_number, read_session, read_text, shown
+from asyncsched.errors import InvalidRequestError
+from asyncsched.schedulers._common.roles import note_of_role, shortened
+from asyncsched.schedulers._common.untrusted import (
+    read_float,
+    read_id,
+    read_json,
+    read_number,
+    read_session,
+    read_text,
+    shown,
+)
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.masking import hidden
+from asyncsched.specs.plain import JsonValue
 
 __all__ = [
     "APP_ID",
@@ -36,9 +52,18 @@ __all__ = [
     "TIMEOUT",
     "VERSION",
     "Identity",
+    "app_labels",
     "base_name",
     "container_name",
+    "found_labels",
+    "label_filters",
+    "read_app_id",
     "read_identity",
+    "read_metadata_note",
+    "read_role_note",
+    "replica_labels",
+    "role_labels",
+    "sent_labels",
 ]
 
 
@@ -77,6 +102,7 @@ TIMED_OUT = ".timeout"
 _DNS_LABEL = 63
 _PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _DIGEST = 8
+_LONGEST_NOTE = 8192
 
 
 def container_name(app_id: str, role: str, replica: int) -> str:
@@ -125,6 +151,9 @@ class Identity:
         max_retries: How often it may be started again.
         timeout: How many seconds one of its runs may take.
         remove_after: How many seconds after its end it may be removed.
+        digest: What was asked for.
+        result: The path of its result file, in the container; empty where that is not known.
+        terminal: Whether it has a terminal.
         fault: Which label is none of ours, and why; empty if all can be ours.
     """
 
@@ -137,6 +166,9 @@ class Identity:
     max_retries: int
     timeout: float
     remove_after: float
+    digest: str
+    result: str
+    terminal: bool
     fault: str
 
 
@@ -163,5 +195,130 @@ def read_identity(own: Mapping[str, object]) -> Identity:
         max_retries=read(RETRIES, read_number, 0),
         timeout=read(TIMEOUT, read_float, math.inf),
         remove_after=read(REMOVE_AFTER, read_float, math.inf),
+        digest=_plain(own, REQUEST),
+        result=_plain(own, RESULT),
+        terminal=TERMINAL in own,
         fault=faults[0] if faults else "",
     )
+
+
+def _plain(own: Mapping[str, object], label: str) -> str:
+    return text if isinstance(text := own.get(label), str) else ""
+
+
+def read_app_id(own: Mapping[str, object]) -> str:
+    """Return the app that a container belongs to; empty if it belongs to none."""
+    try:
+        return read_id(own.get(APP_ID))
+    except ValueError:
+        return ""
+
+
+def read_role_note(own: Mapping[str, object]) -> object:
+    """Return the note of a container's role, None if there is none.
+
+    Raises:
+        ValueError: The label is none of ours; the message says why.
+    """
+    return _read_json(own, SPEC)
+
+
+def read_metadata_note(own: Mapping[str, object]) -> object:
+    """Return the note of an app's metadata, None if there is none.
+
+    Raises:
+        ValueError: The label is none of ours; the message says why.
+    """
+    return _read_json(own, METADATA)
+
+
+def _read_json(own: Mapping[str, object], label: str) -> object:
+    text = own.get(label)
+    if text is None:
+        return None
+    try:
+        return read_json(text)
+    except ValueError as error:
+        raise ValueError(f"the label {label} {error}: {shown(text)}") from None
+
+
+def app_labels(
+    app: AppDef, app_id: str, *, session: str, version: str, timeout: float | None, remove_after: float | None
+) -> dict[str, str]:
+    """Return the labels that all containers of an app have.
+
+    Raises:
+        InvalidRequestError: They could not be read back.
+    """
+    own = {VERSION: version, APP_ID: app_id, APP_NAME: app.name, SESSION: session}
+    if app.metadata:
+        own[METADATA] = _write_metadata(app)
+    if timeout is not None:
+        own[TIMEOUT] = str(timeout)
+    if remove_after is not None:
+        own[REMOVE_AFTER] = str(remove_after)
+    return own
+
+
+def role_labels(shared: Mapping[str, str], role: Role, index: int) -> dict[str, str]:
+    """Return the labels of a role's containers: the app's, and its own.
+
+    Raises:
+        InvalidRequestError: They could not be read back: the app would run, and nobody could tell its state.
+    """
+    own = {**shared, ROLE: role.name, ROLE_INDEX: str(index), SPEC: _write_role(role)}
+    if role.max_retries > 0:
+        own[RETRIES] = str(role.max_retries)
+    if fault := read_identity(own).fault:
+        raise InvalidRequestError(f"the app cannot be described by labels: {fault}", fix="choose another name")
+    return own
+
+
+def replica_labels(shared: Mapping[str, str], replica: int, result: str) -> dict[str, str]:
+    """Return a container's labels: its role's, and its own; `result` is empty where that file is not ours to read."""
+    return {**shared, REPLICA: str(replica), **({RESULT: result} if result else {})}
+
+
+def found_labels(
+    app_id: str, *, session: str, version: str, role: str, role_index: int, replica: int
+) -> dict[str, str]:
+    """Return the labels without which a container that is made by hand would not be found."""
+    own = {VERSION: version, APP_ID: app_id, APP_NAME: app_id, SESSION: session}
+    return replica_labels({**own, ROLE: role, ROLE_INDEX: str(role_index)}, replica, "")
+
+
+def sent_labels(own: Mapping[str, str], digest: str, *, terminal: bool) -> dict[str, str]:
+    """Return a container's labels with what is known when it is sent."""
+    return {**own, **({REQUEST: digest} if digest else {}), **({TERMINAL: "1"} if terminal else {})}
+
+
+def label_filters(app_id: str, digest: str) -> list[str]:
+    """Return what finds the containers of an app that were made for this request."""
+    return [f"{APP_ID}={app_id}", f"{REQUEST}={digest}"]
+
+
+def _write_metadata(app: AppDef) -> str:
+    text = json.dumps(hidden(app.metadata))
+    try:
+        read_json(text)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"the metadata of the app {shown(app.name)} {error}",
+            why="it is kept in a label of each container, as JSON",
+            fix="shorten it",
+        ) from None
+    return text
+
+
+def _write_role(role: Role) -> str:
+    """Describe a role for a list: without secrets, and without what would make the label too long."""
+    return json.dumps(shortened(note_of_role(role), _is_readable))
+
+
+def _is_readable(note: Mapping[str, JsonValue]) -> bool:
+    text = json.dumps(note)
+    try:
+        read_json(text)
+    except ValueError:
+        return False  # it is nested too deeply
+    return len(text) <= _LONGEST_NOTE

@@ -10,42 +10,41 @@ from asyncsched.specs.app import Role
 from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 
-__all__ = ["make_host_config"]
-
-_MIB = 1024 * 1024
+__all__ = ["make_host_kwargs"]
 
 
-def make_host_config(role: Role, options: DockerOpts) -> dict[str, Any]:
-    """Make the Engine API's ``HostConfig`` for the containers of a role."""
+def make_host_kwargs(role: Role, options: DockerOpts) -> dict[str, Any]:
+    """Return what the containers of a role get of their host, by docker-py's names."""
     mounts: list[Mount] = [*role.mounts, *get_device_mounts(role.resource.devices)]
-    config: dict[str, Any] = {
-        "NetworkMode": options.network,
-        "Privileged": options.privileged,
-        "Mounts": [_mount(mount) for mount in mounts if not isinstance(mount, DeviceMount)],
-        "Devices": [_device(mount) for mount in mounts if isinstance(mount, DeviceMount)],
+    kwargs: dict[str, Any] = {
+        "privileged": options.privileged,
+        "network": options.network,
+        "mounts": [_mount(mount) for mount in mounts if not isinstance(mount, DeviceMount)],
+        "devices": [_device(mount) for mount in mounts if isinstance(mount, DeviceMount)],
         **_resources(role),
     }
     if role.max_retries > 0:
-        config["RestartPolicy"] = {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
+        kwargs["restart_policy"] = {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
     if options.init:
-        config["Init"] = True
+        kwargs["init"] = True
     if options.ulimits:
-        config["Ulimits"] = [_ulimit(text) for text in options.ulimits]
-    return config
+        kwargs["ulimits"] = [_ulimit(text) for text in options.ulimits]
+    return kwargs
 
 
 def _resources(role: Role) -> dict[str, Any]:
     """Translate what a replica needs; what is not positive was not asked for."""
-    config: dict[str, Any] = {}
+    kwargs: dict[str, Any] = {}
     resource = role.resource
-    if resource.cpu > 0:
-        config["NanoCpus"] = int(resource.cpu * 1_000_000_000)
     if resource.memMB > 0:
         # Programs that share memory between processes count on more than Docker's 64 MB of it.
-        config["Memory"] = config["ShmSize"] = resource.memMB * _MIB
+        kwargs["mem_limit"] = kwargs["shm_size"] = f"{int(resource.memMB)}m"
+    if resource.cpu > 0:
+        kwargs["nano_cpus"] = int(resource.cpu * 1_000_000_000)
     if resource.gpu > 0:
-        config["DeviceRequests"] = [{"Count": resource.gpu, "Capabilities": [["compute", "utility"]]}]
-    return config
+        wanted = {"Count": resource.gpu, "Capabilities": [["compute", "utility"]]}
+        kwargs["device_requests"] = [{"Driver": "", "DeviceIDs": [], "Options": {}, **wanted}]
+    return kwargs
 
 
 def _mount(mount: BindMount | VolumeMount) -> dict[str, Any]:
@@ -58,12 +57,8 @@ def _mount(mount: BindMount | VolumeMount) -> dict[str, Any]:
     }
 
 
-def _device(mount: DeviceMount) -> dict[str, str]:
-    return {
-        "PathOnHost": mount.src_path,
-        "PathInContainer": mount.dst_path,
-        "CgroupPermissions": mount.permissions,
-    }
+def _device(mount: DeviceMount) -> str:
+    return f"{mount.src_path}:{mount.dst_path}:{mount.permissions}"
 
 
 def _ulimit(text: str) -> dict[str, Any]:

@@ -20,11 +20,14 @@ from asyncsched.schedulers.docker.changes import EventReader
 from asyncsched.schedulers.docker.ending import Ends
 from asyncsched.schedulers.docker.lookup import Lookup, keep
 from asyncsched.schedulers.docker.options import DockerOpts
-from asyncsched.schedulers.docker.request import DockerJob, make_request
+from asyncsched.schedulers.docker.request import BACKEND, DockerJob, make_request
 from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
+from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
@@ -36,8 +39,6 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.docker.logs_attempts import Attempts
 
 __all__ = ["DockerScheduler", "create_scheduler"]
-
-BACKEND = "local_docker"
 
 IGNORES = {
     "min_replicas": "all replicas start, or none does",
@@ -55,6 +56,9 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     Args:
         session_name: The session that apps are marked with.
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+
+    Raises:
+        MissingExtraError: aiodocker is not installed; the message says which ``pip install`` brings it.
     """
 
     options = DockerOpts
@@ -65,6 +69,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     retry_policies = frozenset({RetryPolicy.REPLICA})
 
     def __init__(self, session_name: str, **tunables: Unpack[Tunables]) -> None:
+        check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._daemon: Daemon | None = None
         self._lookup = Lookup(self._docker)
@@ -102,8 +107,13 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     def _ignored(self, app: AppDef, options: DockerOpts) -> Iterable[Ignored]:
         yield from super()._ignored(app, options)
         if options.timeout is not None:
-            for role in app.roles:
-                yield Ignored(role.name, "timeout", "kept by the process that submits, while it lives")
+            yield from kept_by_submitter(app, "timeout")
+
+    @override
+    def _adopt(self, request: DockerJob) -> tuple[str, DockerJob]:
+        if not isinstance(request, DockerJob):
+            raise wrong_request(request, DockerJob, self.backend)
+        return request.app_id, request
 
     @override
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:

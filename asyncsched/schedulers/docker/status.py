@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import signal as signals
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
 from asyncsched.schedulers._common.roles import read_app_note, role_of_note
-from asyncsched.schedulers._common.untrusted import Once, read_json, shown
+from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.status_containers import BY_SIGNAL, Container, state_of
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
@@ -146,25 +146,21 @@ def _roles(members: Sequence[Container]) -> list[Role]:
 
 def _role(container: Container) -> Role:
     # The list names an image by its digest once its name has gone to another one.
-    role = role_of_note(_json(container, names.SPEC), image=container.image)
+    role = role_of_note(_note(container, names.read_role_note), image=container.image)
     role.name, role.max_retries = container.role, container.max_retries
     return role
 
 
 def _metadata(container: Container) -> dict[str, str]:
-    return read_app_note({"metadata": _json(container, names.METADATA)})[1]
+    return read_app_note({"metadata": _note(container, names.read_metadata_note)})[1]
 
 
-def _json(container: Container, label: str) -> object:
-    """Parse a label; one that is not ours is told once, and tells nothing."""
-    text = container.labels.get(label)
-    if text is None:
-        return None
+def _note(container: Container, read: Callable[[Mapping[str, object]], object]) -> object:
+    """Read a note in a label; one that is not ours is told once, and tells nothing."""
     try:
-        return read_json(text)
+        return read(container.labels)
     except ValueError as error:
-        why = f"the label {label} {error}: {shown(text)}"
-        _once.warn((container.id, label), "the container %s tells nothing of its role: %s", container.name, why)
+        _once.warn((container.id, read), "the container %s tells nothing of its role: %s", container.name, error)
         return None
 
 

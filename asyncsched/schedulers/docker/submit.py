@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asyncsched import __version__
@@ -12,7 +12,7 @@ from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, NotFoundError, UnavailableError
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.ending_stop import AT_ONCE
-from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, is_user_defined, to_wire
+from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, completed, is_user_defined, to_wire
 from asyncsched.schedulers.docker.status_containers import Container, read_container
 from asyncsched.schedulers.prepare import other_app
 
@@ -39,7 +39,8 @@ async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequenc
         ConflictError: They are those of another app.
     """
     _check_same(info, there, daemon.backend)
-    job, by_name = info.request, {names.base_name(container.name): container for container in there}
+    job = completed(info.request, session=info.session, version=__version__)
+    by_name = {names.base_name(container.name): container for container in there}
     to_create = [container for container in job.containers if container.name not in by_name]
     # What another submit of this app, cut off half-way, has made but not started.
     waiting = {name for name, container in by_name.items() if container.state == "created" and not container.over}
@@ -48,11 +49,12 @@ async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequenc
     if not to_start:
         return None
     await _provide_images(daemon, job, {container.image for container in to_create})
-    return Launch(daemon, job, info.digest, await _provide_network(daemon, job.network), to_create, to_start)
+    networks = {each: await _provide_network(daemon, each) for each in dict.fromkeys(c.network for c in to_create)}
+    return Launch(daemon, job, info.digest, networks, to_create, to_start)
 
 
 def _check_same(info: AppDryRunInfo[DockerJob], there: Sequence[Container], backend: str) -> None:
-    if any(container.labels.get(names.REQUEST) != info.digest for container in there):
+    if any(container.identity.digest != info.digest for container in there):
         raise other_app(info.app_id, backend)
 
 
@@ -87,7 +89,7 @@ class Launch:
         daemon: Where to.
         job: The containers.
         digest: What the app's request is told by.
-        network: The id of the network, or its name where it has none of ours.
+        networks: The ids of the networks by name, or the name where it is none of ours.
         to_create: The containers that are missing.
         to_start: Those, and what was made before and not started.
     """
@@ -97,14 +99,14 @@ class Launch:
         daemon: Daemon,
         job: DockerJob,
         digest: str,
-        network: str,
+        networks: Mapping[str, str],
         to_create: Sequence[DockerContainer],
         to_start: Sequence[DockerContainer],
     ) -> None:
         self._daemon = daemon
         self._job = job
         self._digest = digest
-        self._network = network
+        self._networks = networks
         self._to_create = to_create
         self._to_start = to_start
         self._made: dict[str, str] = {}  # names that were asked for, and their ids once the daemon has answered
@@ -173,7 +175,7 @@ class Launch:
 
     async def _asked_for(self, container: DockerContainer) -> str:
         """Have a container created; asks again where no answer came: it is told by its name if it was made already."""
-        body = to_wire(container, self._network, self._digest)
+        body = to_wire(container, self._networks[container.network], self._digest)
 
         async def create() -> str:
             try:
@@ -187,8 +189,8 @@ class Launch:
     async def _accept_or_raise(self, container: DockerContainer, error: ConflictError) -> None:
         """Go on if the name is taken by this very replica, which another process has just made."""
         found = await self._daemon.inspect_container(container.name, operation="submit")
-        has: dict[str, str] = found["Config"].get("Labels") or {}
-        if has.get(names.APP_ID) == self._job.app_id and has.get(names.REQUEST) == self._digest:
+        has = names.read_identity(found["Config"].get("Labels") or {})
+        if (has.app_id, has.digest) == (self._job.app_id, self._digest):
             return
         raise ConflictError(
             f"the container name {container.name} is taken",
@@ -201,7 +203,7 @@ class Launch:
     async def _start(self, container: DockerContainer) -> None:
         # By its name: a container that was cancelled meanwhile has another one, and must not be started.
         try:
-            if names.RESULT in container.labels and container.role not in self._with_tmp:
+            if names.read_identity(container.kwargs["labels"]).result and container.role not in self._with_tmp:
                 await self._provide_tmp(container)
             await self._daemon.start_container(container.name, operation="submit")
         except NotFoundError as error:
@@ -238,7 +240,7 @@ class Launch:
 
         One of its name that is not ours was there before: the answer that was lost has said so.
         """
-        ours = [f"{names.APP_ID}={self._job.app_id}", f"{names.REQUEST}={self._digest}"]
+        ours = names.label_filters(self._job.app_id, self._digest)
         for pause in (_AGAIN, 5 * _AGAIN, 0):
             entries = await self._daemon.list_containers(ours, operation="submit")
             for container in map(read_container, entries):

@@ -11,13 +11,21 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import tempfile
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from asyncsched.errors import AuthError, ConfigError
-from asyncsched.schedulers.kubernetes.client_tls import encoded, find_proxy, harmless, tls_fields
+from asyncsched.schedulers.kubernetes.client_tls import (
+    find_proxy,
+    harmless,
+    read_authority,
+    tls_fields,
+    write_inline,
+)
 from asyncsched.schedulers.kubernetes.errors import BACKEND, Peer
 
 __all__ = ["SERVICE_ACCOUNT", "ExecPlugin", "Source", "Target", "load_target"]
@@ -75,7 +83,7 @@ class Target:
         peer: The server and the context.
         namespace: The context's namespace.
         ca_digest: A hash of the CA's certificate, which tells clusters apart; empty where the machine's CAs count.
-        ca_file: That certificate's file.
+        authority: That certificate.
         verify: Whether the server's certificate is checked.
         tls: For connections; None for a server without TLS.
         certificates: A hash of all certificates and keys that `tls` was made of.
@@ -91,7 +99,7 @@ class Target:
     peer: Peer
     namespace: str = "default"
     ca_digest: str = ""
-    ca_file: str | None = None
+    authority: str | None = field(default=None, repr=False)
     verify: bool = True
     certificates: str = field(default="", repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
@@ -158,20 +166,22 @@ def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
     configuration: Any = Configuration()
     user = dict(found.user)
     held = {key: user.pop(key, None) for key in ("exec", "tokenFile")}
-    loader = KubeConfigLoader(found.alone(user), active_context=name, config_base_path=str(found.user_folder))
-    try:
-        asyncio.run(loader.load_and_set(configuration))
-    except Exception as error:  # noqa: BLE001 - as above
-        raise AuthError(
-            f"the user of the context {name} cannot be used",
-            why=harmless(error),
-            fix=f"correct it in {shown}",
-            backend=BACKEND,
-            operation="connect",
-        ) from None
     token_file = found.user_folder / os.path.expanduser(held["tokenFile"]) if held["tokenFile"] else None  # noqa: PTH111
-    plugin = _plugin(held["exec"], found, configuration) if held["exec"] else None
-    return _made(configuration, found, token_file=token_file, plugin=plugin)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            alone = found.alone(user, Path(folder))
+            loader = KubeConfigLoader(alone, active_context=name, config_base_path=str(found.user_folder))
+            asyncio.run(loader.load_and_set(configuration))
+        except Exception as error:  # noqa: BLE001 - as above
+            raise AuthError(
+                f"the user of the context {name} cannot be used",
+                why=harmless(error),
+                fix=f"correct it in {shown}",
+                backend=BACKEND,
+                operation="connect",
+            ) from None
+        plugin = _plugin(held["exec"], found, configuration) if held["exec"] else None
+        return _made(configuration, found, token_file=token_file, plugin=plugin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +195,16 @@ class _Found:
     cluster_folder: Path
     user_folder: Path
 
-    def alone(self, user: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a kubeconfig of this context alone; the cluster's files by whole paths."""
+    def alone(self, user: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        """Return a kubeconfig of this context alone; what is inline is written to this folder."""
         cluster = dict(self.cluster)
         if authority := cluster.get("certificate-authority"):
             cluster["certificate-authority"] = str(self.cluster_folder / os.path.expanduser(authority))  # noqa: PTH111
         return {
             "current-context": self.context,
             "contexts": [{"name": self.context, "context": {"cluster": "it", "user": "it"}}],
-            "clusters": [{"name": "it", "cluster": cluster}],
-            "users": [{"name": "it", "user": user}],
+            "clusters": [{"name": "it", "cluster": write_inline(cluster, folder)}],
+            "users": [{"name": "it", "user": write_inline(user, folder)}],
         }
 
 
@@ -269,7 +279,7 @@ def _plugin(spec: object, found: _Found, configuration: Any) -> ExecPlugin:
         "server": str(found.cluster["server"]),
         "tls-server-name": found.cluster.get("tls-server-name"),
         "insecure-skip-tls-verify": found.cluster.get("insecure-skip-tls-verify"),
-        "certificate-authority-data": encoded(configuration.ssl_ca_cert),
+        "certificate-authority-data": b64encode((read_authority(configuration) or "").encode()).decode(),
         "proxy-url": found.cluster.get("proxy-url"),
     }
     told = {key: value for key, value in cluster.items() if value}

@@ -117,7 +117,7 @@ class Credentials:
         stamp = _print(target, authorization, pem)
         if self._access is None or self._access.print != stamp:
             if pem is not None and tls is not None:
-                make = functools.partial(make_tls, target.ca_file, None, verify=target.verify, pem=pem)
+                make = functools.partial(make_tls, target.authority, None, verify=target.verify, pem=pem)
                 tls = await asyncio.to_thread(make)
             headers = {**target.headers, **({"Authorization": authorization} if authorization else {})}
             self._warn_of(target)

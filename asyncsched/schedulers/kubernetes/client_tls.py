@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import ssl
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,21 +16,27 @@ from urllib.request import getproxies, proxy_bypass
 from asyncsched.errors import AuthError, ConfigError
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 
-__all__ = ["encoded", "find_proxy", "harmless", "make_tls", "tls_fields"]
+__all__ = ["find_proxy", "harmless", "make_tls", "read_authority", "tls_fields", "write_inline"]
+
+_INLINE = {"certificate-authority-data", "client-certificate-data", "client-key-data"}
 
 
 def make_tls(
-    ca_file: str | None, certificate: tuple[str, str | None] | None, *, verify: bool, pem: tuple[str, str] | None = None
+    authority: str | None,
+    certificate: tuple[str, str | None] | None,
+    *,
+    verify: bool,
+    pem: tuple[str, str] | None = None,
 ) -> ssl.SSLContext:
     """Make the context of connections; blocks.
 
     Args:
-        ca_file: The file of the CA that has signed the server's certificate; None for the machine's CAs.
+        authority: The certificates of the CA that has signed the server's; None for the machine's CAs.
         certificate: The files of the client's certificate and its key.
         verify: Whether to check the server's certificate.
         pem: A client's certificate and its key as texts, in place of files.
     """
-    tls = ssl.create_default_context(cafile=ca_file)
+    tls = ssl.create_default_context(cadata=authority)
     # Go, which all other clients are written in, does not ask for what Python 3.13 began to ask for.
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate is not None:
@@ -49,16 +56,16 @@ def tls_fields(configuration: Any, server: str, context: str) -> dict[str, Any]:
     """Return the fields of a `Target` that are about certificates."""
     if not server.startswith("https:"):
         return {}
-    ca_file: str | None = configuration.ssl_ca_cert
     pair = (configuration.cert_file, configuration.key_file) if configuration.cert_file else None
     verify = bool(configuration.verify_ssl)
     try:
+        authority = read_authority(configuration)
         return {
-            "ca_digest": _digest(ca_file),
-            "ca_file": ca_file,
+            "ca_digest": _digest(configuration.ssl_ca_cert),
+            "authority": authority,
             "verify": verify,
-            "certificates": _digest(ca_file, *(pair or ())),
-            "tls": make_tls(ca_file, pair, verify=verify),
+            "certificates": _digest(configuration.ssl_ca_cert, *(pair or ())),
+            "tls": make_tls(authority, pair, verify=verify),
         }
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         raise AuthError(
@@ -92,9 +99,24 @@ def _digest(*files: str | None) -> str:
     return hashlib.sha256(b"\n".join(read)).hexdigest()[:32] if read else ""
 
 
-def encoded(ca_file: str | None) -> str:
-    """Return a certificate's file as a kubeconfig has it inline."""
-    return base64.b64encode(Path(ca_file).read_bytes()).decode() if ca_file else ""
+def read_authority(configuration: Any) -> str | None:
+    """Return the certificates of the cluster's CA; what else is written around them is left out."""
+    file: str | None = configuration.ssl_ca_cert
+    return Path(file).read_text(encoding="ascii", errors="ignore") if file else None
+
+
+def write_inline(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return an entry of a kubeconfig with files of this folder in place of inline certificates and keys.
+
+    The SDK would do the same, with files that stay until the process exits, and descriptors that nobody closes.
+    """
+    told = dict(entry)
+    for name in _INLINE & told.keys():
+        file = folder / name
+        file.touch(mode=0o600)
+        file.write_bytes(base64.b64decode(told.pop(name)))
+        told[name.removesuffix("-data")] = str(file)
+    return told
 
 
 def harmless(error: Exception) -> str:

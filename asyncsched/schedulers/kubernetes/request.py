@@ -7,15 +7,13 @@ The result is a plain value: it prints readably with its secrets masked, and may
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsched.errors import UsageError
-from asyncsched.schedulers._common.roles import ENV_LEFT_OUT, app_note, note_of_role, without_env
-from asyncsched.schedulers._common.untrusted import LONGEST_JSON, read_json
 from asyncsched.schedulers.kubernetes import names, request_job, request_volcano
+from asyncsched.schedulers.kubernetes.names_note import note_of
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request_limits import (
     check_app,
@@ -33,8 +31,6 @@ from asyncsched.specs.dryrun import pretty
 __all__ = ["KubernetesJob", "Wire", "make_request", "release_patch", "to_wire"]
 
 Json = dict[str, Any]
-
-_OF_ANY_NOTE = ("name", "image", "num_replicas", "max_retries", "retry_policy", "min_replicas", ENV_LEFT_OUT)
 
 
 @dataclass(repr=False)
@@ -63,6 +59,11 @@ class KubernetesJob:
     def kind(self) -> Kind:
         """Which kind the job is of."""
         return "volcano" if str(self.resource.get("apiVersion", "")).startswith("batch.volcano.sh/") else "job"
+
+    @property
+    def size(self) -> int:
+        """How many pod templates it has."""
+        return len(self.resource.get("spec", {}).get("tasks", ())) + len(self.others)
 
     @property
     def released_last(self) -> bool:
@@ -212,7 +213,7 @@ class _Making:
             **(self.options.annotations or {}),
             names.APP_NAME: self.app.name,
             names.VERSION: self.version,
-            names.ROLES: _note(self.app),
+            names.ROLES: note_of(self.app),
             **names.said(names.SESSION, self.session)[1],
         }
         return {
@@ -221,27 +222,6 @@ class _Making:
             "labels": self._labels(),
             "annotations": annotations,
         }
-
-
-def _note(app: AppDef) -> str:
-    """Describe an app's roles: without what would make the note too long to be read back."""
-    whole = app_note(app)
-    roles = [without_env(note_of_role(role)) for role in app.roles]
-    candidates: list[Mapping[str, object]] = [whole, {**whole, "roles": roles}, {"roles": list(map(_bare, roles))}]
-    texts = (json.dumps(each, separators=(",", ":")) for each in candidates)
-    return next((text for text in texts if _is_readable(text)), "{}")
-
-
-def _bare(role: Mapping[str, object]) -> dict[str, object]:
-    return {key: role[key] for key in _OF_ANY_NOTE if key in role}
-
-
-def _is_readable(note: str) -> bool:
-    try:
-        read_json(note)
-    except ValueError:
-        return False  # it is nested too deeply, or too long
-    return len(note) <= LONGEST_JSON
 
 
 def to_wire(job: KubernetesJob, app_id: str, digest: str) -> Wire:

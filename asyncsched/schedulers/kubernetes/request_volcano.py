@@ -114,14 +114,17 @@ def _task(app: AppDef, role: Role, row: tuple[str, int, Json], options: Kubernet
         "maxRetry": role.max_retries + 1,
         "template": template,
     }
-    if policies := [*_task_policies(role, options, job_retries(app))]:
+    is_alone = sum(each.num_replicas for each in app.roles) == 1
+    if policies := [*_task_policies(role, options, job_retries(app), is_alone=is_alone)]:
         task["policies"] = policies
     return task
 
 
-def _task_policies(role: Role, options: KubernetesOpts, retries: int) -> Iterator[Json]:
+def _task_policies(role: Role, options: KubernetesOpts, retries: int, *, is_alone: bool) -> Iterator[Json]:
     if role.max_retries > 0:
-        yield {"events": _FAILURES, "action": ACTIONS[role.retry_policy]}
+        # RestartPod deletes the pod of the last failure, too: where a restart of the job means the same, it is better.
+        action = "RestartJob" if is_alone else ACTIONS[role.retry_policy]
+        yield {"events": _FAILURES, "action": action}
     elif retries and options.on_failure == "stop":
         yield {"events": _FAILURES, "action": "TerminateJob"}
 

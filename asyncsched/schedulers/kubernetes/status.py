@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from asyncsched.schedulers._common.roles import read_app_note
-from asyncsched.schedulers._common.untrusted import read_json, read_session
+from asyncsched.schedulers._common.untrusted import read_session
 from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.names_note import read_note
 from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord, PodGroupRecord
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
-from asyncsched.schedulers.kubernetes.status_reasons import Reason, why_job_waits
-from asyncsched.schedulers.kubernetes.status_replicas import Around, replica_status
+from asyncsched.schedulers.kubernetes.status_reasons import NOT_STARTED, Reason, why_job_waits
+from asyncsched.schedulers.kubernetes.status_replicas import NOT_BEGUN, Around, replica_status
 from asyncsched.schedulers.kubernetes.status_states import is_ending, job_state, pod_state
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Role
@@ -72,7 +72,7 @@ class _App:
         self.jobs, self.first = jobs, jobs[0]
         self.pods = pods_of(jobs, pods)
         self.pod_group, self.events = pod_group, events
-        self.roles, self.metadata = read_note(self.first)
+        self.roles, self.metadata = read_note(self.first.note, self.first.tasks)
         self.newest = _newest(self.pods)
         self.task_names = names.task_names(self.first.app, [(role.name, role.num_replicas) for role in self.roles])
 
@@ -120,7 +120,7 @@ class _App:
             return AppState.RUNNING  # they are being ended
         if state in (AppState.SUBMITTED, AppState.PENDING) and any(pod.started for pod in own):
             return AppState.RUNNING
-        return state
+        return AppState.PENDING if state is AppState.SUBMITTED and own else state
 
     def _by_containers(self) -> AppState | None:
         """Return the verdict of our containers where others keep their pods from ending; None without."""
@@ -144,6 +144,8 @@ class _App:
             cancelled=any(map(is_ending, self.jobs)),
             events=self.events,
             alone=self._number_of_replicas() == 1,
+            unscheduled=state is AppState.FAILED and self._unscheduled(),
+            missing=self._number_of_replicas() - len(self.newest),
         )
         for index, role in enumerate(self.roles):
             replicas = range(self._replicas_of(index, role))
@@ -184,10 +186,11 @@ class _App:
         if state in (AppState.SUBMITTED, AppState.PENDING):
             return waiting.text or _told(replicas, AppState.PENDING)
         if state is AppState.FAILED and self._unscheduled():
-            return "it had not begun within its pending_timeout"
+            return NOT_BEGUN
         failed = _told(replicas, AppState.FAILED)
         if state is AppState.RUNNING:
-            return failed or _told(replicas, AppState.PENDING)
+            failing = "failing: " if failed and any(job.condition("FailureTarget") for job in self.jobs) else ""
+            return f"{failing}{failed}" or _told(replicas, AppState.PENDING)
         return failed or (self._verdict() if state is AppState.FAILED else "")
 
     def _verdict(self) -> str:
@@ -195,7 +198,8 @@ class _App:
         for job in self.jobs:
             if condition := job.condition("Failed"):
                 return f"{condition.reason}: {condition.message}".strip(": ")
-        return self.first.message
+        restarts = volcano_restarts(self.first)
+        return self.first.message or (f"it failed again after {restarts} restarts" if restarts else "")
 
     def _unscheduled(self) -> bool:
         never_began = not any(pod.started for pod in self.pods)
@@ -231,7 +235,7 @@ def _held_back(job: JobRecord) -> str:
     if job.queue:
         return f"waits in the queue {job.queue} for Kueue to admit it"
     if _is_unreleased(job):
-        return "not released: the process that submitted it ended too early; submit it again, or delete it"
+        return "not released yet: submit it again, or delete it, if the process that submits it has ended"
     return "suspended"
 
 
@@ -284,18 +288,6 @@ def _newest(pods: Iterable[PodRecord]) -> dict[tuple[str, int], PodRecord]:
     return found
 
 
-def read_note(job: JobRecord) -> tuple[list[Role], dict[str, str]]:
-    """Return the roles and the metadata of an app, from its note, or from its tasks where that cannot be read."""
-    try:
-        roles, metadata = read_app_note(read_json(job.note))
-    except ValueError:
-        roles, metadata = [], {}
-    named = [role for role in roles if role.name]
-    if named:
-        return named, metadata
-    return [Role(name=task, image="", num_replicas=min(n, _MOST_REPLICAS)) for task, n in job.tasks if task], metadata
-
-
 def session_of(job: JobRecord) -> str:
     """Return the session that submitted a job; empty where the annotation could be in no handle."""
     try:
@@ -322,7 +314,9 @@ def results_of(app: DescribeAppResponse) -> Mapping[tuple[str, int], JsonValue]:
 
 def _left(pod: PodRecord) -> str:
     container = pod.container
-    return container.message if container is not None and container.phase == "terminated" else ""
+    if container is None or container.phase != "terminated" or container.reason in NOT_STARTED:
+        return ""  # what the runtime says is no result
+    return container.message
 
 
 def _result(text: str) -> JsonValue:

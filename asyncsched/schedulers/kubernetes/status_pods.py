@@ -31,6 +31,7 @@ Raw = Mapping[str, object]
 """An object of the API, as its JSON has it."""
 
 _LONGEST = 4096
+_NEVER = 1970
 _RESTARTS = ("volcano.sh/job-retry-count", "batch.kubernetes.io/job-index-failure-count")
 _VOLCANO_JOB = "volcano.sh/job-name"
 _INDEXES = (names.REPLICA, "volcano.sh/task-index", "batch.kubernetes.io/job-completion-index")
@@ -131,8 +132,10 @@ class PodRecord:
 
     @property
     def started(self) -> bool:
-        """Whether our container has started."""
-        return self.ended or (self.container is not None and self.container.phase == "running")
+        """Whether our container has started; a pod can fail before."""
+        if self.container is None:
+            return self.phase in ("Running", "Succeeded")
+        return self.container.phase in ("running", "terminated")
 
 
 def pod_record(raw: object) -> PodRecord | None:
@@ -208,7 +211,10 @@ def _own_container(status: Raw) -> tuple[ContainerRecord | None, ContainerRecord
 def _init_that_holds_up(status: Raw) -> ContainerRecord | None:
     """Return the first init container that is neither done nor well."""
     for each in items(status.get("initContainerStatuses")):
+        last = section(section(each, "lastState"), "terminated")
         record = _container(each, section(each, "state"))
+        if record.phase == "waiting" and last:
+            return _in_phase(each, "terminated", last)  # it is started again and again
         failed = record.phase == "terminated" and record.exit_code != 0
         waits = record.phase == "waiting" and record.reason not in ("", "PodInitializing")
         if failed or waits or (record.restart_count and record.phase != "terminated" and not record.ready):
@@ -280,6 +286,7 @@ def moment(value: object) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(value)
-        return found.astimezone(UTC) if found.tzinfo is not None else None
+        # The beginning of time stands for what has never been.
+        return found.astimezone(UTC) if found.tzinfo is not None and found.year > _NEVER else None
     except (ValueError, OverflowError):  # not a time, or one before the year 1
         return None

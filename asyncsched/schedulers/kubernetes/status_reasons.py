@@ -95,6 +95,7 @@ POD_EVENTS: Mapping[str, FailureCause | None] = {
 _NO_PROGRAM = ("executable file not found", "no such file or directory", "exec format error")
 _GANG_ONLY = re.compile(r"^\d+/\d+ tasks in gang unschedulable: pod group is not ready")
 _STATUS_MESSAGE = re.compile(r'Message:"((?:[^"\\]|\\.)*)"')
+_PASSING = re.compile(r"failed to sync (configmap|secret) cache|not registered")
 _QUOTA = re.compile(r"exceeded quota|queue resource quota insufficient", re.IGNORECASE)
 
 
@@ -142,7 +143,7 @@ def _of_init(pod: PodRecord) -> Reason:
     if init.phase == "waiting" and init.reason in NOT_STARTED:
         return _in_init(init, _not_started(init))
     run = init if init.phase == "terminated" else None
-    ending = ending_of(run) if run is not None else init.reason or "it is started again and again"
+    ending = ending_of(run) if run is not None else init.reason or "it is not ready"
     cause = _cause_of_code(run) if run is not None else FailureCause.EXIT
     return _in_init(init, Reason(_joined(ending, init.message.strip()), cause))
 
@@ -154,6 +155,9 @@ def _in_init(init: ContainerRecord, reason: Reason) -> Reason:
 def _not_started(container: ContainerRecord) -> Reason:
     no_program = any(phrase in container.message for phrase in _NO_PROGRAM)
     cause = FailureCause.IMAGE if no_program else NOT_STARTED[container.reason]
+    _, pull, failed = container.message.partition("ErrImagePull: ")
+    if container.reason == "ImagePullBackOff" and pull:
+        return Reason(f"{pull}{failed}", cause)  # the same words in the pauses between two tries
     return Reason(_joined(container.reason, container.message), cause)
 
 
@@ -232,6 +236,9 @@ def _unscheduled(pod: PodRecord, said: EventRecord) -> Reason:
 
 
 def _is_of_node(event: EventRecord) -> bool:
+    """Tell whether an event says why a pod does not start on its node; what passes in a moment is not meant."""
+    if _PASSING.search(event.message):
+        return False
     return POD_EVENTS.get(event.reason) in (FailureCause.CONFIG, FailureCause.NODE)
 
 

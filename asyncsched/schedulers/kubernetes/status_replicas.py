@@ -14,9 +14,12 @@ from asyncsched.schedulers.kubernetes.status_states import job_state, pod_state
 from asyncsched.specs.app import RetryPolicy, Role
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 
-__all__ = ["Around", "is_in", "replica_status"]
+__all__ = ["NOT_BEGUN", "Around", "is_in", "replica_status"]
 
 _STOPPED = "ended because another replica failed"
+_DELETED = "it failed again; Volcano has deleted its pod"
+NOT_BEGUN = "it had not begun within its pending_timeout"
+"""Why an app, and each of its replicas, was ended with its `pending_timeout`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,8 @@ class Around:
         cancelled: Whether its cancel was asked for.
         events: Events of any objects.
         alone: Whether it is the app's only replica.
+        unscheduled: Whether the app was ended because it had not begun in time.
+        missing: How many replicas have no pod.
     """
 
     jobs: Sequence[JobRecord]
@@ -36,6 +41,8 @@ class Around:
     cancelled: bool
     events: Sequence[EventRecord]
     alone: bool
+    unscheduled: bool = False
+    missing: int = 0
 
     def job_of(self, role_index: int) -> JobRecord | None:
         """Return the job that runs a role; None while it is not there."""
@@ -95,8 +102,18 @@ def _without_pod(role: Role, number: int, job: JobRecord, around: Around) -> Rep
         state, reason, cause = AppState.FAILED, "its pod is gone", FailureCause.UNKNOWN
     elif verdict.is_terminal():
         state, cause = AppState.CANCELLED, FailureCause.CANCELLED
-        reason = _STOPPED if verdict is AppState.FAILED and not job.unscheduled else "its pod is gone"
+        reason = _STOPPED if verdict is AppState.FAILED else "its pod is gone"
+        if around.unscheduled:
+            reason, cause = NOT_BEGUN, FailureCause.UNSCHEDULABLE
+        elif _was_last_failure(role, job, around):
+            state, reason, cause = AppState.FAILED, _DELETED, FailureCause.UNKNOWN
     return ReplicaStatus(number, state, role.name, "", reason=reason, cause=cause)
+
+
+def _was_last_failure(role: Role, job: JobRecord, around: Around) -> bool:
+    """Tell whether a replica's pod is gone because it failed for the last time: RestartPod deletes it then, too."""
+    given_up = job.kind == "volcano" and job.phase == "Failed" and job.retry_count >= job.max_retry > 1
+    return given_up and role.max_retries > 0 and around.missing == 1
 
 
 def _state(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> AppState:

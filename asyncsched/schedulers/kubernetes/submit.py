@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.clock import Clock
@@ -19,7 +19,9 @@ from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_re
 from asyncsched.schedulers.kubernetes.status_pods import section, text
 from asyncsched.schedulers.prepare import other_app
 
-__all__ = ["BACKGROUND", "Submission", "validate"]
+__all__ = ["BACKGROUND", "Submission", "unhurried", "validate"]
+
+ResultT = TypeVar("ResultT")
 
 BACKGROUND: Mapping[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
 """How what is deleted takes its pods along: a Job's would stay by default."""
@@ -29,6 +31,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRICT = {"fieldValidation": "Strict"}
 """A field that the server does not know is refused by name, and not dropped."""
 AT_ONCE = 8
+SMALL = 50
+"""Tasks of an app up to which its request is made without a thread."""
 _LOOKS = (0.1, 0.5, 1.0)
 """Seconds between looks for a job whose request was not answered: it may still be on its way."""
 
@@ -65,6 +69,7 @@ class Submission:
         self._path = paths.job(wire.namespace, kind, wire.name)
         self._token = secrets.token_hex(8)
         self._is_open = False  # a request is on its way whose fate is not known
+        self._is_made = False
 
     async def send(self) -> None:
         """Create what is missing of the app, and let it begin.
@@ -82,6 +87,8 @@ class Submission:
 
     async def undo(self) -> None:
         """Remove what `send` has made; what belongs to the job goes with it."""
+        if not (self._is_made or self._is_open):
+            return
         for pause in (*_LOOKS, 0.0):
             try:
                 there = (await self._client.request("GET", self._path, operation="submit")).json
@@ -109,7 +116,7 @@ class Submission:
             try:
                 self._is_open = True
                 answer = await self._client.request("POST", path, query=STRICT, body=self._marked(), operation="submit")
-                self._is_open = False
+                self._is_open, self._is_made = False, True
                 return self._read(answer.json)
             except UnavailableError:
                 found = await self._looked_up()  # nobody knows whether it was made
@@ -119,7 +126,7 @@ class Submission:
                 self._is_open = False
                 raise
             if found is not None:
-                self._is_open = False
+                self._is_open, self._is_made = False, True
                 return found
 
     def _marked(self) -> dict[str, Any]:
@@ -200,6 +207,16 @@ class Submission:
             backend=BACKEND,
             operation="submit",
         )
+
+
+async def unhurried(make: Callable[[], ResultT], size: int) -> ResultT:
+    """Return what `make` returns; it is called in a thread where it has much to do.
+
+    Args:
+        make: Makes something of an app.
+        size: How many replicas or tasks it has.
+    """
+    return await asyncio.to_thread(make) if size > SMALL else make()
 
 
 async def validate(client: KubeClient, wire: Wire, kind: Kind) -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 from asyncsched._tasks import made_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import PermissionDeniedError, UnavailableError
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.local.client_connection import Connection, OnChange, connect
-from asyncsched.schedulers.local.client_start import Beginning, start_supervisor, take_over, until_ended
+from asyncsched.schedulers.local.client_processes import until_ended
+from asyncsched.schedulers.local.client_start import Beginning, start_supervisor
 from asyncsched.schedulers.local.errors import help_with
 from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.status_record import BACKEND, SupervisorRecord
@@ -30,11 +32,13 @@ class Supervisors:
 
     Args:
         home: The state directory.
+        programs: Starts them.
         clock: Tells the time.
     """
 
-    def __init__(self, home: Home, clock: Clock) -> None:
+    def __init__(self, home: Home, programs: Programs, clock: Clock) -> None:
         self._home = home
+        self._programs = programs
         self._clock = clock
         self._own: Connection | None = None
         self._begun: Beginning | None = None
@@ -110,7 +114,11 @@ class Supervisors:
         if not detached:
             begun, self._begun = self._begun, None
         try:
-            sock = await (take_over(begun) if begun is not None else start_supervisor(self._home, detached=detached))
+            sock = await (
+                begun.finish(self._programs)
+                if begun is not None
+                else start_supervisor(self._home, self._programs, detached=detached)
+            )
         except OSError as error:
             raise UnavailableError(
                 "the supervisor of local apps cannot be started",

@@ -15,6 +15,7 @@ from asyncsched.errors import InvalidRequestError, UnavailableError
 from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.status_record import BACKEND
 from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE, PROTOCOL
+from asyncsched.schedulers.local.supervisor.lines import Lines, encode
 
 __all__ = ["Connection", "OnChange", "connect"]
 
@@ -39,8 +40,7 @@ class Connection(asyncio.Protocol):
         self._on_change = on_change
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
-        self._incoming = bytearray()
-        self._searched = 0
+        self._incoming = Lines()
         self._number = 0
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -56,13 +56,8 @@ class Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._incoming += data
-        while (cut := self._incoming.find(b"\n", self._searched)) >= 0:
-            line = bytes(self._incoming[:cut])
-            del self._incoming[: cut + 1]
-            self._searched = 0
+        for line in self._incoming.cut(data):
             self._take(line)
-        self._searched = len(self._incoming)
 
     def _take(self, line: bytes) -> None:
         reply = _REPLY.match(line)
@@ -98,7 +93,8 @@ class Connection(asyncio.Protocol):
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
-            message = await _encode({"op": operation, "n": number, **more})
+            wanted = {"op": operation, "n": number, **more}
+            message = await asyncio.to_thread(encode, wanted) if operation == "submit" else encode(wanted)
             if len(message) > LONGEST_MESSAGE:
                 raise _too_long(operation, len(message))
             self._transport.write(message)
@@ -149,13 +145,6 @@ def _too_long(operation: str, size: int) -> InvalidRequestError:
         backend=BACKEND,
         operation=operation,
     )
-
-
-async def _encode(message: dict[str, object]) -> bytes:
-    def encode() -> bytes:
-        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-    return await asyncio.to_thread(encode) if message["op"] == "submit" else encode()
 
 
 async def connect(sock: socket.socket, on_change: OnChange, on_lost: Callable[[], None]) -> Connection:

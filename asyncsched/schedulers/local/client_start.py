@@ -1,28 +1,27 @@
-"""Starting a supervisor, and waiting for processes that are not our children."""
+"""Starting a supervisor: on the loop, or ahead of it, for which nothing of asyncio is imported."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from asyncsched._tasks import made_in_thread
-from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
+from asyncsched.schedulers._common.program_start import open_pidfd, start_program
 from asyncsched.schedulers.local.state_dir import Home, find_home
-from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time
+from asyncsched.schedulers.local.supervisor.machine import start_time
 
 if TYPE_CHECKING:
+    from asyncsched.schedulers._common.program import Programs
     from asyncsched.schedulers.api import Scheduler
 
-__all__ = ["Beginning", "begin_ahead", "start_supervisor", "take_over", "until_ended"]
+__all__ = ["Beginning", "begin_ahead", "start_supervisor"]
 
 BOOT = Path(__file__).parent / "supervisor" / "boot.py"
-LOOK_EVERY = 0.05
+PATIENCE = 60.0
+"""Seconds that an interpreter may take to start, on a machine that is as busy as can be."""
 
 
 class _Adopts(Protocol):
@@ -31,43 +30,63 @@ class _Adopts(Protocol):
     def adopt(self, beginning: Beginning) -> None: ...
 
 
-class Beginning:
-    """A supervisor that has been started, and may not be ready yet.
+class _Ends:
+    """Both ends of a supervisor's socket, and the command that starts it with one of them.
 
-    It is no child of ours: the process that is started here only forks, so that nobody finds a child that it does
-    not know. Dropped, the supervisor finds its socket closed and ends.
+    The process that is started only forks, so that nobody finds a child that it does not know. The supervisor ends when
+    it finds its socket closed.
 
     Args:
         home: The state directory; it is made if need be.
-        detached: Whether it is for one app that outlives us.
+        detached: Whether the supervisor is for one app that outlives us.
     """
 
-    def __init__(self, home: Home, *, detached: bool = False) -> None:
+    def __init__(self, home: Home, *, detached: bool) -> None:
         home.make()
-        self._sock, theirs = socket.socketpair()
-        pidfd = _open_pidfd(os.getpid())
+        self.ours, self._theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        self._pidfd = open_pidfd(os.getpid())
+        arguments = [self._theirs.fileno(), self._pidfd, home.fd, os.getpid(), start_time(os.getpid()) or 0]
+        self.argv = [sys.executable or "python3", "-I", "-S", str(BOOT), *map(str, arguments), str(int(detached))]
+        self.pass_fds = [fd for fd in arguments[:3] if fd >= 0]
+
+    def close_theirs(self) -> None:
+        """Let go of what only the supervisor needs."""
+        self._theirs.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.close_theirs()
+        self.ours.close()
+
+
+class Beginning:
+    """A supervisor that has been started ahead, and may not be ready yet.
+
+    Args:
+        home: The state directory; it is made if need be.
+    """
+
+    def __init__(self, home: Home) -> None:
+        ends = _Ends(home, detached=False)
         try:
-            arguments = [theirs.fileno(), pidfd, home.fd, os.getpid(), start_time(os.getpid()) or 0, int(detached)]
-            self._forks = subprocess.Popen(
-                [sys.executable or "python3", "-I", "-S", os.fspath(BOOT), *map(str, arguments)],
-                pass_fds=[fd for fd in (theirs.fileno(), pidfd, home.fd) if fd >= 0],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            self._forks = start_program(ends.argv, pass_fds=ends.pass_fds, output=False)
+        except BaseException:
+            ends.close()
+            raise
+        ends.close_theirs()
+        self._sock = ends.ours
+
+    async def finish(self, programs: Programs) -> socket.socket:
+        """Wait until nothing of it is our child, and return our end of its socket."""
+        try:
+            await programs.finish(self._forks, operation="start", timeout=PATIENCE)
         except BaseException:
             self._sock.close()
             raise
-        finally:
-            theirs.close()
-            if pidfd >= 0:
-                os.close(pidfd)
-
-    def finish(self) -> socket.socket:
-        """Wait until nothing of it is our child, and return our end of its socket."""
-        self._forks.wait()
-        self._sock.setblocking(False)
         return self._sock
 
     def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
@@ -91,57 +110,15 @@ def begin_ahead() -> Beginning | None:
         home.close()
 
 
-async def start_supervisor(home: Home, *, detached: bool) -> socket.socket:
+async def start_supervisor(home: Home, programs: Programs, *, detached: bool) -> socket.socket:
     """Start a supervisor and return our end of its socket."""
-    return await made_in_thread(lambda: Beginning(home, detached=detached).finish(), socket.socket.close)
+    from asyncsched._tasks import made_in_thread
 
-
-async def take_over(beginning: Beginning) -> socket.socket:
-    """Return our end of the socket of a supervisor that has been started."""
-    return await made_in_thread(beginning.finish, socket.socket.close)
-
-
-def _open_pidfd(pid: int) -> int:
+    ends = await made_in_thread(lambda: _Ends(home, detached=detached), _Ends.close)
     try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # neither every kernel nor every interpreter has them
-        return -1
-
-
-async def until_ended(pid: int, start: int, clock: Clock) -> None:
-    """Wait until a process is gone."""
-    pidfd = await made_in_thread(lambda: _open_if_alive(pid, start), _close_pidfd)
-    if pidfd is None:
-        return
-    if pidfd < 0:
-        while await asyncio.to_thread(is_alive, pid, start):
-            await clock.sleep(LOOK_EVERY)
-        return
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[None] = loop.create_future()
-
-    def on_end() -> None:
-        if not ended.done():
-            ended.set_result(None)
-
-    loop.add_reader(pidfd, on_end)
-    try:
-        await ended
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
-
-
-def _open_if_alive(pid: int, start: int) -> int | None:
-    """Return a descriptor of the process, -1 if there are none to be had, None if it is gone."""
-    pidfd = _open_pidfd(pid)
-    if is_alive(pid, start):  # else the descriptor is that of another one, to whom the number was given
-        return pidfd
-    if pidfd >= 0:
-        os.close(pidfd)
-    return None
-
-
-def _close_pidfd(pidfd: int | None) -> None:
-    if pidfd is not None and pidfd >= 0:
-        os.close(pidfd)
+        await programs.run(ends.argv, operation="start", timeout=PATIENCE, pass_fds=ends.pass_fds, output=False)
+    except BaseException:
+        ends.close()
+        raise
+    ends.close_theirs()
+    return ends.ours

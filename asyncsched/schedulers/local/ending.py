@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from asyncsched._tasks import outlast
-from asyncsched.errors import AsyncSchedError, ConflictError, SchedulerError, UnavailableError
+from asyncsched.errors import AsyncSchedError, SchedulerError, UnavailableError
 from asyncsched.logs.follow import open_directory, open_file
+from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps, Finding, Found, described
@@ -69,13 +70,7 @@ async def delete(home: Home, apps: Apps, app_id: str) -> None:
     if isinstance(found, AsyncSchedError) and not isinstance(found, SpoiltError):
         raise found  # the app may run: another release can tell
     if isinstance(found, Found) and not (await described(found)).state.is_terminal():
-        raise ConflictError(
-            f"{app_id} has not ended",
-            why="a replica of it runs",
-            fix="cancel it first",
-            backend=BACKEND,
-            operation="delete",
-        )
+        raise not_ended(app_id, BACKEND, "a replica of it runs")
     if found is not None:
         judged = found.record if isinstance(found, Found) else found
         await asyncio.to_thread(home.remove, Stored(app_id, judged))

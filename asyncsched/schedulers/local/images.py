@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import shutil
-import subprocess
-from collections.abc import Mapping
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import cast
 
 from typing_extensions import override
 
-from asyncsched.errors import ConfigError, RunOptionError
+from asyncsched.errors import ConfigError, RunOptionError, SchedulerError
 from asyncsched.logs.budget import budget_of
-from asyncsched.schedulers.local.names import role_directory
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.options import CfgVal
 
@@ -23,10 +25,12 @@ __all__ = [
     "Fetched",
     "ImageProvider",
     "LocalDirectoryImageProvider",
+    "MakeProvider",
     "ReplicaParam",
     "count_devices",
     "fetch_roles",
-    "log_tree",
+    "make_provider",
+    "named_directory",
     "working_directory",
 ]
 
@@ -59,28 +63,38 @@ class ReplicaParam:
 class ImageProvider(abc.ABC):
     """Finds, or fetches, the directory that an image's name stands for.
 
+    A provider is made for each submit. Its methods are plain ones; `fetch` and `fetch_role`, which may take a while,
+    are called in a worker thread, or are coroutines where that suits a provider better.
+
     Args:
-        cfg: The run options of the submit that it is made for.
+        cfg: The run options of the submit. A constructor that asks for an argument gets them; any other is called
+            without.
+
+    Attributes:
+        cfg: The run options, once the constructor has returned.
     """
 
-    def __init__(self, cfg: Mapping[str, CfgVal]) -> None:
-        self.cfg = cfg
+    cfg: Mapping[str, CfgVal] = MappingProxyType({})
+
+    def __init__(self, cfg: Mapping[str, CfgVal] | None = None) -> None:
+        if cfg is not None:
+            self.cfg = cfg
 
     @abc.abstractmethod
-    async def fetch(self, image: str) -> str:
+    def fetch(self, image: str) -> str | Awaitable[str]:
         """Return the directory of an image, fetching it if need be; a dry-run calls this too."""
 
-    async def fetch_role(self, role: Role) -> str:
+    def fetch_role(self, role: Role) -> str | Awaitable[str]:
         """Return the directory of a role's image; override it to change the role, which is a copy, on the way."""
-        return await self.fetch(role.image)
+        return self.fetch(role.image)
 
     def get_cwd(self, image: str) -> str | None:
         """Return the directory that replicas are started in; None means the submitter's."""
         return None
 
     def get_entrypoint(self, img_root: str, role: Role) -> str:
-        """Return the program: by default as the role names it, to be looked for in ``PATH``."""
-        return role.entrypoint
+        """Return the program: by default the role's entrypoint below the image's directory."""
+        return os.path.join(img_root, role.entrypoint)  # noqa: PTH118 - a Path would drop what "./run" begins with
 
     def get_replica_param(
         self,
@@ -105,26 +119,31 @@ class CWDImageProvider(ImageProvider):
     """Takes no notice of the image: everything runs in the submitter's working directory."""
 
     @override
-    async def fetch(self, image: str) -> str:
+    def fetch(self, image: str) -> str:
         return working_directory()
 
     @override
     def get_cwd(self, image: str) -> str | None:
         return working_directory()
 
+    @override
+    def get_entrypoint(self, img_root: str, role: Role) -> str:
+        """Return the role's entrypoint, to be looked for in ``PATH`` or, with a slash, from the working directory."""
+        return role.entrypoint
+
 
 class LocalDirectoryImageProvider(ImageProvider):
-    """Takes the image as the absolute path of a directory, in which the program lies and is started."""
+    """Takes the image as the absolute path of a directory, in which the program is started."""
 
     @override
-    async def fetch(self, image: str) -> str:
+    def fetch(self, image: str) -> str:
         if not Path(image).is_absolute():
             raise ConfigError(
                 f"the image {image!r} is no absolute path",
                 why="images are directories of this machine here",
                 fix="write the whole path",
             )
-        if not await asyncio.to_thread(Path(image).is_dir):
+        if not Path(image).is_dir():
             raise ConfigError(f"the image {image!r} is no directory", fix="make it, or correct the role's image")
         return image
 
@@ -134,7 +153,23 @@ class LocalDirectoryImageProvider(ImageProvider):
 
     @override
     def get_entrypoint(self, img_root: str, role: Role) -> str:
-        return str(Path(img_root, role.entrypoint))
+        """Return the role's entrypoint, to be looked for in ``PATH`` or, with a slash, from the image's directory."""
+        return role.entrypoint
+
+
+MakeProvider = Callable[[Mapping[str, CfgVal]], ImageProvider] | Callable[[], ImageProvider]
+"""Makes the provider of a submit, of the run options or of nothing: usually its class."""
+
+
+def make_provider(make: MakeProvider, cfg: Mapping[str, CfgVal]) -> ImageProvider:
+    """Make the provider of a submit; one whose constructor asks for nothing finds the run options in `cfg`."""
+    try:
+        inspect.signature(make).bind()
+    except TypeError:
+        return cast("Callable[[Mapping[str, CfgVal]], ImageProvider]", make)(cfg)
+    provider = cast("Callable[[], ImageProvider]", make)()
+    provider.cfg = cfg
+    return provider
 
 
 def working_directory() -> str:
@@ -177,38 +212,42 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
     budget = budget_of(asyncio.get_running_loop())
     await budget.breathe()  # many submits may come here at once
     for role in app.roles:
-        root = await provider.fetch_role(role)
+        root = await _fetched(provider, role)
         found[role.name] = Fetched(provider, root, provider.get_cwd(role.image) or "", here)
     return found
 
 
-def log_tree(named: str, session: str) -> Path:
-    """Return the directory of a session's logs below one that the user has named."""
+async def _fetched(provider: ImageProvider, role: Role) -> str:
+    awaited = inspect.iscoroutinefunction(provider.fetch_role)
+    root = provider.fetch_role(role) if awaited else await asyncio.to_thread(provider.fetch_role, role)
+    return root if isinstance(root, str) else await root
+
+
+def named_directory(named: str) -> Path:
+    """Return the directory that the user has named for logs."""
     try:
-        root = Path(working_directory(), Path(named).expanduser())
+        return Path(working_directory(), Path(named).expanduser())
     except RuntimeError as error:
         raise RunOptionError(f"nobody knows the home directory in {named!r}", key="log_dir") from error
-    return root / role_directory(session) if session else root
 
 
-def count_devices() -> int:
-    """Return how many GPUs the driver tells of; call it in a thread."""
+async def count_devices(programs: Programs) -> int:
+    """Return how many GPUs the driver tells of."""
+    # Some containers, and Linux under Windows, have the program only.
+    return await asyncio.to_thread(_count_in_driver) or await _count_listed(programs)
+
+
+def _count_in_driver() -> int:
     try:
-        found = len(list(DRIVER.iterdir()))
+        return len(list(DRIVER.iterdir()))
     except OSError:
-        found = 0
-    return found or _count_listed()  # some containers, and Linux under Windows, have the program only
-
-
-def _count_listed() -> int:
-    program = shutil.which("nvidia-smi")
-    if program is None:
         return 0
+
+
+async def _count_listed(programs: Programs) -> int:
     try:
-        listed = subprocess.run(
-            [program, "-L"], stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=PATIENCE
-        )
-    except (OSError, subprocess.SubprocessError):
+        listed = await programs.run(["nvidia-smi", "-L"], operation="submit_dryrun", timeout=PATIENCE)
+    except SchedulerError:
         return 0
     # Parts of a divided one stand below it, indented.
-    return sum(line.startswith(b"GPU") for line in listed.stdout.splitlines())
+    return 0 if listed.code else sum(line.startswith("GPU") for line in listed.text.splitlines())

@@ -1,7 +1,7 @@
 """From an app, whose images are there, to the processes that are to be started: no I/O.
 
 The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
-`wire_form` makes of it what goes to the supervisor.
+`to_wire` makes of it what goes to the supervisor.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import app_note
+from asyncsched.schedulers._common.roles import app_note, role_of_command
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
-from asyncsched.schedulers.local.names import replica_directory, role_directory
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.supervisor.layout import RESULT
+from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
-__all__ = ["PopenRequest", "check_options", "make_request", "split_devices", "wire_form"]
+__all__ = ["PopenRequest", "check_options", "log_tree", "make_request", "split_devices", "to_wire"]
 
 RANK0 = "TORCHX_RANK0_HOST"
 DEVICES = "CUDA_VISIBLE_DEVICES"
@@ -34,9 +34,10 @@ ELASTIC_LOGS = "PET_LOG_DIR"
 """Where ``torchrun`` puts the logs of its own workers."""
 LONGEST_TIME = 1e9
 """Thirty years: what is longer no timer keeps."""
+LONGEST_NAME = 200
 
 
-@dataclass(kw_only=True)
+@dataclass(repr=False)
 class PopenRequest:
     """An app as processes.
 
@@ -57,16 +58,16 @@ class PopenRequest:
 
     app_id: str
     log_dir: str
-    role_params: dict[str, list[ReplicaParam]] = field(default_factory=dict[str, list[ReplicaParam]])
-    role_log_dirs: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    inherit: list[str] | None = None
-    detach: bool = False
-    grace_period: float = 10.0
-    timeout: float | None = None
-    merge_streams: bool = False
-    on_failure: Literal["continue", "stop"] = "continue"
-    max_log_bytes: int = 10 << 30
-    own_tree: bool = False
+    role_params: dict[str, list[ReplicaParam]]
+    role_log_dirs: dict[str, list[str]]
+    inherit: list[str] | None = field(default=None, kw_only=True)
+    detach: bool = field(default=False, kw_only=True)
+    grace_period: float = field(default=10.0, kw_only=True)
+    timeout: float | None = field(default=None, kw_only=True)
+    merge_streams: bool = field(default=False, kw_only=True)
+    on_failure: Literal["continue", "stop"] = field(default="continue", kw_only=True)
+    max_log_bytes: int = field(default=10 << 30, kw_only=True)
+    own_tree: bool = field(default=False, kw_only=True)
 
     def __repr__(self) -> str:
         return pretty(self)
@@ -96,6 +97,8 @@ def make_request(
     request = PopenRequest(
         app_id=app_id,
         log_dir=str(log_dir),
+        role_params={},
+        role_log_dirs={},
         inherit=options.copy_env,
         detach=options.detach,
         grace_period=options.grace_period,
@@ -107,17 +110,12 @@ def make_request(
     )
     for role in app.roles:
         image = fetched[role.name]
-        search = _join(
-            image.cwd if options.prepend_cwd else "",
-            *extra_paths,
-            reveal(role.env.get("PATH") or (options.env or {}).get("PATH", "")),
-            path,
-            "" if options.prepend_cwd else image.cwd,
-        )
-        logs = log_dir / role_directory(role.name)
+        first, last = (image.cwd, "") if options.prepend_cwd else ("", image.cwd)
+        around = _join(first, *extra_paths), _join(path, last)
+        logs = log_dir / _directory(role.name)
         request.role_log_dirs[role.name] = [str(logs / str(k)) for k in range(role.num_replicas)]
         request.role_params[role.name] = [
-            _replica(image, role, k, log_dir, app_id, options, search) for k in range(role.num_replicas)
+            _replica(image, role, k, log_dir, app_id, options, around) for k in range(role.num_replicas)
         ]
     return request
 
@@ -141,12 +139,13 @@ def _replica(
     log_dir: Path,
     app_id: str,
     options: LocalOpts,
-    search: str,
+    around: tuple[str, str],
 ) -> ReplicaParam:
-    directory = log_dir / replica_directory(role.name, k)
+    directory = log_dir / _replica_directory(role.name, k)
     values = macros.Values(img_root=image.root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
-    applied.env["PATH"] = values.substitute(search)
+    first, last = around  # which hold no macros: they are the submitter's
+    applied.env["PATH"] = _join(first, reveal(applied.env.get("PATH") or (options.env or {}).get("PATH", "")), last)
     wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
     if options.log_dir and not options.merge_streams:
         wanted.append("combined")
@@ -154,7 +153,7 @@ def _replica(
     param = image.replica(applied, **files)
     param.env = {
         "PYTHONUNBUFFERED": "x",
-        ELASTIC_LOGS: str(log_dir / "torchelastic" / role_directory(role.name)),
+        ELASTIC_LOGS: str(log_dir / "torchelastic" / _directory(role.name)),
         **(options.env or {}),
         ERROR_FILE: str(directory / "error.json"),
         **param.env,
@@ -180,7 +179,7 @@ def split_devices(request: PopenRequest, roles: Sequence[Role], devices: int) ->
     return True
 
 
-def wire_form(
+def to_wire(
     request: PopenRequest, app: AppDef | None, *, session: str, digest: str, environ: Mapping[str, str]
 ) -> dict[str, Any]:
     """Make the message that has an app started; it holds the secrets, and is stored nowhere.
@@ -212,10 +211,16 @@ def wire_form(
         "on_failure": request.on_failure,
         "max_log_bytes": request.max_log_bytes,
         "env": _inherited(request.inherit, environ),
-        "spec": app_note(app or AppDef("")),
+        "spec": app_note(app or _app_of(request)),
         "log_dir": request.log_dir,
         "replicas": replicas,
     }
+
+
+def _app_of(request: PopenRequest) -> AppDef:
+    """Return an app that would be started as a request says that was put together by hand."""
+    roles = request.role_params.items()
+    return AppDef("", [role_of_command(name, "", each[0].args, each[0].env, len(each)) for name, each in roles if each])
 
 
 def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
@@ -231,7 +236,7 @@ def _wire_replica(request: PopenRequest, role: str, k: int, param: ReplicaParam)
     return {
         "role": role,
         "k": k,
-        "dir": replica_directory(role, k),
+        "dir": _replica_directory(role, k),
         "logs": logs,
         "argv": [reveal(word) for word in param.args],
         "env": {**revealed_env(param.env), **result},
@@ -249,3 +254,28 @@ def _log_directory(request: PopenRequest, role: str, k: int) -> str:
             fix="add one to role_log_dirs",
             backend="local_cwd",
         ) from error
+
+
+# Names on the disk
+
+
+def log_tree(root: Path, session: str) -> Path:
+    """Return the directory of a session's logs below one that the user has named."""
+    return root / _directory(session) if session else root
+
+
+def _directory(name: str) -> str:
+    """Return a directory's name for a role or a session, whatever that is called."""
+    safe = quote(name, safe=" +=@,:", errors="surrogatepass")
+    if safe.startswith(".") or safe == STATE:  # the record lies beside the roles' directories
+        safe = f"%{ord(safe[0]):02X}{safe[1:]}"
+    if len(safe) > LONGEST_NAME:
+        from hashlib import sha256
+
+        safe = f"{safe[:LONGEST_NAME]}-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
+    return safe
+
+
+def _replica_directory(role: str, k: int) -> str:
+    """Return where a replica's log lies below its app's directory."""
+    return f"{_directory(role)}/{k}"

@@ -5,35 +5,51 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 from typing_extensions import Unpack, override
 
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
-from asyncsched.schedulers.local.images import CWDImageProvider, ImageProvider, count_devices, fetch_roles, log_tree
+from asyncsched.schedulers.local.images import (
+    CWDImageProvider,
+    MakeProvider,
+    count_devices,
+    fetch_roles,
+    make_provider,
+    named_directory,
+)
 from asyncsched.schedulers.local.logs import log_sources
 from asyncsched.schedulers.local.lookup import Apps, describe_all, described
 from asyncsched.schedulers.local.lookup_list import list_rows
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.request import PopenRequest, check_options, make_request, split_devices, wire_form
+from asyncsched.schedulers.local.request import (
+    PopenRequest,
+    check_options,
+    log_tree,
+    make_request,
+    split_devices,
+    to_wire,
+)
 from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping
+from asyncsched.schedulers.prepare import as_mapping, wrong_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
@@ -68,7 +84,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     Args:
         session_name: The session that apps are marked with.
-        image_provider_class: Makes of the run options what says where a role's image is.
+        image_provider_class: Makes what says where a role's image is, of the run options or of nothing.
         cache_size: How many of the apps that have ended are kept at least, however old.
         extra_paths: Directories that come before the submitter's ``PATH``.
         keep_for: How long ended apps beyond `cache_size` are kept; the first submit removes the others.
@@ -89,7 +105,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     def __init__(
         self,
         session_name: str,
-        image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
+        image_provider_class: MakeProvider = CWDImageProvider,
         cache_size: int = 100,
         extra_paths: Sequence[str] | None = None,
         *,
@@ -102,7 +118,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         self._image_provider_class = image_provider_class
         self._extra_paths = tuple(extra_paths or ())
         self._home = Home(find_home(os.environ))
-        self._supervisors = Supervisors(self._home, self.clock)
+        self._programs = Programs(BACKEND, clock=self.clock)
+        self._supervisors = Supervisors(self._home, self._programs, self.clock)
         self._apps = Apps(self._home, self._supervisors)
         self._pruning = FirstPrune(self._home, self._apps, keep_for, cache_size)
 
@@ -120,8 +137,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _request(self, app: AppDef, options: LocalOpts, app_id: str) -> PopenRequest:
         check_options(options)
         await asyncio.to_thread(self._home.choose)
-        tree = log_tree(options.log_dir, self.session_name) / app_id if options.log_dir else None
-        fetched = await fetch_roles(app, self._image_provider_class(as_mapping(options)))
+        tree = log_tree(named_directory(options.log_dir), self.session_name) / app_id if options.log_dir else None
+        fetched = await fetch_roles(app, make_provider(self._image_provider_class, as_mapping(options)))
         make = partial(
             make_request,
             app,
@@ -135,7 +152,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         many = sum(role.num_replicas for role in app.roles) > MANY_REPLICAS
         request = await asyncio.to_thread(make) if many else make()
         if options.auto_set_cuda_visible_devices:
-            devices = await asyncio.to_thread(count_devices)
+            devices = await count_devices(self._programs)
             if not split_devices(request, app.roles, devices):
                 _log.warning(TOO_FEW, app_id, devices)
         return request
@@ -146,10 +163,18 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         return [each for each in super()._ignored(app, options) if not (divided and each.field == "resource.gpu")]
 
     @override
+    def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
+        if not isinstance(request, PopenRequest):
+            raise wrong_request(request, PopenRequest, self.backend)
+        # Logs that somebody wants in a place of his own are kept there, and stay there.
+        elsewhere = bool(request.role_log_dirs) and not Path(request.log_dir).is_relative_to(self._home.path)
+        return request.app_id, replace(request, own_tree=request.own_tree or elsewhere)
+
+    @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request
         wire = await asyncio.to_thread(
-            wire_form, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
+            to_wire, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
         )
         launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
@@ -234,10 +259,10 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
 def create_scheduler(
     session_name: str,
-    *,
-    image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] = CWDImageProvider,
     cache_size: int = 100,
     extra_paths: Sequence[str] | None = None,
+    image_provider_class: MakeProvider = CWDImageProvider,
+    *,
     keep_for: timedelta = timedelta(days=30),
     **tunables: Unpack[Tunables],
 ) -> LocalScheduler:

@@ -15,6 +15,7 @@ Everything here reads and writes files: call it in a thread.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError, UnavailableError
-from asyncsched.schedulers.local.names import is_app_name
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, SpoiltError, read_record
 from asyncsched.schedulers.local.supervisor.files import (
     DIRECTORY,
@@ -39,6 +39,7 @@ from asyncsched.schedulers.local.supervisor.layout import APPS, STATE, SUPERVISO
 
 __all__ = ["Home", "Stored", "find_home"]
 
+_APP = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 LARGEST_RECORD = 256 << 20
 LATE_WORDS = 8
 """How often an app's directory is emptied: its supervisor may just be writing down that it has ended."""
@@ -60,6 +61,11 @@ def _expanded(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:  # nobody knows where home is
         return Path(text)
+
+
+def _is_app_name(name: str) -> bool:
+    """Tell whether a directory's name can be an app's id."""
+    return _APP.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +198,7 @@ class Home:
             return []
         try:
             with self.below(APPS) as at:
-                return [name for name in os.listdir(at) if is_app_name(name)]  # noqa: PTH208 - a descriptor
+                return [name for name in os.listdir(at) if _is_app_name(name)]  # noqa: PTH208 - a descriptor
         except FileNotFoundError:
             return []
 
@@ -213,7 +219,7 @@ class Home:
         Only that one is removed: another that has been submitted as the same since is left alone. For what is
         removed is what lies in the directory that has been opened and read here, wherever its name leads by then.
         """
-        if not is_app_name(judged.app_id):
+        if not _is_app_name(judged.app_id):
             return
         try:
             with self.below(APPS) as at:
@@ -252,7 +258,7 @@ class Home:
 
     def open_below(self, *parts: str) -> int:
         """Open a directory in it; the caller closes the descriptor."""
-        if not self.open() or (len(parts) > 1 and not is_app_name(parts[1])):
+        if not self.open() or (len(parts) > 1 and not _is_app_name(parts[1])):
             raise FileNotFoundError(str(self.path.joinpath(*parts)))
         try:
             return open_path("/".join(parts), at=self.fd)

@@ -45,8 +45,12 @@ class EndContract:
             pytest.skip("this backend has no pending_timeout, or no app that stays pending")
         cfg = {**rig.cfg, "pending_timeout": rig.pending_timeout}
         ended = await rig.ended(await rig.scheduler.submit(rig.never_starts, cfg))
+        async with rig.another() as other:
+            elsewhere = await other.describe(ended.app_id)
 
-        assert (AppState.FAILED, FailureCause.UNSCHEDULABLE) == (ended.state, ended.cause)
+        assert elsewhere is not None
+        for told in (ended, elsewhere):
+            assert (AppState.FAILED, FailureCause.UNSCHEDULABLE) == (told.state, told.cause)
 
     async def test_many_apps_are_cancelled_at_once(self, rig: ContractRig) -> None:
         running = [await rig.submit(rig.app(rig.long_sleep)) for _ in range(3)]

@@ -30,7 +30,7 @@ class StateContract:
         app_id = await rig.submit(rig.app(echo("hello"), replicas=2))
         ended = await rig.ended(app_id)
 
-        assert AppState.SUCCEEDED == ended.state
+        assert (AppState.SUCCEEDED, "") == (ended.state, ended.msg)
         assert ["main"] == [role.role for role in ended.roles_statuses]
         assert [(0, AppState.SUCCEEDED, 0), (1, AppState.SUCCEEDED, 0)] == [
             (replica.id, replica.state, replica.exit_code) for replica in ended.replicas

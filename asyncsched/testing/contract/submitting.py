@@ -12,9 +12,10 @@ import pytest
 from asyncsched.errors import ConflictError, RunOptionError, SchedulerError, UsageError
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.not_kept import NotKept
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.state import AppState
-from asyncsched.testing.contract.rig import ContractRig, echo
+from asyncsched.testing.contract.rig import ContractRig, echo, texts
 
 __all__ = ["SubmitContract"]
 
@@ -137,6 +138,26 @@ class SubmitContract:
         assert 1 == len([row for row in await rig.scheduler.list() if row.app_id == info.app_id])
         assert ["once"] == [line.text for line in await rig.lines(info.app_id, should_tail=True)]
 
+    async def test_a_dry_run_that_was_made_by_hand_is_launched_by_its_requests_id(self, rig: ContractRig) -> None:
+        info = await rig.scheduler.submit_dryrun(rig.app(echo("by hand")), rig.cfg)
+        request = copy.deepcopy(info.request)
+        made = AppDryRunInfo(request, repr)
+        try:
+            app_id = await rig.scheduler.schedule(made)
+        except UsageError as error:
+            pytest.skip(f"the requests of this backend name no app: {error}")
+        again = await rig.scheduler.schedule(AppDryRunInfo(copy.deepcopy(request), repr))
+        found = await rig.ended(app_id)
+
+        assert info.app_id == app_id == again == found.app_id
+        assert rig.scheduler.session_name == found.session
+        assert ["main"] == [role.role for role in found.roles_statuses]
+        assert ["by hand"] == [line.text for line in await rig.lines(app_id, should_tail=True)]
+        assert [app_id] == [row.app_id for row in await rig.scheduler.list() if row.app_id == app_id]
+        assert ("", "", request) == (made.app_id, made.scheduler, made.request)
+        with pytest.raises((ConflictError, UsageError)):
+            await rig.scheduler.schedule(await _other_request(rig, app_id))
+
     async def test_renewing_a_dry_run_gives_another_id(self, rig: ContractRig) -> None:
         info = await rig.scheduler.submit_dryrun(rig.app(echo("this is ${app_id}")), rig.cfg)
         renewed = await info.renew()
@@ -199,6 +220,45 @@ class SubmitContract:
             await rig.scheduler.cancel(info.app_id)
             await rig.until(info.app_id, lambda app: app.state is AppState.CANCELLED)
 
+    async def test_a_described_app_can_be_submitted_again(self, rig: ContractRig) -> None:
+        env = {"A": "it's 1", "B": "$${app_id} of ${replica_id}, $$ $app_id ${HOME}", "EMPTY": ""}
+        app = rig.app("echo $${A}\necho $B", env=env)
+        app.metadata = {"team": "blue"}
+        app.roles[0].port_map = {"http": 8080}
+        app.roles[0].metadata = {"a": {"b": [1, "c"]}}
+        first_id = await rig.submit(app)
+        first = await rig.ended(first_id)
+        again_id = await rig.submit(AppDef(first.name, first.roles, metadata=first.metadata))
+        again = await rig.ended(again_id)
+
+        assert app.roles == first.roles == again.roles
+        assert app.metadata == first.metadata == again.metadata
+        for app_id in (first_id, again_id):
+            said = texts(await rig.lines(app_id, should_tail=True))
+            assert ["it's 1", "${app_id} of 0, $$ $app_id ${HOME}"] == said
+
+    async def test_a_described_app_that_had_secrets_is_refused_until_they_are_filled_in(self, rig: ContractRig) -> None:
+        wanted = {"API_TOKEN": MARKER, "PLAIN": Secret(MARKER)}
+        app = rig.app("echo $API_TOKEN $PLAIN", env={"A": "1", **wanted})
+        app.metadata = {"A_PASSWORD": MARKER}
+        found = await rig.ended(await rig.submit(app))
+        again = AppDef(found.name, found.roles, metadata=found.metadata)
+
+        assert [NotKept, NotKept, NotKept] == [
+            type(value) for value in (*(found.roles[0].env[name] for name in wanted), found.metadata["A_PASSWORD"])
+        ]
+        assert "1" == found.roles[0].env["A"]
+        with pytest.raises(ValueError, match="app 'job': metadata A_PASSWORD was not kept"):
+            await rig.submit(again)
+        again.metadata = {}
+        for name in wanted:
+            with pytest.raises(ValueError, match=f"role 'main': variable {name} was not kept"):
+                await rig.submit(again)
+            again.roles[0].env[name] = "filled in"
+        again_id = await rig.submit(again)
+
+        assert ["filled in filled in"] == texts(await rig.lines(again_id, should_tail=True))
+
     async def test_secrets_are_sent_but_never_shown(self, rig: ContractRig) -> None:
         app = rig.app(
             echo("$PLAIN").replace("'", "") + "\nexit 3",
@@ -213,3 +273,9 @@ class SubmitContract:
 
         assert [] == [text for text in (*shown, str(caught.value), repr(caught.value)) if MARKER in text]
         assert [MARKER + "-2"] == [line.text for line in await rig.lines(app_id, should_tail=True)]
+
+
+async def _other_request(rig: ContractRig, app_id: str) -> AppDryRunInfo[Any]:
+    """Return a dry-run, made by hand, of another app under this id."""
+    request = (await rig.scheduler.submit_dryrun(rig.app(echo("another")), rig.cfg)).request
+    return AppDryRunInfo(request, repr, app_id=app_id)

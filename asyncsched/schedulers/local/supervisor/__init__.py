@@ -1,8 +1,8 @@
 """The process that owns an app's replicas, and the files that it leaves for its readers.
 
 Everything in this folder is standard library only and uses relative imports: it runs as
-``python -I -S boot.py`` without the package around it, and `layout`, `files`, `machine` and `marks` are also read
-by the library, so that both sides share one description of what is on disk and on the wire.
+``python -I -S boot.py`` without the package around it, and `layout`, `lines`, `files`, `machine` and `marks` are also
+read by the library, so that both sides share one description of what is on disk and on the wire.
 
 ::
 
@@ -10,6 +10,7 @@ by the library, so that both sides share one description of what is on disk and 
     main.py      the two processes: a watcher that only waits, and the worker under it
     worker.py    what the worker owns: apps, signals, the end
     control.py   JSON lines from the owner and from other processes of the same user
+    lines.py     how messages are written and read, at both ends
     requests.py  what they may ask for
     news.py      what is told: the record on the disk, a word to those who watch
     app.py       one app: its replicas, its end, its record

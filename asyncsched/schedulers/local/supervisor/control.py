@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from .layout import LONGEST_MESSAGE, PROTOCOL
+from .lines import Lines, encode
 
 if TYPE_CHECKING:
     from .events import Loop
@@ -44,7 +45,7 @@ class Connection:
         self._sock = sock
         self._on_message = on_message
         self._on_close = on_close
-        self._incoming = bytearray()
+        self._incoming = Lines()
         self._outgoing = bytearray()
         self._open = True
         self.watched: set[str] = set()
@@ -68,13 +69,10 @@ class Connection:
         if not data:
             self.close()
             return
-        start = len(self._incoming)
-        self._incoming += data
-        while self._open and (cut := self._incoming.find(b"\n", start)) >= 0:
-            line = bytes(self._incoming[:cut])
-            del self._incoming[: cut + 1]
-            start = 0
+        for line in self._incoming.cut(data):
             self._take(line)
+            if not self._open:
+                return
         if len(self._incoming) > LONGEST_MESSAGE:
             self.close()
 
@@ -90,7 +88,7 @@ class Connection:
 
     def send(self, message: Message) -> None:
         """Send a message, however long, or keep it until there is room; one who never reads is let go."""
-        self.send_line(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        self.send_line(encode(message))
 
     def send_line(self, line: bytes) -> None:
         """Send a message that has been encoded, its newline included."""
@@ -201,4 +199,4 @@ def refuse(sock: socket.socket, why: str, errno: int) -> None:
         greeting += more
     if greeting:
         answer = {"re": json.loads(greeting).get("n"), "error": "refused", "message": why, "errno": errno}
-        sock.sendall(json.dumps(answer).encode() + b"\n")
+        sock.sendall(encode(answer))

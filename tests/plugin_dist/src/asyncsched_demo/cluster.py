@@ -106,6 +106,7 @@ class App:
     digest: str
     replicas: list[Replica]
     created_at: datetime
+    note: object = None
     cancelled: bool = False
     followed: asyncio.Task[None] | None = None
 

@@ -13,7 +13,14 @@ from typing_extensions import Doc
 from asyncsched import AppDef, AppDryRunInfo, ReplicaStatus, RoleStatus, macros
 from asyncsched.errors import ConflictError, InvalidRequestError
 from asyncsched.logs import LogLine, LogQuery, LogSource
-from asyncsched.schedulers import DescribeAppResponse, ListAppResponse, Scheduler, StatePort
+from asyncsched.schedulers import (
+    DescribeAppResponse,
+    ListAppResponse,
+    Scheduler,
+    StatePort,
+    app_note,
+    read_app_note,
+)
 from asyncsched.specs import find_cause, make_app_handle
 from asyncsched_demo.cluster import App, Cluster, Command, Replica
 
@@ -67,8 +74,9 @@ class DemoScheduler(Scheduler[DemoOptions, DemoRequest]):
             if known.digest != info.digest:
                 raise ConflictError(f"another app was submitted as {info.app_id}", backend=NAME)
             return
+        note = app_note(info.app) if info.app is not None else None
         replicas = [Replica(info.app_id, command) for command in info.request.commands]
-        app = App(info.app_id, info.request.name, self.session_name, info.digest, replicas, datetime.now(UTC))
+        app = App(info.app_id, info.request.name, self.session_name, info.digest, replicas, datetime.now(UTC), note)
 
         async def remove() -> None:
             await self._cluster.end(app)
@@ -174,6 +182,7 @@ def _described(app: App) -> DescribeAppResponse:
     failed = next((status for status in statuses if status.reason), None)
     starts = [status.started_at for status in statuses if status.started_at is not None]
     ends = [status.finished_at for status in statuses if status.finished_at is not None]
+    roles, metadata = read_app_note(app.note)
     return DescribeAppResponse(
         app.app_id,
         app.state,
@@ -183,11 +192,13 @@ def _described(app: App) -> DescribeAppResponse:
             RoleStatus(name, [status for status in statuses if status.role == name])
             for name in dict.fromkeys(status.role for status in statuses)
         ],
+        roles=roles,
         name=app.name,
         session=app.session,
         created_at=app.created_at,
         started_at=min(starts, default=None),
         finished_at=max(ends) if len(ends) == len(statuses) else None,
+        metadata=metadata,
         cause=find_cause(app.state, statuses),
     )
 

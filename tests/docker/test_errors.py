@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched._dockerd.endpoint import Endpoint
-from asyncsched._dockerd.errors import answer_error, translated
+from asyncsched._dockerd.errors import answer_error, translating
 from asyncsched.errors import (
     AuthError,
     ConfigError,
@@ -60,7 +60,7 @@ async def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: 
 def test_a_refusal_is_not_taken_for_silence(status: int, kind: type[SchedulerError]) -> None:
     # Some of our errors are OSErrors, too, as those of a connection that breaks are.
     endpoint = Endpoint(url="unix:///x", source="DOCKER_HOST")
-    with pytest.raises(kind) as caught, translated(endpoint, "cannot list", backend="b", operation="list"):
+    with pytest.raises(kind) as caught, translating(endpoint, "cannot list", backend="b", operation="list"):
         raise answer_error(status, "not for you", "cannot list", "b", "list")
 
     assert ("cannot list", "not for you") == (caught.value.what, caught.value.why)

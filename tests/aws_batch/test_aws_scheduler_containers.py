@@ -6,11 +6,14 @@ import asyncio
 import base64
 import json
 import re
+import shutil
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from asyncsched.components import dist
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.aws_batch.submit_images import push_images
 from asyncsched.specs import AppDef, AppState, BindMount, DeviceMount, Resource, Role
@@ -27,14 +30,15 @@ SMALL = Resource(cpu=1, gpu=0, memMB=64)
 
 
 @pytest.fixture
-def server(dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Server]:
+    """An emulator whose nodes are containers; the parameter names a network for them."""
     for name, value in {
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": "us-east-1",
     }.items():
         monkeypatch.setenv(name, value)
-    containers = Containers(dockerd.host)
+    containers = Containers(dockerd.host, getattr(request, "param", None))
     cloud = Cloud(run_node=containers)
     cloud.queues.add(QUEUE)
     cloud.pace.stop_children = 2.0
@@ -124,3 +128,34 @@ async def test_an_image_is_pushed_with_the_token_that_ecr_gives(server: Server, 
     )
     tags = await asyncio.to_thread(lambda: urllib.request.urlopen(request).read())
     assert ["1"] == json.loads(tags)["tags"]
+
+
+PYTHON = "/usr/bin/python3"
+CLI = Path(__file__).parent.parent / "cli"
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("server", ["nodes"], indirect=True)
+@pytest.mark.skipif(not Path(PYTHON).exists(), reason="the containers borrow this machine's Python")
+@pytest.mark.guard(left_over=False, reason="the emulator's Docker client keeps its connections for a while")
+async def test_two_nodes_of_a_distributed_job_meet(tmp_path_factory: pytest.TempPathFactory) -> None:
+    job = tmp_path_factory.mktemp("job")
+    shutil.copy(CLI / "meeting.py", job)
+    shutil.copy(CLI / "torchrun.py", job / "torchrun")
+    borrowed = [path for path in ("/usr", "/lib", "/lib64") if Path(path).exists()]
+    mounts = [f"type=bind,src={path},dst={path},readonly" for path in borrowed]
+    app = dist.ddp(
+        script="/job/meeting.py",
+        image=BUSYBOX_IMAGE,
+        j="2x1",
+        cpu=1,
+        memMB=256,
+        env={"PATH": "/job:/usr/bin:/bin"},
+        mounts=[word for each in [*mounts, f"type=bind,src={job},dst=/job,readonly"] for word in each.split(",")],
+    )
+    scheduler = quick("session")
+    app_id = await scheduler.submit(app, {"queue": QUEUE})
+    lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
+    await scheduler.close()
+
+    assert ["rank 0 of 2: the ranks add up to 1", "rank 1 of 2: the ranks add up to 1"] == sorted(lines)

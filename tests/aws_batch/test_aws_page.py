@@ -71,6 +71,10 @@ async def test_actions_and_calls_are_those_that_are_made(virtual: Virtual) -> No
     await count("describe", lambda: scheduler.describe(app_id))
     await count("cancel", lambda: scheduler.cancel(app_id))
     await count("list", scheduler.list)
+    virtual.cloud.life.stuck[QUEUE] = None
+    await scheduler.submit(app, {**CFG, "pending_timeout": 10})
+    await count("end by `pending_timeout`", lambda: virtual.clock.sleep(20))
+    virtual.cloud.life.unstick(QUEUE, [])
     app_id = await scheduler.submit(app, CFG)
     await end(app_id)
 

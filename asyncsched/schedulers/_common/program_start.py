@@ -1,0 +1,111 @@
+"""Starting a command: from a thread, or from code that has no loop yet, for which nothing of asyncio is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+__all__ = ["Started", "open_pidfd", "start_program"]
+
+
+class Started:
+    """A command that has been started, and may have ended.
+
+    Args:
+        process: Its process, the first of its session.
+        pipes: Descriptors of its standard output and its standard error; none if they are thrown away.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], pipes: tuple[int, ...]) -> None:
+        self.process = process
+        self.program = os.path.basename(str(process.args[0]))  # type: ignore[index]  # noqa: PTH119 - a list, as we gave it
+        self.pipes = pipes
+        self.pidfd = open_pidfd(process.pid)
+
+    def has_ended(self) -> bool:
+        """Tell whether it is over; then its exit code is known, and its process is gone."""
+        return self.process.poll() is not None
+
+    def wait(self) -> int:
+        """Wait for its end without a loop, let go of it, and return its exit code."""
+        code = self.process.wait()
+        self.close()
+        return code
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and to its children; nothing happens once it has been waited for."""
+        if not self.has_ended():
+            try:
+                os.killpg(self.process.pid, number)
+            except (ProcessLookupError, PermissionError):
+                self.process.send_signal(number)
+
+    def close(self) -> None:
+        """Let go of its descriptors."""
+        for fd in (*self.pipes, self.pidfd):
+            if fd >= 0:
+                os.close(fd)
+        self.pipes, self.pidfd = (), -1
+
+
+def start_program(
+    argv: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    pass_fds: Sequence[int] = (),
+    output: bool = True,
+) -> Started:
+    """Start a command and return it at once; the fork may block. The arguments are those of `Programs.run`."""
+    pipes = [os.pipe()] if output else []
+    try:
+        if output:
+            pipes.append(os.pipe())
+        with _input(stdin) as source:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=source,
+                stdout=pipes[0][1] if output else subprocess.DEVNULL,
+                stderr=pipes[1][1] if output else subprocess.DEVNULL,
+                env=dict(env) if env is not None else None,
+                cwd=cwd,
+                pass_fds=pass_fds,
+                start_new_session=True,
+            )
+    except BaseException:
+        for ours, _ in pipes:
+            os.close(ours)
+        raise
+    finally:
+        for _, theirs in pipes:
+            os.close(theirs)
+    for ours, _ in pipes:
+        os.set_blocking(ours, False)
+    return Started(process, tuple(ours for ours, _ in pipes))
+
+
+@contextmanager
+def _input(text: bytes) -> Generator[IO[bytes]]:
+    if not text:
+        with open(os.devnull, "rb") as empty:  # noqa: PTH123 - pathlib is no shorter here
+            yield empty
+        return
+    import tempfile  # half of what is imported here, for what few commands need
+
+    with tempfile.TemporaryFile() as source:
+        source.write(text)
+        source.seek(0)
+        yield source
+
+
+def open_pidfd(pid: int) -> int:
+    """Return a descriptor that becomes readable when a process ends; -1 if there are none to be had."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # neither every kernel nor every interpreter has them
+        return -1

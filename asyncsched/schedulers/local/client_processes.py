@@ -1,0 +1,44 @@
+"""Waiting for processes that are not our children."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from asyncsched._tasks import made_in_thread
+from asyncsched.clock import Clock
+from asyncsched.schedulers._common.program import until_readable
+from asyncsched.schedulers._common.program_start import open_pidfd
+from asyncsched.schedulers.local.supervisor.machine import is_alive
+
+__all__ = ["until_ended"]
+
+LOOK_EVERY = 0.05
+
+
+async def until_ended(pid: int, start: int, clock: Clock) -> None:
+    """Wait until a process is gone."""
+    pidfd = await made_in_thread(lambda: _open_if_alive(pid, start), _close)
+    if pidfd is None:
+        return
+    try:
+        if pidfd >= 0:
+            await until_readable(pidfd)
+        while pidfd < 0 and await asyncio.to_thread(is_alive, pid, start):
+            await clock.sleep(LOOK_EVERY)
+    finally:
+        _close(pidfd)
+
+
+def _open_if_alive(pid: int, start: int) -> int | None:
+    """Return a descriptor of the process, -1 if there are none to be had, None if it is gone."""
+    pidfd = open_pidfd(pid)
+    if is_alive(pid, start):  # else the descriptor is that of another one, to whom the number was given
+        return pidfd
+    _close(pidfd)
+    return None
+
+
+def _close(pidfd: int | None) -> None:
+    if pidfd is not None and pidfd >= 0:
+        os.close(pidfd)

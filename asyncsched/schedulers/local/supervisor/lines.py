@@ -1,0 +1,31 @@
+"""JSON lines, as both ends of a supervisor's socket write and read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+
+def encode(message: Mapping[str, object]) -> bytes:
+    """Return a message as a line; without spaces, as the owner tells answers from events by their first bytes."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+class Lines:
+    """Cuts what comes in into whole lines."""
+
+    def __init__(self) -> None:
+        self._left = bytearray()
+
+    def cut(self, data: bytes) -> Iterator[bytes]:
+        """Yield the lines that end in `data`, without their newlines; what is left is kept."""
+        start = len(self._left)
+        self._left += data
+        while (end := self._left.find(b"\n", start)) >= 0:
+            line = bytes(self._left[:end])
+            del self._left[: end + 1]
+            start = 0
+            yield line
+
+    def __len__(self) -> int:
+        return len(self._left)

@@ -1,0 +1,37 @@
+"""What the rows' places need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.aws_batch.conftest import server as server  # noqa: PLC0414 - a fixture
+from tests.aws_emulator.server import Server
+from tests.local.conftest import home as home  # noqa: PLC0414 - likewise
+from tests.services.dockerd import Dockerd
+
+# Their asserts speak like those of tests; nothing has imported them yet.
+for rows in ("interface", "local", "docker", "aws_batch", "later"):
+    pytest.register_assert_rewrite(f"tests.documents.rows_{rows}")
+
+
+@pytest.fixture(scope="session")
+def up(request: pytest.FixtureRequest) -> None:
+    """Bring up what a place needs, before anything looks at what a single test leaves behind."""
+    if request.param:
+        request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def clean_daemon(docker_host: str, dockerd: Dockerd) -> Iterator[None]:
+    """A daemon that has no containers before and after."""
+    yield
+    dockerd.clean()
+
+
+@pytest.fixture
+def quick_server(server: Server) -> Server:
+    """An emulator that does not let a job that is stopped wait."""
+    server.cloud.pace.grace = 1.0
+    return server
