@@ -130,7 +130,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
 
     @override
     def _adopt(self, request: KubernetesJob) -> tuple[str, KubernetesJob]:
-        if not isinstance(request, KubernetesJob):
+        if not isinstance(request, KubernetesJob):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             raise wrong_request(request, KubernetesJob, self.backend)
         return adopt(request, session=self.session_name, version=__version__)
 
