@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from asyncsched.cli.main import VERBS
+
 ROOT = Path(__file__).parents[1]
 SDKS = {
     "aiobotocore",
@@ -73,6 +75,12 @@ def test_a_supervisor_is_begun_before_asyncio_is_imported() -> None:
     assert "asyncio" not in loaded_by(
         "import importlib; importlib.import_module('asyncsched.schedulers.local').begin_ahead"
     )
+
+
+def test_the_help_of_a_verb_needs_nothing_that_the_verb_works_with() -> None:
+    verbs = "\n".join(f"import asyncsched.cli.{name}" for name in VERBS)
+
+    assert not {"asyncio", "anyio"} & loaded_by(verbs)
 
 
 def test_commands_are_started_in_one_place() -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.verb import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asyncsched.cli.targets import Target
+    from asyncsched.runner.runner import Runner
 
 __all__ = ["command"]
 
@@ -17,9 +25,12 @@ def command(console: Console, apps: tuple[str, ...]) -> int:
 
     APP is a handle, an id, the beginning of one, or a pattern such as 'train-*'.
     """
-    from asyncsched.cli.ending import cancel_apps
-    from asyncsched.cli.loop import run_with_runner
-    from asyncsched.cli.targets import parse_target
+    from asyncsched.cli.apps import run_on_apps
 
-    targets = [parse_target(app) for app in apps]
-    return run_with_runner(console, lambda runner: cancel_apps(console, runner, targets))
+    return run_on_apps(console, apps, _cancel)
+
+
+async def _cancel(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
+    from asyncsched.cli.apps import act_on_each
+
+    return await act_on_each(console, runner, targets, runner.cancel, "cancel was asked for")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.verb import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asyncsched.cli.targets import Target
+    from asyncsched.runner.runner import Runner
 
 __all__ = ["command"]
 
@@ -14,9 +22,32 @@ __all__ = ["command"]
 @click.argument("apps", nargs=-1, required=True, metavar="APP...")
 def command(console: Console, apps: tuple[str, ...]) -> int:
     """Show what apps are made of: roles, programs, resources, as far as their scheduler can tell."""
-    from asyncsched.cli.looking import describe_apps
-    from asyncsched.cli.loop import run_with_runner
-    from asyncsched.cli.targets import parse_target
+    from asyncsched.cli.apps import run_on_apps
 
-    targets = [parse_target(app) for app in apps]
-    return run_with_runner(console, lambda runner: describe_apps(console, runner, targets))
+    return run_on_apps(console, apps, _describe)
+
+
+async def _describe(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
+    """Print what each app is made of."""
+    from asyncsched.cli.apps import finish, unknown
+    from asyncsched.cli.loop import answers
+    from asyncsched.cli.show import error_row
+    from asyncsched.cli.targets import find_apps
+    from asyncsched.specs.masking import masked
+    from asyncsched.specs.yaml import to_yaml
+
+    found = await find_apps(runner, targets)
+    handles = found.handles
+    failures = list(found.failures)
+    rows: list[dict[str, object]] = []
+    for handle, app in (await answers(runner.describe, handles)).items():
+        if app is None or isinstance(app, Exception):
+            failures.append(unknown(handle) if app is None else app)
+            rows.append(error_row(handle, failures[-1]))
+        else:
+            rows.append({"handle": str(handle), "app": masked(app)})
+            if console.format == "table":
+                console.print(to_yaml({"handle": str(handle), "app": masked(app)}))
+    if console.format != "table":
+        console.print_rows((), rows)
+    return finish(console, failures, alone=len(rows) <= 1)

@@ -20,7 +20,7 @@ def command(console: Console) -> int:
 
     The exit code tells whether something is broken; what is not installed or not configured is not.
     """
-    from asyncsched.cli.checks import check_all
+    from asyncsched.cli.doctor_checks import check_all
     from asyncsched.cli.loop import run_with_runner
 
     return run_with_runner(console, lambda runner: check_all(console, runner))

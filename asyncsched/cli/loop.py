@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -14,9 +14,10 @@ from typing_extensions import override
 from asyncsched._tasks import gather_bounded
 from asyncsched.cli.console import Console
 from asyncsched.cli.control_sequences import visible
+from asyncsched.errors import ConfigError
 from asyncsched.runner.runner import Runner
 
-__all__ = ["answers", "run_with_runner", "warnings_to"]
+__all__ = ["answers", "parted", "run_with_runner", "warnings_to"]
 
 _logger = logging.getLogger("asyncsched")
 
@@ -38,10 +39,20 @@ def run_with_runner(console: Console, work: Callable[[Runner], Awaitable[int]], 
     _show_warnings(console)
 
     async def main() -> int:
-        async with Runner(session) as runner:
+        async with Runner(session, None, None, **_parameters()) as runner:
             return await work(runner)
 
     return asyncio.run(main())
+
+
+def _parameters() -> dict[str, dict[str, object]]:
+    """Return what is configured for schedulers themselves, such as a context of Kubernetes."""
+    from asyncsched.runner.config import load_config
+
+    try:
+        return load_config().parameters()
+    except ConfigError:
+        return {}  # verbs that need a configuration have said so; `doctor` will
 
 
 async def answers(
@@ -59,6 +70,14 @@ async def answers(
     items = list(dict.fromkeys(items))
     await gather_bounded(one, items, AT_ONCE)
     return {item: found[item] for item in items}
+
+
+def parted(
+    told: Mapping[ItemT, ResultT | Exception],
+) -> tuple[dict[ItemT, ResultT], dict[ItemT, Exception]]:
+    """Return the answers, and the errors of what gave none."""
+    known = {item: answer for item, answer in told.items() if not isinstance(answer, Exception)}
+    return known, {item: answer for item, answer in told.items() if isinstance(answer, Exception)}
 
 
 class _Formatter(logging.Formatter):

@@ -18,9 +18,7 @@ def command(console: Console, apps: tuple[str, ...]) -> int:
     Arrows move, enter shows the log of an app and q returns from it, c cancels an app, q leaves: the apps run on.
     Where stdout is no terminal, each change is a line.
     """
-    from asyncsched.cli.loop import run_with_runner
-    from asyncsched.cli.monitoring import monitor
-    from asyncsched.cli.targets import parse_target
+    from asyncsched.cli.apps import run_on_apps
+    from asyncsched.cli.monitor_view import monitor
 
-    targets = [parse_target(app) for app in apps]
-    return run_with_runner(console, lambda runner: monitor(console, runner, targets))
+    return run_on_apps(console, apps, monitor)

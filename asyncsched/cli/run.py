@@ -11,7 +11,7 @@ from asyncsched.cli.verb import Verb, configured, verb
 from asyncsched.schedulers.registry import begin_ahead, get_default_scheduler_name
 
 if TYPE_CHECKING:
-    from asyncsched.cli.launch import Launch
+    from asyncsched.cli.run_launch import Launch
     from asyncsched.schedulers.registry import Ahead
     from asyncsched.specs.app import AppDef
 
@@ -88,7 +88,7 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
         launch = _launch(options, ahead)
         if not is_command:
             return _run_component(console, launch, name, args)
-        from asyncsched.cli.adhoc import app_of_command
+        from asyncsched.cli.run_command import app_of_command
 
         return launch.run(console, lambda: app_of_command(words, shape))
     finally:
@@ -104,7 +104,7 @@ def _begin_ahead(options: dict[str, Any], words: tuple[str, ...]) -> Ahead | Non
 
 
 def _launch(options: dict[str, Any], ahead: Ahead | None) -> Launch:
-    from asyncsched.cli.launch import Launch
+    from asyncsched.cli.run_launch import Launch
 
     return Launch(
         scheduler=options["scheduler"],

@@ -64,6 +64,7 @@ def test_the_monitor_shows_what_needs_attention_first(many: Cli) -> None:
 
 def test_keys_that_come_at_once_are_keys_all_the_same(many: Cli) -> None:
     with Terminal(many, "monitor", "--no-color", lines=12) as terminal:
+        terminal.until(lambda screen: screen.shows("400 apps: 400 RUNNING"))  # what comes later moves the rows
         terminal.until(lambda screen: screen.screen[2].startswith("> RUNNING"))
         terminal.press("\x1b[B\x1b[B\x1bOB\x1b[Ajj\x1b[1;5C")
         terminal.until(lambda screen: screen.screen[6].startswith("> RUNNING"))
@@ -150,6 +151,7 @@ def test_the_monitor_ends_when_it_cannot_draw(deaf: Cli) -> None:
 
 def test_keys_of_the_monitor(many: Cli) -> None:
     with Terminal(many, "monitor", "--no-color", lines=12) as terminal:
+        terminal.until(lambda screen: screen.shows("400 apps: 400 RUNNING"))  # what comes later moves the rows
         terminal.until(lambda screen: screen.screen[2].startswith("> RUNNING"))
         terminal.press("\x1b[B")
         terminal.until(lambda screen: screen.screen[3].startswith("> RUNNING"))

@@ -11,6 +11,10 @@ from tests.aws_emulator.server import Server
 from tests.local.conftest import home as home  # noqa: PLC0414 - likewise
 from tests.services.dockerd import Dockerd
 
+# Their asserts speak like those of tests; nothing has imported them yet.
+for rows in ("interface", "local", "docker", "aws_batch", "later"):
+    pytest.register_assert_rewrite(f"tests.documents.rows_{rows}")
+
 
 @pytest.fixture(scope="session")
 def up(request: pytest.FixtureRequest) -> None:

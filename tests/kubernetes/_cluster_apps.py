@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from asyncsched.logs.line import LogLine
+from asyncsched.schedulers.kubernetes import KubernetesScheduler
+from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, CfgVal, Role
 from tests.services.kubernetes.build_images import BUSYBOX
 
@@ -25,6 +27,17 @@ def options(kind: str, namespace: str, **more: CfgVal) -> dict[str, CfgVal]:
 def app(script: str, *, replicas: int = 1, name: str = "main", image: str = BUSYBOX, **more: Any) -> AppDef:
     """Return an app of one role that runs a shell script."""
     return AppDef("job", [Role(name, image, entrypoint="sh", args=["-c", script], num_replicas=replicas, **more)])
+
+
+async def ended(scheduler: KubernetesScheduler, app_id: str) -> DescribeAppResponse:
+    """Watch an app until it has ended."""
+    last: DescribeAppResponse | None = None
+    async with scheduler.watch([app_id]) as watch:
+        async for event in watch:
+            last = event.current or last
+    assert last is not None
+    assert last.state.is_terminal()
+    return last
 
 
 def counting(lines: int, at_a_time: int = 20, pause: float = 0.5, padding: int = 0) -> str:

@@ -24,7 +24,12 @@ CONTAINER = {"name": "theirs", "image": "busybox"}
 POD = {"containers": [CONTAINER], "nodeSelector": {"zone": "moon"}, "restartPolicy": "Never"}
 FOREIGN: dict[str, Any] = {
     "jobs": {"suspend": True, "completionMode": "NonIndexed", "template": {"spec": POD}},
-    "vcjobs": {"minAvailable": 1, "queue": "default", "tasks": []},
+    "vcjobs": {
+        "minAvailable": 1,
+        "schedulerName": "volcano",
+        "queue": "default",
+        "tasks": [{"name": "a", "replicas": 1, "template": {"spec": POD}}],
+    },
     "pods": POD,
 }
 

@@ -13,7 +13,7 @@ from asyncsched.logs.line import LogLine
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppState
 from tests._support import eventually
-from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, counting, numbers, options
+from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, counting, ended, numbers, options
 from tests.kubernetes._cluster_proxy import CuttingProxy
 from tests.services.kubernetes.cluster import Cluster
 from tests.services.kubernetes.tenant import Tenant
@@ -62,10 +62,8 @@ async def test_ten_thousand_lines_through_fifty_cuts(kind: str, tenant: Tenant, 
 
         async with meanwhile(cut()):
             lines = [line async for line in scheduler.log_iter(app_id, should_tail=True)]
-        ended = await scheduler.wait(app_id)
 
-        assert ended is not None
-        assert AppState.SUCCEEDED == ended.state
+        assert AppState.SUCCEEDED == (await ended(scheduler, app_id)).state
         assert {replica: list(range(500)) for replica in range(20)} == numbers(lines)
         assert 50 <= proxy.cuts
 
@@ -119,14 +117,14 @@ async def test_a_part_of_the_cluster_stops_amid_tails_and_waits(
 
         async with asyncio.TaskGroup() as group:
             tails = [group.create_task(tail(app_id)) for app_id in apps]
-            waits = [group.create_task(scheduler.wait(app_id)) for app_id in apps]
+            waits = [group.create_task(ended(scheduler, app_id)) for app_id in apps]
             await eventually(lambda: len(begun) == len(apps), within=300)
             await asyncio.to_thread(own_cluster.stop, program)
             await asyncio.sleep(5)  # how long the outage lasts: nothing is waited for
             await asyncio.to_thread(own_cluster.start, program)
 
         assert [list(range(60))] * 20 == [task.result() for task in tails]
-        assert {AppState.SUCCEEDED} == {ended.state for task in waits if (ended := task.result()) is not None}
+        assert {AppState.SUCCEEDED} == {task.result().state for task in waits}
 
 
 async def test_a_submit_whose_answer_was_lost_leaves_one_job(tenant: Tenant, tmp_path: Path) -> None:

@@ -7,14 +7,15 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 
 import pytest
+from typing_extensions import override
 
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
-from asyncsched.specs import AppDef, Resource, Role
+from asyncsched.specs import Resource
 from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.testing.contract import ContractRig, SchedulerContract
-from tests.kubernetes._cluster_apps import KINDS, options
+from tests.kubernetes._cluster_apps import KINDS, app, options
+from tests.services.kubernetes.api import ApiError
 from tests.services.kubernetes.build_images import BUSYBOX
-from tests.services.kubernetes.fixtures import GivenCluster
 from tests.services.kubernetes.tenant import Tenant
 
 pytestmark = [pytest.mark.service("cluster"), pytest.mark.slow, pytest.mark.one_loop]
@@ -26,7 +27,7 @@ class OnCluster:
     """The rig, for each kind; a subclass has the fixture ``user``."""
 
     @pytest.fixture
-    async def rig(self, kind: str, user: str, cluster: GivenCluster, tenant: Tenant) -> AsyncIterator[ContractRig]:
+    async def rig(self, kind: str, user: str, tenant: Tenant) -> AsyncIterator[ContractRig]:
         await asyncio.to_thread(_keep_secret, tenant)
         kubeconfig = str(tenant.user if user == "user" else tenant.admin)
         namespaces = [tenant.namespace]
@@ -37,13 +38,25 @@ class OnCluster:
                 cfg=options(kind, tenant.namespace),
                 image=BUSYBOX,
                 patience=120.0,
-                tells_streams=cluster.own is not None,
+                tells_streams=_tells_streams(tenant),
+                reads_results=True,
+                keeps_cancelled_logs=False,
+                keeps_attempts=kind == "job",
                 timeout=2.0,
-                never_starts=AppDef("big", [Role("main", BUSYBOX, resource=Resource(cpu=900, memMB=64, gpu=0))]),
+                never_starts=app("", resource=Resource(cpu=900, memMB=64, gpu=0)),
                 secret=SECRET,
                 unknown_id=f"{tenant.namespace}:nosuchapp-x1",
             )
         await asyncio.to_thread(tenant.clean)
+
+
+def _tells_streams(tenant: Tenant) -> bool:
+    """Tell whether the server hands out a log's streams apart: where it does not, it refuses the very question."""
+    try:
+        tenant.api.raw("GET", tenant.path("pods/nosuch/log?stream=Stdout"))
+    except ApiError as error:
+        return error.status == 404
+    raise AssertionError("a pod that is not there has a log")
 
 
 def _keep_secret(tenant: Tenant) -> None:
@@ -78,3 +91,9 @@ class TestChosen(OnCluster):
 @pytest.mark.parametrize("kind", KINDS)
 class TestAll(OnCluster, SchedulerContract):
     """The whole of it."""
+
+    @override
+    async def test_over_its_time_an_app_is_failed_and_not_retried(self, rig: ContractRig) -> None:
+        """A pod that is over its time has failed like any other, and is retried: `info.ignored` says so."""
+        rig.restarts = False
+        await super().test_over_its_time_an_app_is_failed_and_not_retried(rig)

@@ -12,7 +12,7 @@ import pytest
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppState
 from tests._support import eventually
-from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, options
+from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, ended, options
 from tests.kubernetes._cluster_proxy import CuttingProxy
 from tests.services.kubernetes.build_images import BUSYBOX
 from tests.services.kubernetes.tenant import Tenant
@@ -58,16 +58,16 @@ async def test_many_jobs_are_watched_by_one_connection_for_each_resource_and_end
                     pending.add(event.app_id)
                     if len(pending) == MANY:
                         break
-            waits = [asyncio.ensure_future(scheduler.wait(app_id)) for app_id in apps]
+            waits = [asyncio.ensure_future(ended(scheduler, app_id)) for app_id in apps]
             await eventually(lambda: watched(proxy)[tenant.path("pods")] == 1)
             before = len(proxy.requests)
             told = await scheduler.cancel_many(apps)
             sent = proxy.requests[before:]
-            ended = await asyncio.gather(*waits)
+            ends = await asyncio.gather(*waits)
             counting.cancel()
 
         assert dict.fromkeys(apps) == told
-        assert {AppState.CANCELLED} == {found.state for found in ended if found is not None}
+        assert {AppState.CANCELLED} == {found.state for found in ends}
         writes = [request for request in sent if not request.startswith(READS)]
         reads = [request for request in sent if request.startswith(READS) and "watch=" not in request]
         assert MANY == len(writes)

@@ -14,7 +14,7 @@ from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, FailureCause, Resource, Role
 from asyncsched.specs.secret_ref import SecretRef
-from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, options
+from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, ended, options
 from tests.services.kubernetes.build_images import PYTHON
 from tests.services.kubernetes.cluster import Cluster
 from tests.services.kubernetes.tenant import Tenant
@@ -46,13 +46,6 @@ async def told(scheduler: KubernetesScheduler, app_id: str, *words: str) -> Desc
                 if event.current is not None and all(word in event.current.msg for word in words):
                     return event.current
     raise AssertionError(f"{words} was never said: {seen}")
-
-
-async def ended(scheduler: KubernetesScheduler, app_id: str) -> DescribeAppResponse:
-    async with asyncio.timeout(WITHIN):
-        found = await scheduler.wait(app_id)
-    assert found is not None
-    return found
 
 
 async def test_two_pods_of_a_distributed_job_meet_by_name(

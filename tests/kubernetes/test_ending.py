@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -196,3 +197,20 @@ async def test_a_submit_that_is_refused_leaves_nothing_to_be_told(
         await scheduler.submit(app(), {**JOB, "namespace": "secret"})
 
     assert "left behind" not in caplog.text
+
+
+@BOTH
+async def test_an_app_whose_programs_have_ended_is_not_cancelled_because_its_job_goes_on(
+    scheduler: KubernetesScheduler, cfg: dict[str, Any]
+) -> None:
+    """A sidecar keeps the job, and the end of a job is told later than that of its pods."""
+    sidecar = {"name": "beside", "image": "busybox", "command": ["sleep", "30"]}
+    overlay = json.dumps({"spec": {"containers": [sidecar]}})
+    app_id = await scheduler.submit(app("true"), {**cfg, "overlay": overlay})
+    await until(scheduler, app_id, AppState.SUCCEEDED)
+    others = [f"default:nosuchapp-x{number}" for number in range(5)]
+
+    assert dict.fromkeys([app_id, *others]) == await scheduler.cancel_many([app_id, *others])
+    found = await scheduler.describe(app_id)
+    assert found is not None
+    assert (AppState.SUCCEEDED, "") == (found.state, found.msg)

@@ -84,8 +84,18 @@ async def test_somebody_elses_job_of_that_name_is_not_touched(
 ) -> None:
     info = await scheduler.submit_dryrun(app(), cfg)
     name = info.app_id.partition(":")[2]
-    spec: dict[str, Any] = {"suspend": True, "template": {"spec": {"containers": [], "restartPolicy": "Never"}}}
-    fake.create(resource, name, spec=spec if resource == "jobs" else {"tasks": []})
+    containers = [{"name": "theirs", "image": "busybox"}]
+    template = {"spec": {"containers": containers, "restartPolicy": "Never", "nodeSelector": {"zone": "moon"}}}
+    specs: dict[str, Any] = {
+        "jobs": {"suspend": True, "completionMode": "NonIndexed", "template": template},
+        "vcjobs": {
+            "minAvailable": 1,
+            "schedulerName": "volcano",
+            "queue": "default",
+            "tasks": [{"name": "a", "replicas": 1, "template": template}],
+        },
+    }
+    fake.create(resource, name, spec=specs[resource])
 
     with pytest.raises(ConflictError, match=f"the namespace default has a job {name} already"):
         await scheduler.schedule(info)

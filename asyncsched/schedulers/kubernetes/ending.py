@@ -113,7 +113,7 @@ class Endings:
             if len(app_ids) <= ONE_BY_ONE:
                 found = {app_id: await self._find(app_id, "cancel") for app_id in app_ids}
             else:
-                found = await self._lookup.find_in(namespace, app_ids, pods=False, operation="cancel")
+                found = await self._lookup.find_in(namespace, app_ids, operation="cancel")
         except SchedulerError as error:
             return dict.fromkeys(app_ids, error)
 

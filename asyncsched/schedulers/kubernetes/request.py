@@ -61,6 +61,11 @@ class KubernetesJob:
         return "volcano" if str(self.resource.get("apiVersion", "")).startswith("batch.volcano.sh/") else "job"
 
     @property
+    def size(self) -> int:
+        """How many pod templates it has."""
+        return len(self.resource.get("spec", {}).get("tasks", ())) + len(self.others)
+
+    @property
     def released_last(self) -> bool:
         """Whether the job is created suspended, and released when all that belongs to it is there."""
         labels: Mapping[str, str] = self.resource["metadata"].get("labels") or {}

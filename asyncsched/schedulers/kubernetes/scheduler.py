@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 
 from typing_extensions import Unpack, override
 
@@ -31,12 +32,14 @@ from asyncsched.schedulers.kubernetes.request import KubernetesJob, make_request
 from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.status import results_of
-from asyncsched.schedulers.kubernetes.submit import Submission, validate
+from asyncsched.schedulers.kubernetes.submit import Submission, unhurried, validate
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.registry import check_extra, refuse_parameters
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
@@ -59,6 +62,9 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         namespaces: Where lists look: names, or ``*`` for all; else default, the context's own, and those that this
             scheduler has submitted to.
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+
+    Raises:
+        MissingExtraError: kubernetes_asyncio is not installed; the message says which ``pip install`` brings it.
     """
 
     options = KubernetesOpts
@@ -78,6 +84,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         namespaces: Sequence[str] | str | None = None,
         **tunables: Unpack[Tunables],
     ) -> None:
+        check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._client = KubeClient(
             Source(client, kubeconfig, context),
@@ -101,6 +108,11 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         await self._client.version()
 
     @override
+    def _resolve(self, cfg: KubernetesOpts | Mapping[str, CfgVal] | None) -> KubernetesOpts:
+        refuse_parameters(self.backend, cfg if isinstance(cfg, Mapping) else ())
+        return super()._resolve(cfg)
+
+    @override
     def _app_id(self, app: AppDef, options: KubernetesOpts, key: str | None) -> str:
         name = names.unique_name(app.name) if key is None else names.derived_name(key, self.session_name)
         return names.app_id(options.namespace, name)
@@ -109,17 +121,13 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     async def _request(self, app: AppDef, options: KubernetesOpts, app_id: str) -> KubernetesJob:
         kind = await self._server.kind_for(options)
         await self._server.check_queue(options, kind)
-        job = make_request(
-            app,
-            app_id,
-            options,
-            kind=kind,
-            session=self.session_name,
-            version=__version__,
-            server=await self._server.version_if_known(),
+        server, session = await self._server.version_if_known(), self.session_name
+        make = partial(
+            make_request, app, app_id, options, kind=kind, session=session, version=__version__, server=server
         )
+        job = await unhurried(make, sum(role.num_replicas for role in app.roles))
         if options.validate_spec:
-            await validate(self._client, to_wire(job, app_id, ""), kind)
+            await validate(self._client, await unhurried(partial(to_wire, job, app_id, ""), job.size), kind)
         return job
 
     @override
@@ -134,7 +142,8 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
 
     @override
     async def _schedule(self, info: AppDryRunInfo[KubernetesJob]) -> None:
-        job, wire = info.request, to_wire(info.request, info.app_id, info.digest)
+        job = info.request
+        wire = await unhurried(partial(to_wire, job, info.app_id, info.digest), job.size)
         await self._server.check_kind(job.kind)
         submission = Submission(
             self._client,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.clock import Clock
@@ -19,7 +19,9 @@ from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_re
 from asyncsched.schedulers.kubernetes.status_pods import section, text
 from asyncsched.schedulers.prepare import other_app
 
-__all__ = ["BACKGROUND", "Submission", "validate"]
+__all__ = ["BACKGROUND", "Submission", "unhurried", "validate"]
+
+ResultT = TypeVar("ResultT")
 
 BACKGROUND: Mapping[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
 """How what is deleted takes its pods along: a Job's would stay by default."""
@@ -29,6 +31,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRICT = {"fieldValidation": "Strict"}
 """A field that the server does not know is refused by name, and not dropped."""
 AT_ONCE = 8
+SMALL = 50
+"""Tasks of an app up to which its request is made without a thread."""
 _LOOKS = (0.1, 0.5, 1.0)
 """Seconds between looks for a job whose request was not answered: it may still be on its way."""
 
@@ -203,6 +207,16 @@ class Submission:
             backend=BACKEND,
             operation="submit",
         )
+
+
+async def unhurried(make: Callable[[], ResultT], size: int) -> ResultT:
+    """Return what `make` returns; it is called in a thread where it has much to do.
+
+    Args:
+        make: Makes something of an app.
+        size: How many replicas or tasks it has.
+    """
+    return await asyncio.to_thread(make) if size > SMALL else make()
 
 
 async def validate(client: KubeClient, wire: Wire, kind: Kind) -> None:

@@ -69,7 +69,7 @@ class PopenRequest:
     max_log_bytes: int = field(default=10 << 30, kw_only=True)
     own_tree: bool = field(default=False, kw_only=True)
 
-    def _repr__(self) -> str:
+    def __repr__(self) -> str:
         return pretty(self)
 
 

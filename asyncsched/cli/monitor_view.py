@@ -6,13 +6,13 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from asyncsched.cli.board import Board
+from asyncsched.cli.apps import finish, watch_found
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import exit_code, in_one_line, worst
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
-from asyncsched.cli.looking import finish, watch_found
 from asyncsched.cli.loop import warnings_to
-from asyncsched.cli.screen import Screen
+from asyncsched.cli.monitor_board import Board
+from asyncsched.cli.monitor_screen import Screen
 from asyncsched.cli.targets import Found, Target, failures_of, find_apps, list_apps
 from asyncsched.errors import AsyncSchedError
 from asyncsched.runner.runner import Runner
