@@ -197,13 +197,14 @@ class PodLog(ConnectionSource):
     async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
         before = self._run
         run = await self._to_read()
-        if run is not before:
+        is_new = before is None or not run.is_same(before)
+        if is_new:
             since_ns = self._since_ns
         self._reader = LineReader(self.origin)
         self._verdict, self._came = None, False
         self._last_look = self._last_look or run.ended
         self._follows = self.following and not self._last_look and not self._past
-        asked = parameters(run, self._query, since_ns, follow=self._follows, tail=self._past and run is not before)
+        asked = parameters(run, self._query, since_ns, follow=self._follows, tail=self._past and is_new)
         try:
             async with AsyncExitStack() as stack:
                 async with self._room.opening:
