@@ -70,6 +70,8 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     options = KubernetesOpts
     pushes_states = True
     takes_secret_refs = True
+    keeps_cancelled_logs = False
+    keeps_attempts = False
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
 
     def __init__(
