@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tests.kubernetes_fake.errors import Json, StatusError
 from tests.kubernetes_fake.faults import Fault, Traffic
+from tests.kubernetes_fake.jobs import JobController
 from tests.kubernetes_fake.judging import faults_of_all
 from tests.kubernetes_fake.kubelet import NODE, Kubelet
 from tests.kubernetes_fake.owners import Owners
 from tests.kubernetes_fake.resources import RESOURCES, VOLCANO_GROUPS, Resource
 from tests.kubernetes_fake.rights import Rights
-from tests.kubernetes_fake.store import Store
+from tests.kubernetes_fake.server import Server
+from tests.kubernetes_fake.store import Store, stamp
+from tests.kubernetes_fake.volcano import VolcanoController
 
 if TYPE_CHECKING:
-    from tests.kubernetes_fake.server import Server
     from tests.kubernetes_fake.watches import Watch
 
 T = TypeVar("T")
@@ -169,10 +171,6 @@ class FakeCluster:
         asyncio.run(self._main(ready))
 
     async def _main(self, ready: threading.Event) -> None:
-        from tests.kubernetes_fake.jobs import JobController
-        from tests.kubernetes_fake.server import Server
-        from tests.kubernetes_fake.volcano import VolcanoController
-
         self._loop = asyncio.get_running_loop()
         self.__dict__["_over_event"] = asyncio.Event()
         self.store = Store()
@@ -223,8 +221,6 @@ class FakeCluster:
         resource = RESOURCES[kind]
         meta = about["metadata"]
         number = self.store.version
-        from tests.kubernetes_fake.store import stamp
-
         return self.store.create(
             "events",
             {

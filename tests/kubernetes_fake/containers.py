@@ -126,7 +126,7 @@ class Container:
             "containerID": run.id if run else "",
             "ready": running,
             "started": running,
-            "restartCount": max(len(self.runs) - 1, 0),
+            "restartCount": run.number if run else 0,
             "state": state,
             "lastState": last,
         }

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 import tempfile
 import time
 import traceback
@@ -70,7 +69,7 @@ class Kubelet:
         for task in tasks:
             task.cancel()
         for process in self.processes:
-            process.signal(signal.SIGKILL)
+            process.kill()
         await asyncio.gather(*tasks, *(each.exited for each in self.processes), return_exceptions=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -125,7 +124,7 @@ class Pod:
     def kill(self) -> None:
         for each in (*self.init, *self.main):
             if each.process is not None:
-                each.process.signal(signal.SIGKILL)
+                each.process.kill()
 
     def evict(self, reason: str = "Evicted", message: str = "The node was low on resource: memory.") -> None:
         """Fail the pod as a node under pressure does."""
@@ -140,7 +139,7 @@ class Pod:
         assert container.run is not None
         assert container.process is not None
         container.run.reason = "OOMKilled"
-        container.process.signal(signal.SIGKILL)
+        container.process.kill()
 
     # How it lives
 
@@ -207,7 +206,7 @@ class Pod:
 
     async def _run(self, container: Container) -> int:
         await self._can_start(container)
-        run = Run(number=len(container.runs))
+        run = Run(number=container.runs[-1].number + 1 if container.runs else 0)
         container.runs.append(run)
         container.waiting = None
         del container.runs[:-2]  # the runtime keeps one that has ended
@@ -285,7 +284,7 @@ class Pod:
         self.ended = phase
         for each in (*self.init, *self.main):
             if each.process is not None:
-                each.process.signal(signal.SIGKILL)
+                each.process.kill()
                 self.cluster.spawn(self._tell_after(each.process))
         if self._deadline is not None:
             self._deadline.cancel()
@@ -304,12 +303,12 @@ class Pod:
             seconds = current["metadata"].get("deletionGracePeriodSeconds", 30)
         processes = [each.process for each in (*self.init, *self.main) if each.process is not None]
         for process in processes:
-            process.signal(signal.SIGTERM)
+            process.terminate()
         if processes:
             grace = min(float(seconds or 0), self.cluster.pace.longest_grace)
             await asyncio.wait([each.exited for each in processes], timeout=grace)
             for process in processes:
-                process.signal(signal.SIGKILL)
+                process.kill()
             await asyncio.wait([each.exited for each in processes])
             await asyncio.sleep(self.cluster.pace.eof + self.cluster.pace.gone)
         elif self.placed:

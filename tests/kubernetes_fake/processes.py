@@ -46,10 +46,15 @@ class Process:
     def pid(self) -> int:
         return self._popen.pid
 
-    def signal(self, number: int) -> None:
+    def terminate(self) -> None:
+        """Ask it to end: as in a container, the first process alone is asked."""
         if self._popen.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._popen.pid, number)
+            self._popen.terminate()
+
+    def kill(self) -> None:
+        """End it with all its children."""
+        if self._popen.returncode is None:
+            self._kill_group()
 
     def _read(self, name: str) -> None:
         try:
@@ -74,7 +79,7 @@ class Process:
         self.loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         code = self._popen.wait()
-        self.signal_group_end()
+        self._kill_group()  # what it has left behind, as the end of a pid namespace does
         for name in list(self._open):  # what it has written is there by now; a child of it may hold the pipe
             while name in self._open and self._has_more(name):
                 self._read(name)
@@ -83,8 +88,7 @@ class Process:
         if not self.exited.done():
             self.exited.set_result(128 - code if code < 0 else code)
 
-    def signal_group_end(self) -> None:
-        """End what the first process has left behind, as the end of a pid namespace does."""
+    def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, signal.SIGKILL)
 

@@ -195,16 +195,14 @@ class PodLog(ConnectionSource):
 
     @override
     async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
-        before = self._run
         run = await self._to_read()
-        is_new = before is None or not run.is_same(before)
-        if is_new:
+        if not self._opened:  # what the base asks from may be what was read of the run before
             since_ns = self._since_ns
         self._reader = LineReader(self.origin)
         self._verdict, self._came = None, False
         self._last_look = self._last_look or run.ended
         self._follows = self.following and not self._last_look and not self._past
-        asked = parameters(run, self._query, since_ns, follow=self._follows, tail=self._past and is_new)
+        asked = parameters(run, self._query, since_ns, follow=self._follows, tail=self._past and not self._opened)
         try:
             async with AsyncExitStack() as stack:
                 async with self._room.opening:
@@ -371,6 +369,7 @@ class PodLog(ConnectionSource):
             )
         self._runs.done(run)
         self._settled = False
+        self._wake()
 
     # What cannot be read
 

@@ -41,10 +41,6 @@ class Run:
         """Whether nothing more will be written."""
         return self.gone or self.is_previous or self.pod.ended or _waits_to_restart(self.pod)
 
-    def is_same(self, other: Run) -> bool:
-        """Tell whether both are the same run, whatever is known of it by now."""
-        return (self.pod.uid, self.number) == (other.pod.uid, other.number)
-
     def record(self) -> ContainerRecord | None:
         """Return what the kubelet has told of this run."""
         pod = self.pod
