@@ -34,7 +34,7 @@ from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import Submission, unhurried, validate
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.prepare import check_request
 from asyncsched.schedulers.registry import check_extra, refuse_parameters
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -132,8 +132,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
 
     @override
     def _adopt(self, request: KubernetesJob) -> tuple[str, KubernetesJob]:
-        if not isinstance(request, KubernetesJob):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-            raise wrong_request(request, KubernetesJob, self.backend)
+        check_request(request, KubernetesJob, self.backend)
         return adopt(request, session=self.session_name, version=__version__)
 
     @override
