@@ -91,6 +91,11 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     ignores: ClassVar[Mapping[str, str]] = {}
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
 
+    @property
+    def place(self) -> str:
+        """Where apps run, as far as a handle does not say it, for people; empty where it does, or is not known yet."""
+        return ""
+
     async def _warm_up(self) -> None:
         """Begin what the first submit would wait for; nothing by default."""
 

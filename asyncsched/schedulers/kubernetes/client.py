@@ -243,6 +243,12 @@ class KubeClient:
             return False
         return True
 
+    @property
+    def place(self) -> str:
+        """The context and the server, once they are known."""
+        target = self._credentials.target
+        return "" if target is None else str(target.peer)
+
     async def target(self) -> Target:
         """Return which cluster this is, and the namespace of its context."""
         return (await self._credentials.access()).target

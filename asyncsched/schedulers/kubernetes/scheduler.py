@@ -101,6 +101,11 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         self._endings = Endings(self._client, self._lookup, clock=self.clock)
         self._limits = PendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
 
+    @property
+    @override
+    def place(self) -> str:
+        return self._client.place
+
     # Submitting
 
     @override
