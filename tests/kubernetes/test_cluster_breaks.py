@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -36,32 +36,13 @@ async def scheduler_on(kubeconfig: Path, tenant: Tenant) -> AsyncIterator[Kubern
     await asyncio.to_thread(tenant.clean)
 
 
-@asynccontextmanager
-async def meanwhile(doing: Awaitable[object]) -> AsyncIterator[None]:
-    """Do something beside the block, and stop it at its end."""
-    task = asyncio.ensure_future(doing)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.result()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_ten_thousand_lines_through_fifty_cuts(kind: str, tenant: Tenant, tmp_path: Path) -> None:
     async with CuttingProxy(tenant.user, tmp_path) as proxy, scheduler_on(proxy.kubeconfig, tenant) as scheduler:
+        proxy.lifetime = (2.0, 8.0)
         script = counting(500, at_a_time=10, pause=1.0)
         app_id = await scheduler.submit(app(script, replicas=20), options(kind, tenant.namespace))
-
-        async def cut() -> None:
-            while True:
-                await eventually(lambda: proxy.count(LOG) >= 5)
-                proxy.cut(LOG)
-
-        async with meanwhile(cut()):
-            lines = [line async for line in scheduler.log_iter(app_id, should_tail=True)]
+        lines = [line async for line in scheduler.log_iter(app_id, should_tail=True)]
 
         assert AppState.SUCCEEDED == (await ended(scheduler, app_id)).state
         assert {replica: list(range(500)) for replica in range(20)} == numbers(lines)

@@ -110,7 +110,7 @@ def test_a_keys_name_has_nothing_of_the_app() -> None:
         ("Restarting", R),
         ("Completing", R),
         ("Completed", S),
-        ("Terminating", R),
+        ("Terminating", P),
         ("Terminated", F),
         ("Failed", F),
         ("Aborting", R),
@@ -131,7 +131,7 @@ def test_every_phase_of_volcano(phase: str, state: AppState) -> None:
         ((), {"status": {"active": 2, "ready": 1}}, R),
         (("SuccessCriteriaMet",), {"status": {"succeeded": 2}}, R),
         (("SuccessCriteriaMet", "Complete"), {"status": {"succeeded": 2}}, S),
-        (("FailureTarget",), {"status": {"terminating": 1}}, R),
+        (("FailureTarget",), {"status": {"terminating": 1}}, P),
         (("FailureTarget", "Failed"), {"status": {"failed": 3}}, F),
         (("Suspended",), {"suspend": True}, P),
         (("Suspended",), {"suspend": True, "annotations": {names.CANCELLED: "x"}}, C),
@@ -590,6 +590,14 @@ def test_over_its_time() -> None:
     for found in (never, neither):
         assert (F, FailureCause.UNSCHEDULABLE) == (found.state, found.cause)
         assert "not begun within its pending_timeout" in found.msg
+
+
+def test_what_is_ended_before_it_began_has_never_run() -> None:
+    by_volcano = described(volcano("Terminating", app(1)), pending(container=waiting(), deleted=LATER))
+    by_job = described(indexed(app(1), "FailureTarget", annotations={names.UNSCHEDULED: "now"}))
+
+    assert (P, P) == (by_volcano.state, by_job.state)
+    assert R is described(volcano("Terminating", app()), over(3)).state
 
 
 def test_many_replicas_with_one_reason_are_one_sentence() -> None:

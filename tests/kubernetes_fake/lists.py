@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import bisect
 import json
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 from tests.kubernetes_fake.errors import Json, StatusError, bad_request, expired
@@ -36,15 +38,17 @@ def list_objects(store: Store, resource: Resource, namespace: str | None, query:
     version, start = _continued(store, resource, query)
     if version is None:
         version = _version(store, resource, query)
-    test = selected(resource, query)
-    found = [obj for obj in store.list(resource.short, namespace) if test(obj) and (start is None or _at(obj) > start)]
+    there = store.list(resource.short, namespace)
+    if start is not None:
+        there = there[bisect.bisect_right(there, start, key=_at) :]
+    matching = filter(selected(resource, query), there)
+    found = list(islice(matching, limit + 1 if limit else None))
     meta: Json = {"resourceVersion": str(version)}
     if limit and len(found) > limit:
-        rest = len(found) - limit
         found = found[:limit]
         meta["continue"] = _token(version, _at(found[-1]))
         if not (query.get("labelSelector") or query.get("fieldSelector")):
-            meta["remainingItemCount"] = rest
+            meta["remainingItemCount"] = len(there) - limit
     return found, meta
 
 

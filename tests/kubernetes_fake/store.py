@@ -40,6 +40,7 @@ class Store:
         self.window: deque[Change] = deque(maxlen=10_000)
         self.oldest: dict[str, int] = {}  # watches from before this version of a kind are told that it is too old
         self.listeners: list[Callable[[Change], None]] = []
+        self._listed: dict[tuple[str, str | None], tuple[int, list[Json]]] = {}  # the last list, and its version
 
     # Reading
 
@@ -54,8 +55,12 @@ class Store:
 
     def list(self, kind: str, namespace: str | None = None) -> list[Json]:
         """Return the objects of a kind in the order of their names, as etcd does."""
-        found = [(key, obj) for key, obj in self.objects.items() if key[0] == kind and namespace in (None, "", key[1])]
-        return [obj for _, obj in sorted(found, key=lambda pair: pair[0])]
+        version, listed = self._listed.get((kind, namespace), (0, []))
+        if version != self.version:
+            keys = sorted(key for key in self.objects if key[0] == kind and namespace in (None, "", key[1]))
+            listed = [self.objects[key] for key in keys]
+            self._listed[kind, namespace] = self.version, listed
+        return list(listed)
 
     def owned(self, uid: str) -> Iterator[tuple[str, Json]]:
         """Yield the objects that an owner's end takes with it."""

@@ -117,17 +117,16 @@ def _was_last_failure(role: Role, job: JobRecord, around: Around) -> bool:
 
 
 def _state(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> AppState:
-    state, verdict = pod_state(pod), around.verdict_of(job)
-    if state is AppState.FAILED and pod.deleted_at is not None and _was_killed(pod):
+    state = pod_state(pod)
+    if state is AppState.SUCCEEDED:
+        return state
+    verdict = around.verdict_of(job)
+    if state is not AppState.FAILED:
+        return AppState.CANCELLED if verdict.is_terminal() else state
+    if _was_killed(pod) and (around.cancelled or pod.deleted_at is not None):
         # The service has ended it, for a cancel or because of another replica.
         return AppState.CANCELLED if around.cancelled or verdict.is_terminal() else AppState.PENDING
-    if state is AppState.FAILED and around.cancelled and _was_killed(pod):
-        return AppState.CANCELLED
-    if not state.is_terminal() and verdict.is_terminal():
-        return AppState.CANCELLED
-    if state is AppState.FAILED and not verdict.is_terminal() and _will_restart(role, pod, job):
-        return AppState.PENDING
-    return state
+    return AppState.PENDING if not verdict.is_terminal() and _will_restart(role, pod, job) else AppState.FAILED
 
 
 def _was_killed(pod: PodRecord) -> bool:

@@ -16,7 +16,7 @@ from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 from asyncsched.schedulers.kubernetes.request import Wire, release_patch
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
-from asyncsched.schedulers.kubernetes.status_pods import section, text
+from asyncsched.schedulers.kubernetes.status_pods import items, section, text
 from asyncsched.schedulers.prepare import other_app
 
 __all__ = ["BACKGROUND", "Submission", "unhurried", "validate"]
@@ -64,7 +64,8 @@ class Submission:
         released_last: bool,
         clock: Clock,
     ) -> None:
-        self._client, self._wire, self._kind, self._clock = client, wire, kind, clock
+        self._client, self._wire, self._clock = client, wire, clock
+        self._kind: Kind = kind
         self._app_id, self._digest, self._released_last = app_id, digest, released_last
         self._path = paths.job(wire.namespace, kind, wire.name)
         self._token = secrets.token_hex(8)
@@ -189,7 +190,7 @@ class Submission:
             name = str(body["metadata"]["name"])
             found = await self._client.request("GET", f"{path}/{name}", operation="submit")
             owners = section(found.json, "metadata").get("ownerReferences")
-            uids = [text(each.get("uid")) for each in owners] if isinstance(owners, list) else []
+            uids = [text(each.get("uid")) for each in items(owners)]
             if owner not in uids:
                 raise self._taken("service" if is_service else "job", name) from error
 

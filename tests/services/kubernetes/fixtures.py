@@ -44,7 +44,7 @@ def cluster() -> Iterator[GivenCluster]:
     if given:
         yield GivenCluster(kubeconfig=Path(given), own=None)
         return
-    made = Cluster(_directory_or_skip())
+    made = Cluster(_directory_or_skip(), log_size="1Mi")  # so that logs rotate while a test waits
     made.up()
     try:
         yield GivenCluster(kubeconfig=made.kubeconfig, own=made)
