@@ -22,12 +22,12 @@ __all__ = [
     "check_app",
     "check_key",
     "check_name",
+    "check_request",
     "check_secret_refs",
     "digest",
     "digest_of_request",
     "has_timeout",
     "other_app",
-    "wrong_request",
 ]
 
 TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
@@ -175,12 +175,13 @@ def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:
     return any(cfg.get(name) is not None for name in TIMEOUTS)
 
 
-def wrong_request(request: object, wanted: type, backend: str) -> UsageError:
-    """Return the error for a request that was made for another backend."""
-    return UsageError(
-        f"{backend} launches a {wanted.__name__}, and this request is a {type(request).__name__}",
-        fix="schedule it where it was made for, or dry-run the app again",
-    )
+def check_request(request: object, wanted: type, backend: str) -> None:
+    """Raise UsageError for a request that was made for another backend."""
+    if not isinstance(request, wanted):
+        raise UsageError(
+            f"{backend} launches a {wanted.__name__}, and this request is a {type(request).__name__}",
+            fix="schedule it where it was made for, or dry-run the app again",
+        )
 
 
 def digest(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:

@@ -13,14 +13,15 @@ from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
-from asyncsched.schedulers._common.roles import app_note, read_app_note
+from asyncsched.schedulers._common.roles import app_note
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import other_app, wrong_request
+from asyncsched.schedulers.prepare import check_request, other_app
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
+from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.macros import macros
@@ -116,8 +117,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
 
     @override
     def _adopt(self, request: FakeRequest) -> tuple[str, FakeRequest]:
-        if not isinstance(request, FakeRequest):
-            raise wrong_request(request, FakeRequest, self.backend)
+        check_request(request, FakeRequest, self.backend)
         return request.app_id, request
 
     @override
@@ -240,7 +240,6 @@ def _describe(app: FakeApp) -> DescribeAppResponse:
     ended = [status.finished_at for status in statuses if status.finished_at is not None]
     started = [status.started_at for status in statuses if status.started_at is not None]
     failed = [status for status in statuses if status.reason]
-    roles, metadata = read_app_note(app.note)
     return DescribeAppResponse(
         app.app_id,
         _state(app),
@@ -250,12 +249,12 @@ def _describe(app: FakeApp) -> DescribeAppResponse:
             RoleStatus(name, [status for status in statuses if status.role == name])
             for name in dict.fromkeys(status.role for status in statuses)
         ],
-        roles=roles,
+        roles=copied(app.roles),
         name=app.app.name,
         session=app.session,
         created_at=utc(app.created_ns),
         started_at=min(started, default=None),
         finished_at=max(ended, default=None) if len(ended) == len(statuses) else None,
-        metadata=metadata,
+        metadata=dict(app.metadata),
         cause=find_cause(_state(app), statuses),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.line import utc
-from asyncsched.schedulers._common.roles import app_note
+from asyncsched.schedulers._common.roles import app_note, read_app_note
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
@@ -95,7 +95,10 @@ class FakeReplica:
 
 @dataclass(eq=False, repr=False)
 class FakeApp:
-    """An app that was submitted."""
+    """An app that was submitted.
+
+    `roles` and `metadata` are what its note tells; `app` is what runs.
+    """
 
     app_id: str
     app: AppDef
@@ -103,7 +106,8 @@ class FakeApp:
     digest: str
     created_ns: int
     limits: Limits = NO_LIMITS
-    note: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    roles: list[Role] = field(default_factory=list[Role])
+    metadata: dict[str, str] = field(default_factory=dict[str, str])
     cancelled: bool = False
     replicas: dict[tuple[str, int], FakeReplica] = field(default_factory=dict[tuple[str, int], FakeReplica])
 
@@ -225,8 +229,8 @@ class FakeService:
         note: Mapping[str, JsonValue] | None = None,
     ) -> None:
         """Run an app, and keep the note of it."""
-        kept = app_note(app) if note is None else note
-        made = FakeApp(app_id, app, session, digest, self.clock.time_ns(), limits, kept)
+        told = read_app_note(app_note(app) if note is None else note)
+        made = FakeApp(app_id, app, session, digest, self.clock.time_ns(), limits, *told)
         for role in app.roles:
             for k in range(role.num_replicas):
                 made.replicas[role.name, k] = FakeReplica(role.name, k)

@@ -10,11 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError, UsageError
+from asyncsched.errors import ConfigError, ConflictError, InvalidRequestError, NotFoundError, UsageError
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers.docker import DockerContainer, DockerJob, DockerScheduler
 from asyncsched.schedulers.docker import names as labels
 from asyncsched.specs import (
+    AppDef,
     AppDryRunInfo,
     AppState,
     BindMount,
@@ -341,6 +342,53 @@ async def test_mounts_resources_and_user(scheduler: DockerScheduler, tmp_path: P
 
     assert ["0", "32768", "77"] == await text(scheduler, app_id)
     assert "from the replica\n" == (tmp_path / "file").read_text()
+
+
+async def test_a_described_app_submitted_again_gets_the_same_of_its_host(
+    scheduler: DockerScheduler, dockerd: Dockerd, tmp_path: Path
+) -> None:
+    role = shell(
+        "cat /bound/file; echo $A; test -c /dev/other && echo device; exit 1",
+        env={"A": "$${app_id} ${replica_id}"},
+        mounts=[
+            BindMount(str(tmp_path), "/bound", read_only=True),
+            VolumeMount("asyncsched-tests", "/kept"),
+            DeviceMount("/dev/null", "/dev/other", "r"),
+        ],
+        resource=Resource(cpu=1, gpu=0, memMB=32),
+        port_map={"http": 80},
+        num_replicas=2,
+        max_retries=1,
+    )
+    (tmp_path / "file").write_text("bound\n")
+    first_id = await scheduler.submit(app(role))
+    assert AppState.FAILED is await end(scheduler, first_id)
+    async with DockerScheduler("another process") as other:
+        found = await other.describe(first_id)
+    assert found is not None
+    second_id = await scheduler.submit(AppDef(found.name, found.roles, metadata=found.metadata))
+    assert AppState.FAILED is await end(scheduler, second_id)
+
+    assert [role] == found.roles
+    said = sorted(4 * ["bound", "device"] + 2 * ["${app_id} 0", "${app_id} 1"])
+    for app_id in (first_id, second_id):
+        assert said == sorted(await text(scheduler, app_id))
+    configs = [
+        [dockerd.api.json("GET", f"/containers/{app_id}-worker-{k}/json")["HostConfig"] for k in (0, 1)]
+        for app_id in (first_id, second_id)
+    ]
+    assert configs[0] == configs[1]
+
+
+async def test_an_app_whose_environment_no_label_can_hold_is_refused_by_name(scheduler: DockerScheduler) -> None:
+    app_id = await scheduler.submit(app(shell(":", env={"LONG": "x" * 10_000, "A": "1"})))
+    await end(scheduler, app_id)
+    found = await scheduler.describe(app_id)
+    assert found is not None
+
+    with pytest.raises(ConfigError, match="role 'worker': not all of it was kept") as caught:
+        await scheduler.submit(AppDef(found.name, found.roles))
+    assert "env did not fit into the service's note" == caught.value.why
 
 
 async def test_environment_is_merged_and_secrets_arrive(

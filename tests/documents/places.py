@@ -29,6 +29,8 @@ class Place(NamedTuple):
         image: An image that has a shell.
         cfg: Run options that every submit needs.
         tells_streams: Whether stdout and stderr are told apart.
+        replicas: How many replicas a row may have that waits for the end of all. On AWS Batch a job is over with its
+            main node, which the others may not outlive.
     """
 
     make: Callable[[], Scheduler[Any, Any]]
@@ -38,6 +40,7 @@ class Place(NamedTuple):
     image: str = "image"
     cfg: Mapping[str, CfgVal] = {}
     tells_streams: bool = True
+    replicas: int = 2
 
 
 PLACES: Mapping[str, Place] = {
@@ -59,5 +62,6 @@ PLACES: Mapping[str, Place] = {
         "busybox",
         {"queue": QUEUE},
         tells_streams=False,
+        replicas=1,
     ),
 }

@@ -94,8 +94,9 @@ async def unknown(way: Way) -> None:
 
 @everywhere("Submitting gives the id that the app is described, listed and found by.")
 async def submitted(way: Way) -> None:
+    assert way.place is not None
     scheduler = way.scheduler()
-    app_id = await way.submit(scheduler, way.role("echo hello", num_replicas=2))
+    app_id = await way.submit(scheduler, way.role("echo hello", num_replicas=way.place.replicas))
 
     ended = await way.ended(scheduler, app_id)
     assert (app_id, AppState.SUCCEEDED, "", "<NONE>") == (
@@ -104,10 +105,10 @@ async def submitted(way: Way) -> None:
         ended.msg,
         ended.structured_error_msg,
     )
-    assert [("main", [0, 1])] == [
+    assert [("main", [*range(way.place.replicas)])] == [
         (status.role, [each.id for each in status.replicas]) for status in ended.roles_statuses
     ]
-    assert [("main", 2)] == [(each.name, each.num_replicas) for each in ended.roles]
+    assert [("main", way.place.replicas)] == [(each.name, each.num_replicas) for each in ended.roles]
     described = await way(scheduler.describe(app_id))
     assert (app_id, AppState.SUCCEEDED) == (described.app_id, described.state)
     assert await way(scheduler.exists(app_id)) is True
@@ -182,13 +183,15 @@ async def again(way: Way) -> None:
 
 @everywhere("The lines of the k-th replica keep their white space and newlines; a last one may have none.")
 async def log_lines(way: Way) -> None:
+    assert way.place is not None
     scheduler = way.scheduler()
-    app_id = await way.submit(scheduler, way.role("echo '  two  spaces'\necho\nprintf %s 'step 1'", num_replicas=2))
+    script = "echo '  two  spaces'\necho\nprintf %s 'step 1'"
+    app_id = await way.submit(scheduler, way.role(script, num_replicas=way.place.replicas))
     await way.ended(scheduler, app_id)
 
-    for k in range(2):
+    for k in range(way.place.replicas):
         found = await way.all(scheduler.log_iter(app_id, "main", k))
-        last = "step 1" if way.place is not None and way.place.tells_streams else "step 1\n"
+        last = "step 1" if way.place.tells_streams else "step 1\n"
         assert ["  two  spaces\n", "\n", last] == found
         assert {("main", k)} == {(line.role, line.replica) for line in found}
 

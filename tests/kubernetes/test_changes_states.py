@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import PermissionDeniedError
+from asyncsched.errors import PermissionDeniedError, UnknownAppError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
@@ -168,3 +168,12 @@ async def test_the_wait_for_a_pod_that_fits_nowhere_is_told_to_watchers(
 
     assert event.current is not None
     assert "unschedulable" == event.current.cause
+
+
+async def test_an_unknown_app_is_told_with_the_cluster_that_was_asked(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    with pytest.raises(UnknownAppError, match=rf"no app default:nosuch in {fake.url} \(context fake\)"):
+        async for _ in scheduler.log_iter("default:nosuch"):
+            pass
+    assert f"{fake.url} (context fake)" == scheduler.place

@@ -15,8 +15,8 @@ from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, FailureCause, Resource, Role
 from asyncsched.specs.secret_ref import SecretRef
 from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, ended, options
-from tests.services.kubernetes.images import PYTHON
 from tests.services.kubernetes.cluster import Cluster
+from tests.services.kubernetes.images import PYTHON
 from tests.services.kubernetes.tenant import Tenant
 
 pytestmark = [

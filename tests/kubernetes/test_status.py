@@ -110,7 +110,7 @@ def test_a_keys_name_has_nothing_of_the_app() -> None:
         ("Restarting", R),
         ("Completing", R),
         ("Completed", S),
-        ("Terminating", R),
+        ("Terminating", P),
         ("Terminated", F),
         ("Failed", F),
         ("Aborting", R),
@@ -131,7 +131,7 @@ def test_every_phase_of_volcano(phase: str, state: AppState) -> None:
         ((), {"status": {"active": 2, "ready": 1}}, R),
         (("SuccessCriteriaMet",), {"status": {"succeeded": 2}}, R),
         (("SuccessCriteriaMet", "Complete"), {"status": {"succeeded": 2}}, S),
-        (("FailureTarget",), {"status": {"terminating": 1}}, R),
+        (("FailureTarget",), {"status": {"terminating": 1}}, P),
         (("FailureTarget", "Failed"), {"status": {"failed": 3}}, F),
         (("Suspended",), {"suspend": True}, P),
         (("Suspended",), {"suspend": True, "annotations": {names.CANCELLED: "x"}}, C),
@@ -181,6 +181,17 @@ def test_a_cancelled_app_runs_until_its_pods_are_gone(phase: str) -> None:
     assert (R, "cancelling") == (going.state, going.msg)
     assert C is killed.replicas[1].state
     assert (C, [S, C], FailureCause.CANCELLED) == (gone.state, states(gone), gone.cause)
+
+
+def test_a_replica_without_a_pod_is_not_made_again_by_a_job_that_ends() -> None:
+    failing = described(indexed(app(), "FailureTarget", status={"startTime": LATER}), over(3))
+    cancelling = described(volcano("Aborting", app()), up())
+
+    assert (R, [F, C]) == (failing.state, states(failing))
+    assert (R, [R, C]) == (cancelling.state, states(cancelling))
+    assert ["ended because another replica failed", "its pod is gone"] == [
+        found.replicas[1].reason for found in (failing, cancelling)
+    ]
 
 
 def test_one_failed_before_the_cancel_keeps_its_failure() -> None:
@@ -471,6 +482,22 @@ def test_why_a_pod_failed(record: PodRecord, text: str, cause: FailureCause) -> 
             "FailedMount: secret not found",
             FailureCause.CONFIG,
         ),
+        (
+            pending(
+                node="",
+                conditions=[
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "pod group is not ready, 1 Pending, 1 Releasing, 2 minAvailable",
+                    }
+                ],
+            ),
+            [],
+            "",
+            None,
+        ),
         (pending(container=waiting()), [event("pod-main-0", "Killing", "Stopping container")], "", None),
         (
             pending(
@@ -590,6 +617,14 @@ def test_over_its_time() -> None:
     for found in (never, neither):
         assert (F, FailureCause.UNSCHEDULABLE) == (found.state, found.cause)
         assert "not begun within its pending_timeout" in found.msg
+
+
+def test_what_is_ended_before_it_began_has_never_run() -> None:
+    by_volcano = described(volcano("Terminating", app(1)), pending(container=waiting(), deleted=LATER))
+    by_job = described(indexed(app(1), "FailureTarget", annotations={names.UNSCHEDULED: "now"}))
+
+    assert (P, P) == (by_volcano.state, by_job.state)
+    assert R is described(volcano("Terminating", app()), over(3)).state
 
 
 def test_many_replicas_with_one_reason_are_one_sentence() -> None:

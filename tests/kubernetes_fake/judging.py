@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from tests.kubernetes_fake.errors import Json, StatusError, bad_request, invalid
 from tests.kubernetes_fake.resources import Resource
@@ -17,7 +18,7 @@ _TYPE = re.compile(r"(\S*): (must be an? (?:integer|string|object|array|boolean|
 
 
 def judged(resource: Resource, obj: Json, *, strict: bool) -> list[str]:
-    """Refuse what the server would refuse; returns its warnings on fields that it does not know."""
+    """Refuse what the server would refuse, and drop the fields that it does not know; returns its warnings of these."""
     found = [text for text in faults(obj) if not _NO_SCHEMA.fullmatch(text)]
     unknown = [match[1] for text in found if (match := _UNKNOWN.fullmatch(text))]
     others = [text for text in found if not _UNKNOWN.fullmatch(text)]
@@ -26,7 +27,16 @@ def judged(resource: Resource, obj: Json, *, strict: bool) -> list[str]:
     if unknown and strict:
         told = ", ".join(f'unknown field "{each}"' for each in unknown)
         raise bad_request(f"strict decoding error: {told}")
+    for path in unknown:
+        _drop(obj, path)
     return [f'299 - "unknown field \\"{each}\\""' for each in unknown]
+
+
+def _drop(obj: Any, path: str) -> None:
+    *steps, last = re.findall(r"[^.\[\]]+", path)
+    for step in steps:
+        obj = obj[int(step)] if isinstance(obj, list) else obj[step]
+    del obj[last]
 
 
 def _refusal(resource: Resource, obj: Json, texts: list[str]) -> StatusError:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from asyncsched.errors import ConfigError
 from asyncsched.logs.select import LogQuery
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import parse_record
 from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
+from asyncsched.schedulers.prepare import check_app
 from asyncsched.specs import (
     AppDef,
     BindMount,
@@ -104,6 +106,30 @@ async def test_roles_are_told_as_they_were_submitted_but_for_secrets(scheduler: 
     ]  # fmt: skip
     assert FULL == replace(role, args=FULL.args, env=FULL.env)
     assert b"marker" not in (app_directory(home, app_id) / "state.json").read_bytes()
+
+
+@EACH_LOOP
+async def test_a_described_role_submitted_again_is_the_same(scheduler: LocalScheduler) -> None:
+    role = replace(FULL, args=FULL.args[:-1], env={"PLAIN": "value", "A": "$${app_id}"})
+    found = await ended(scheduler, await scheduler.submit(AppDef("job", [role], metadata={"a": "b"})))
+    again = AppDef(found.name, found.roles, metadata=found.metadata)
+    first = await scheduler.submit_dryrun(AppDef("job", [role], metadata={"a": "b"}), key="the same")
+    second = await scheduler.submit_dryrun(again, key="the same")
+
+    assert [role] == found.roles
+    assert (first.app_id, first.digest, first.request) == (second.app_id, second.digest, second.request)
+
+
+def test_a_role_of_the_first_release_is_not_submitted_without_its_environment() -> None:
+    record = frozen_record("finished")
+    found = describe_app(parse_record(record["app_id"], record), Standing.LED)
+
+    assert NotKept is type(found.metadata["api_key"])
+    with pytest.raises(ConfigError, match="app 'a': metadata api_key was not kept"):
+        check_app(AppDef("a", found.roles, metadata=found.metadata))
+    with pytest.raises(ConfigError, match="role 'trainer': not all of it was kept") as caught:
+        check_app(AppDef("a", found.roles))
+    assert "env and mounts were not written down" == caught.value.why
 
 
 def test_roles_of_the_first_release_are_told() -> None:

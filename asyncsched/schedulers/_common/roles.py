@@ -97,8 +97,10 @@ def left_out(note: object) -> list[str]:
 
 
 def _without(note: Mapping[str, JsonValue], fields: Collection[str]) -> Note:
-    left: list[JsonValue] = [name for name in fields if name in note]
-    return {name: value for name, value in note.items() if name not in fields} | ({_LEFT_OUT: left} if left else {})
+    shorter: Note = {name: value for name, value in note.items() if name not in fields}
+    if left := [name for name in fields if name in note]:
+        shorter[_LEFT_OUT] = [*left]
+    return shorter
 
 
 def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:

@@ -38,7 +38,7 @@ from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers
-from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.prepare import check_request
 from asyncsched.schedulers.registry import check_extra, check_package
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -145,8 +145,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
-        if not isinstance(request, BatchJob):
-            raise wrong_request(request, BatchJob, self.backend)
+        check_request(request, BatchJob, self.backend)
         return adopt(request, session=self.session_name, version=__version__)
 
     @override

@@ -32,7 +32,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from asyncsched.specs.not_kept import NOT_KEPT
+from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, find_cause
 
@@ -288,6 +288,8 @@ def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapp
     role = role_of_command(
         group.name, container.get("image", ""), command, _told_environment(container), len(group.nodes)
     )
+    if children and first is None:  # what the definition shows is without what came with the submit
+        role.env = {NOT_KEPT: NotKept("env and args are shown by AWS Batch once the first node of the role is there")}
     role.max_retries = max(0, part(row, "retryStrategy").get("attempts", 1) - 1)
     role.resource, role.mounts = _resource(container), list(_mounts(container))
     return role

@@ -26,7 +26,7 @@ from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.prepare import check_request
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -111,8 +111,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
 
     @override
     def _adopt(self, request: DockerJob) -> tuple[str, DockerJob]:
-        if not isinstance(request, DockerJob):
-            raise wrong_request(request, DockerJob, self.backend)
+        check_request(request, DockerJob, self.backend)
         return request.app_id, request
 
     @override

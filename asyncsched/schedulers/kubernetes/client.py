@@ -20,7 +20,7 @@ from asyncsched.errors import AsyncSchedError, ClosedError, NotFoundError, Sched
 from asyncsched.logs.backoff import Backoff
 from asyncsched.schedulers.kubernetes.client_config import Source, Target
 from asyncsched.schedulers.kubernetes.client_credentials import Access, Credentials
-from asyncsched.schedulers.kubernetes.client_json import read_list
+from asyncsched.schedulers.kubernetes.client_json import as_object, read_list
 from asyncsched.schedulers.kubernetes.client_wire import (
     STREAM_BUFFER,
     ByteStream,
@@ -48,7 +48,7 @@ LARGE_BODY = 256 << 10
 """Bytes from which on a body is parsed in a worker thread."""
 ABSENT_FOR = 60.0
 """Seconds for which a kind of object that was not installed is not asked for again."""
-UNREACHED_FOR = 5.0
+UNREACHED_FOR = 2.0
 """Seconds in which a server is tried that has never answered: more likely it is not there than not there yet."""
 
 
@@ -180,8 +180,7 @@ class KubeClient:
         async def once() -> Page[ItemT]:
             _, whole = await self._whole(Call("GET", path, query, None, headers, operation))
             items, others = await self._parsed(whole, lambda text: read_list(text, read), operation)
-            told = others.get("metadata")
-            metadata: Mapping[str, Any] = told if isinstance(told, dict) else {}
+            metadata = as_object(others.get("metadata"))
             version, rest = metadata.get("resourceVersion"), metadata.get("continue")
             return Page(items, str(version or ""), str(rest or ""))
 
@@ -244,6 +243,12 @@ class KubeClient:
             return False
         return True
 
+    @property
+    def place(self) -> str:
+        """The context and the server, once they are known."""
+        target = self._credentials.target
+        return "" if target is None else str(target.peer)
+
     async def target(self) -> Target:
         """Return which cluster this is, and the namespace of its context."""
         return (await self._credentials.access()).target
@@ -262,8 +267,8 @@ class KubeClient:
             answer = await self.request("GET", f"/apis/{group_version}", operation="connect")
         except NotFoundError:
             return frozenset()
-        resources = answer.json.get("resources") if isinstance(answer.json, dict) else None
-        return frozenset(str(each.get("name")) for each in resources or ())
+        resources: list[object] = as_object(answer.json).get("resources") or []
+        return frozenset(str(as_object(each).get("name")) for each in resources)
 
     async def _repeated(self, once: Callable[[], Awaitable[ResultT]], *, repeats: bool) -> ResultT:
         retry_for = self._retry_for if self._has_answered else min(self._retry_for, UNREACHED_FOR)
@@ -372,6 +377,6 @@ def _dumped(body: Mapping[str, Any] | list[Any]) -> bytes:
 
 def _number(told: object, name: str) -> int:
     """Read ``34`` of what may be ``34+``."""
-    text = str(told.get(name, "")) if isinstance(told, dict) else ""
+    text = str(as_object(told).get(name, ""))
     digits = "".join(sign for sign in text if sign.isdigit())
     return int(digits) if digits else 0

@@ -170,7 +170,7 @@ def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
     with tempfile.TemporaryDirectory() as folder:
         try:
             alone = found.alone(user, Path(folder))
-            loader = KubeConfigLoader(alone, active_context=name, config_base_path=str(found.user_folder))
+            loader: Any = KubeConfigLoader(alone, active_context=name, config_base_path=str(found.user_folder))
             asyncio.run(loader.load_and_set(configuration))
         except Exception as error:  # noqa: BLE001 - as above
             raise AuthError(
@@ -235,7 +235,8 @@ class _Entries:
                 fix="correct the kubeconfig",
             )
         named = inner.get("user")
-        user = self._entry("users", named) if named else ({}, Path())
+        nobody: tuple[Mapping[str, Any], Path] = ({}, Path())
+        user = self._entry("users", named) if named else nobody
         if user is None:
             raise ConfigError(
                 f"the context {context!r} of {self._shown} names the user {named!r}",

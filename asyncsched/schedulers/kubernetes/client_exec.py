@@ -12,6 +12,7 @@ from typing import Any, cast
 from asyncsched.errors import AuthError, NotFoundError, SchedulerError
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.kubernetes.client_config import ExecPlugin
+from asyncsched.schedulers.kubernetes.client_json import as_object
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 
 __all__ = ["ExecCredential", "run_plugin"]
@@ -66,11 +67,10 @@ async def run_plugin(plugin: ExecPlugin, programs: Programs, timeout: float) -> 
 
 
 def _read(answer: object, version: str) -> ExecCredential:
-    found = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
+    found = as_object(answer)
     if found.get("kind") != "ExecCredential" or found.get("apiVersion") != version:
         raise ValueError(f"kind or apiVersion is not that of {version}")
-    status = found.get("status")
-    told = cast("Mapping[str, Any]", status) if isinstance(status, Mapping) else {}
+    told = as_object(found.get("status"))
     token, certificate, key = (told.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
     pem = (str(certificate), str(key)) if certificate and key else None
     if not token and pem is None:

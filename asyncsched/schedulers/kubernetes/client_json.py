@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-__all__ = ["read_list"]
+__all__ = ["as_object", "read_list"]
 
 ItemT = TypeVar("ItemT")
 
@@ -37,7 +37,7 @@ def read_list(text: str, read: Callable[[Mapping[str, Any]], ItemT | None]) -> t
         if name == "items" and _peek(text, at) == "[":
             for item, end in _elements(text, at):
                 at = end
-                if isinstance(item, dict) and (made := read(item)) is not None:
+                if isinstance(item, dict) and (made := read(cast("Mapping[str, Any]", item))) is not None:
                     items.append(made)
             at = _expect(text, at, "]")
         else:
@@ -47,6 +47,11 @@ def read_list(text: str, read: Callable[[Mapping[str, Any]], ItemT | None]) -> t
             _expect(text, at, "}")
             return items, others
         at += 1
+
+
+def as_object(value: object) -> Mapping[str, Any]:
+    """Return an object of JSON; an empty one for what is not one."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _elements(text: str, at: int) -> Iterator[tuple[Any, int]]:

@@ -80,7 +80,7 @@ class Endings:
         """End an app that has waited too long for its first run: it has failed, and was not cancelled."""
         found = await self._lookup.find(app_id, operation="pending_timeout")
         app = describe(found.jobs, found.pods)
-        if app is None or app.state is not AppState.PENDING:
+        if app is None or app.state not in (AppState.SUBMITTED, AppState.PENDING):
             return
         if found.jobs[0].kind == "volcano":
             await self._command(found.jobs[0], "TerminateJob")

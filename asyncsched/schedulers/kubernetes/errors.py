@@ -98,14 +98,14 @@ def failure_of(error: BaseException) -> ApiFailure | None:
 def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> ApiFailure:
     """Read a refusal; its body is a Status, or some text (429, and what a proxy says)."""
     text = body.decode(errors="replace").strip()
-    status: dict[str, Any] = {}
+    status: Mapping[str, Any] = {}
     if text.startswith("{"):
         try:
-            parsed = json.loads(text)
-        except ValueError:
+            parsed: Mapping[str, Any] = json.loads(text)  # an object, as it begins like one
+        except (ValueError, RecursionError):
             pass  # cut off, or not JSON after all: it is shown as it is
         else:
-            status = parsed if isinstance(parsed, dict) and parsed.get("kind") == "Status" else {}
+            status = parsed if parsed.get("kind") == "Status" else {}
     return status_failure(status, code, text, _seconds(headers.get("Retry-After")))
 
 

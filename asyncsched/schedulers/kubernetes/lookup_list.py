@@ -14,6 +14,7 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
+from asyncsched.schedulers.kubernetes.status_pods import section
 from asyncsched.schedulers.kubernetes.status_rows import list_rows, rows_of_tables
 from asyncsched.schedulers.responses import ListAppResponse
 
@@ -101,7 +102,7 @@ async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[ListAppRes
     while True:
         table = (await client.request("GET", path, query=query, accept=TABLE, operation="list")).json
         tables.append(("volcano", table))
-        rest = table.get("metadata", {}).get("continue") if isinstance(table, dict) else None
+        rest = section(table, "metadata").get("continue")
         if not rest:
             return await asyncio.to_thread(rows_of_tables, tables)
         query = {**query, "continue": str(rest)}

@@ -34,7 +34,7 @@ from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import Submission, unhurried, validate
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import wrong_request
+from asyncsched.schedulers.prepare import check_request
 from asyncsched.schedulers.registry import check_extra, refuse_parameters
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -70,6 +70,8 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     options = KubernetesOpts
     pushes_states = True
     takes_secret_refs = True
+    keeps_cancelled_logs = False
+    keeps_attempts = False
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
 
     def __init__(
@@ -98,6 +100,11 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         self._changes = States(self._lookup, self._server, self._reflectors, clock=self.clock)
         self._endings = Endings(self._client, self._lookup, clock=self.clock)
         self._limits = PendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
+
+    @property
+    @override
+    def place(self) -> str:
+        return self._client.place
 
     # Submitting
 
@@ -130,8 +137,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
 
     @override
     def _adopt(self, request: KubernetesJob) -> tuple[str, KubernetesJob]:
-        if not isinstance(request, KubernetesJob):
-            raise wrong_request(request, KubernetesJob, self.backend)
+        check_request(request, KubernetesJob, self.backend)
         return adopt(request, session=self.session_name, version=__version__)
 
     @override
@@ -151,6 +157,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
             digest=info.digest,
             released_last=job.released_last,
             clock=self.clock,
+            retry_for=self.retry_for,
         )
         async with self._or_removed(info.app_id, submission.undo):
             await submission.send()

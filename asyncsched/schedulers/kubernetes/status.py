@@ -120,6 +120,8 @@ class _App:
             return AppState.RUNNING  # they are being ended
         if state in (AppState.SUBMITTED, AppState.PENDING) and any(pod.started for pod in own):
             return AppState.RUNNING
+        if _gives_up(job) and not any(pod.started for pod in own):
+            return AppState.PENDING  # it is ended before it has ever run
         return AppState.PENDING if state is AppState.SUBMITTED and own else state
 
     def _by_containers(self) -> AppState | None:
@@ -237,6 +239,12 @@ def _held_back(job: JobRecord) -> str:
     if _is_unreleased(job):
         return "not released yet: submit it again, or delete it, if the process that submits it has ended"
     return "suspended"
+
+
+def _gives_up(job: JobRecord) -> bool:
+    """Tell whether a job is on its way to a failure."""
+    is_failing = job.condition("FailureTarget") is not None and job.condition("Failed") is None
+    return job.phase == "Terminating" or (is_failing and not job.succeeded)
 
 
 def _is_unreleased(job: JobRecord) -> bool:

@@ -46,7 +46,7 @@ from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping, wrong_request
+from asyncsched.schedulers.prepare import as_mapping, check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
@@ -164,8 +164,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     @override
     def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
-        if not isinstance(request, PopenRequest):
-            raise wrong_request(request, PopenRequest, self.backend)
+        check_request(request, PopenRequest, self.backend)
         # Logs that somebody wants in a place of his own are kept there, and stay there.
         elsewhere = bool(request.role_log_dirs) and not Path(request.log_dir).is_relative_to(self._home.path)
         return request.app_id, replace(request, own_tree=request.own_tree or elsewhere)

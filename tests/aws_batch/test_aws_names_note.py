@@ -1,0 +1,195 @@
+"""What a job's tags tell of its app's roles, also where there is no room for it, or where a stranger writes it."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import logging
+import zlib
+from random import Random
+from typing import Any
+
+import pytest
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers import DescribeAppResponse
+from asyncsched.schedulers.aws_batch.names_note import note_tags, read_note
+from asyncsched.schedulers.aws_batch.status import describe_app
+from asyncsched.specs import (
+    AppDef,
+    BindMount,
+    DeviceMount,
+    NotKept,
+    Resource,
+    RetryPolicy,
+    Role,
+    Secret,
+    VolumeMount,
+    reveal,
+)
+from asyncsched.specs.not_kept import NOT_KEPT
+from tests.aws_batch.conftest import QUEUE, Virtual
+from tests.aws_emulator.model import Job
+
+CFG = {"queue": QUEUE}
+STEPS = '[["sleep", 5]]'
+
+FULL = Role(
+    "worker",
+    "script",
+    min_replicas=1,
+    entrypoint="play",
+    args=[STEPS, "${replica_id}", "$${app_id}"],
+    env={"A": "1", "K": "${replica_id}", "EMPTY": ""},
+    num_replicas=2,
+    max_retries=2,
+    retry_policy=RetryPolicy.REPLICA,
+    resource=Resource(2, 0, 100, {"node.kubernetes.io/instance-type": "m5"}, {"vpc.amazonaws.com/efa": 1}),
+    port_map={"http": 80},
+    metadata={"a": {"b": [1]}},
+    mounts=[BindMount("/a", "/b", read_only=True), VolumeMount("fs-1", "/c"), DeviceMount("/dev/null", "/dev/x")],
+)
+PLAIN = Role("main", "script", entrypoint="play", args=[STEPS], env={"A": "1"})
+
+
+def noise(size: int) -> str:
+    """Return text that cannot be compressed much."""
+    return base64.b64encode(Random(size).randbytes(size)).decode()[:size]
+
+
+async def described(virtual: Virtual, app_id: str) -> DescribeAppResponse:
+    before = virtual.calls
+    found = await virtual.scheduler().describe(app_id)
+
+    assert found is not None
+    assert virtual.calls - before <= 2  # its name is looked up, and then the job and its nodes
+    return found
+
+
+def sent(job: Job) -> list[Any]:
+    """Return what the job's containers get of the service."""
+    kept = ("command", "environment", "mountPoints", "volumes", "resourceRequirements", "linuxParameters", "secrets")
+    return [{key: node.container.get(key) for key in kept} for node in job.nodes.values()]
+
+
+async def test_a_described_app_submitted_again_is_the_same_job(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    virtual.cloud.pace.starting = 1e9  # what it would run needs a shell
+    plain = dataclasses.replace(PLAIN, resource=Resource(1, 0, 64, FULL.resource.capabilities))
+    app = AppDef("app", [plain, FULL], metadata={"team": "blue"})
+    cfg = {**CFG, "spot_retries": 2}
+    found = await described(virtual, await scheduler.submit(app, cfg))
+    await scheduler.submit(AppDef(found.name, found.roles, metadata=found.metadata), cfg)
+    first, second = virtual.cloud.jobs
+
+    assert (app.roles, app.metadata) == (found.roles, found.metadata)
+    assert str(sent(first)).replace(first.name, "NAME") == str(sent(second)).replace(second.name, "NAME")
+
+
+async def test_no_secret_is_in_a_tag(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    env = {"A_TOKEN": "marker", "B": Secret("marker"), "C": "c"}
+    role = dataclasses.replace(PLAIN, env=env, args=[Secret("marker"), "A_KEY=marker", *PLAIN.args])
+    app_id = await scheduler.submit(AppDef("app", [role], metadata={"PASSWORD": "marker", "team": "blue"}), CFG)
+    found = await described(virtual, app_id)
+    notes = [repr(read_note({"jobId": "x", "tags": job.tags}, 0)) for job in virtual.cloud.jobs]
+
+    assert "'C': 'c'" in notes[0]
+    assert [] == [text for text in (*notes, repr(virtual.cloud.jobs[0].tags)) if "marker" in text]
+    assert ("blue", NotKept) == (found.metadata["team"], type(found.metadata["PASSWORD"]))
+    assert [NotKept, NotKept, str] == [type(value) for value in found.roles[0].env.values()]
+    assert [NotKept, NotKept, str] == [type(value) for value in found.roles[0].args]
+
+
+@pytest.mark.parametrize("large", ["env", "args"])
+async def test_command_and_variables_beyond_the_tags_are_those_that_the_service_shows(
+    virtual: Virtual, large: str
+) -> None:
+    scheduler = virtual.scheduler()
+    long = {"LONG": noise(4000)} if large == "env" else {}
+    words = [noise(4000)] if large == "args" else []
+    role = dataclasses.replace(FULL, args=["$${app_id}", *words, STEPS], env={"A": "$${app_id}", "EMPTY": "", **long})
+    app_id = await scheduler.submit(AppDef("app", [role]), CFG)
+    (again,) = (await described(virtual, app_id)).roles
+    await scheduler.submit(AppDef("app", [again]), CFG)
+    first, second = virtual.cloud.jobs
+
+    kept = ("mounts", "port_map", "resource", "max_retries", "metadata", "retry_policy", "min_replicas", "args")
+    assert [getattr(role, name) for name in kept] == [getattr(again, name) for name in kept]
+    assert role.env.items() <= {name: reveal(value) for name, value in again.env.items()}.items()
+    assert str(sent(first)).replace(first.name, "NAME") == str(sent(second)).replace(second.name, "NAME")
+
+
+def test_a_node_that_the_service_does_not_show_has_variables_all_the_same() -> None:
+    container = {"image": "i", "environment": [{"name": "TORCHX_ROLE_NAME", "value": "worker"}]}
+    ranges = [{"targetNodes": "0:1", "container": container}]
+    row = {
+        "jobId": "11111111-2222-3333-4444-555555555555",
+        "jobName": "job",
+        "jobQueue": QUEUE,
+        "status": "RUNNABLE",
+        "nodeProperties": {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": ranges},
+    }
+    (role,) = describe_app(row, {}).roles
+
+    assert "env and args are shown by AWS Batch once the first node of the role is there" == role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
+
+
+async def test_what_even_the_service_does_not_show_is_named(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    role = dataclasses.replace(PLAIN, metadata={"long": noise(4000)})
+    found = await described(virtual, await scheduler.submit(AppDef("app", [role]), CFG))
+
+    assert "1" == reveal(found.roles[0].env["A"])
+    with pytest.raises(ConfigError, match="role 'main': not all of it was kept") as caught:
+        await scheduler.submit(AppDef("app", found.roles), CFG)
+    assert "metadata did not fit into the service's note" == caught.value.why
+
+
+async def test_without_room_for_a_note_the_service_is_believed(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    app = AppDef("app", [dataclasses.replace(PLAIN, max_retries=1)], metadata={f"t{n}": "x" for n in range(44)})
+    found = await described(virtual, await scheduler.submit(app, CFG))
+
+    assert [] == [key for key in virtual.cloud.jobs[0].tags if key.startswith("asyncsched/role-")]
+    assert app.metadata == found.metadata
+    assert (["play", *PLAIN.args], "1", 1) == (
+        [found.roles[0].entrypoint, *found.roles[0].args],
+        reveal(found.roles[0].env["A"]),
+        found.roles[0].max_retries,
+    )
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "no base64!",
+        "AAAA",
+        base64.b64encode(zlib.compress(b"[" * 100_000)).decode(),
+        base64.b64encode(zlib.compress(b"{")).decode(),
+        base64.b64encode(zlib.compress(b"{}")[:-5]).decode(),
+        base64.b64encode(zlib.compress(b"\xff")).decode(),
+    ],
+    ids=["text", "no zlib", "bomb", "no json", "cut off", "no utf-8"],
+)
+async def test_what_a_stranger_writes_is_told_once_and_believed_never(
+    virtual: Virtual, caplog: pytest.LogCaptureFixture, written: str
+) -> None:
+    scheduler = virtual.scheduler()
+    app_id = await scheduler.submit(AppDef("app", [PLAIN]), CFG)
+    virtual.cloud.jobs[0].tags["asyncsched/role-0.0"] = written
+    with caplog.at_level(logging.WARNING, "asyncsched"):
+        for _ in range(2):
+            found = await described(virtual, app_id)
+
+            assert ("main", "play") == (found.roles[0].name, found.roles[0].entrypoint)
+    assert 1 == len([each for each in caplog.messages if "is told without its note" in each])
+
+
+def test_a_job_never_has_more_tags_than_there_is_room_for() -> None:
+    app = AppDef("app", [dataclasses.replace(FULL, name=f"r{n}", env={"A": noise(900)}) for n in range(5)])
+    for room in range(48):
+        tags = note_tags(app, room)
+
+        assert len(tags) <= room
+        assert all(len(value) <= 256 for value in tags.values())
