@@ -10,7 +10,7 @@ from asyncsched.logs.line import LogLine
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, CfgVal, Role
-from tests.services.kubernetes.build_images import BUSYBOX
+from tests.services.kubernetes.images import BUSYBOX
 
 KINDS = ("volcano", "job")
 

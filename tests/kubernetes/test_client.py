@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from asyncsched.clock import Clock
@@ -530,3 +534,74 @@ async def test_a_conflict_and_a_missing_object_are_not_tried_again(path: Path) -
             await client.request("GET", PODS)
 
     assert 2 == len(script.requests)
+
+
+# The way there
+
+
+async def test_a_kubeconfigs_proxy_is_used(path: Path) -> None:
+    script = Script({"n": 1})
+
+    async with serving(script) as proxy:
+        config = kubeconfig(path, "http://cluster.invalid:6443", cluster={"proxy-url": proxy})
+        async with connected(config) as client:
+            assert {"n": 1} == (await client.request("GET", PODS)).json
+            async with client.stream(PODS) as stream:
+                assert b'{"n": 1}' == await stream.read_chunk()
+
+    assert {"cluster.invalid:6443"} == {each.headers["Host"] for each in script.requests}
+
+
+@pytest.mark.parametrize(("name", "fits"), [("localhost", True), ("elsewhere", False)])
+async def test_the_name_in_the_servers_certificate_may_be_another_one(path: Path, name: str, fits: bool) -> None:
+    async with tls_server(Script({})) as (port, authority):
+        (path.parent / "ca.crt").write_bytes(authority)
+        cluster = {"certificate-authority": "ca.crt", "tls-server-name": name}
+        async with connected(kubeconfig(path, f"https://127.0.0.1:{port}", cluster=cluster)) as client:
+            assert fits == await _answers(client)
+
+
+async def test_a_server_that_is_not_verified_is_told_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with tls_server(Script({})) as (port, _):
+        config = kubeconfig(path, f"https://127.0.0.1:{port}", cluster={"insecure-skip-tls-verify": True})
+        async with connected(config) as client:
+            for _ in range(3):
+                await client.request("GET", PODS)
+
+    assert 1 == caplog.text.count("is not verified: insecure-skip-tls-verify is set")
+
+
+async def test_a_certificate_that_was_replaced_is_sent_after_a_refusal(path: Path, tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        seen.append(len(seen) == 0)
+        if seen[-1]:  # an API server refuses a certificate that has expired by 401, and not in the handshake
+            await asyncio.to_thread(write)
+        return status(401, "Unauthorized") if seen[-1] else web.json_response({})
+
+    def write() -> None:
+        for file, data in zip(("client.crt", "client.key"), client_certificate(), strict=True):
+            (tmp_path / file).write_bytes(data)
+
+    async with tls_server(answer) as (port, authority):
+        (tmp_path / "ca.crt").write_bytes(authority)
+        write()
+        user = {"client-certificate": "client.crt", "client-key": "client.key"}
+        cluster = {"certificate-authority": "ca.crt"}
+        async with connected(kubeconfig(path, f"https://127.0.0.1:{port}", user=user, cluster=cluster)) as client:
+            assert {} == (await client.request("GET", PODS)).json
+
+    assert [True, False] == seen
+
+
+def client_certificate() -> tuple[bytes, bytes]:
+    """Return a certificate that signs itself, and its key, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "someone")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    dates = builder.serial_number(x509.random_serial_number()).not_valid_before(now).not_valid_after(now + timedelta(1))
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    return dates.sign(key, hashes.SHA256()).public_bytes(pem), secret

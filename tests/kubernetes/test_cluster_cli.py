@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli._cli import Cli
 from tests.kubernetes._cluster_apps import KINDS
-from tests.services.kubernetes.build_images import BUSYBOX
+from tests.services.kubernetes.images import BUSYBOX
 from tests.services.kubernetes.tenant import Tenant
 
 pytestmark = [pytest.mark.service("cluster"), pytest.mark.slow]

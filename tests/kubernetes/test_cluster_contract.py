@@ -15,7 +15,7 @@ from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from tests.kubernetes._cluster_apps import KINDS, app, options
 from tests.services.kubernetes.api import ApiError
-from tests.services.kubernetes.build_images import BUSYBOX
+from tests.services.kubernetes.images import BUSYBOX
 from tests.services.kubernetes.tenant import Tenant
 
 pytestmark = [pytest.mark.service("cluster"), pytest.mark.slow, pytest.mark.one_loop]

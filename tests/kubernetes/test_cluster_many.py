@@ -14,7 +14,7 @@ from asyncsched.specs import AppState
 from tests._support import eventually
 from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, ended, options
 from tests.kubernetes._cluster_proxy import CuttingProxy
-from tests.services.kubernetes.build_images import BUSYBOX
+from tests.services.kubernetes.images import BUSYBOX
 from tests.services.kubernetes.tenant import Tenant
 
 pytestmark = [

@@ -183,6 +183,17 @@ def test_a_cancelled_app_runs_until_its_pods_are_gone(phase: str) -> None:
     assert (C, [S, C], FailureCause.CANCELLED) == (gone.state, states(gone), gone.cause)
 
 
+def test_a_replica_without_a_pod_is_not_made_again_by_a_job_that_ends() -> None:
+    failing = described(indexed(app(), "FailureTarget", status={"startTime": LATER}), over(3))
+    cancelling = described(volcano("Aborting", app()), up())
+
+    assert (R, [F, C]) == (failing.state, states(failing))
+    assert (R, [R, C]) == (cancelling.state, states(cancelling))
+    assert ["ended because another replica failed", "its pod is gone"] == [
+        found.replicas[1].reason for found in (failing, cancelling)
+    ]
+
+
 def test_one_failed_before_the_cancel_keeps_its_failure() -> None:
     found = described(volcano("Aborted", app()), over(3))
 
@@ -470,6 +481,22 @@ def test_why_a_pod_failed(record: PodRecord, text: str, cause: FailureCause) -> 
             ],
             "FailedMount: secret not found",
             FailureCause.CONFIG,
+        ),
+        (
+            pending(
+                node="",
+                conditions=[
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "pod group is not ready, 1 Pending, 1 Releasing, 2 minAvailable",
+                    }
+                ],
+            ),
+            [],
+            "",
+            None,
         ),
         (pending(container=waiting()), [event("pod-main-0", "Killing", "Stopping container")], "", None),
         (

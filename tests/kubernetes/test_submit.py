@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import AsyncSchedError, ConflictError, InvalidRequestError, RunOptionError
+from asyncsched.errors import AsyncSchedError, ConflictError, InvalidRequestError, RunOptionError, UnavailableError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Role
 from tests._support import eventually
@@ -59,6 +59,16 @@ async def test_a_request_that_never_arrived_is_sent_again(
     await scheduler.submit(app(), cfg)
 
     assert 1 == len(objects(fake, resource))
+
+
+async def test_a_webhook_that_does_not_answer_is_given_up_in_time(fake: FakeCluster, on_fake: OnFake) -> None:
+    broken = StatusError(500, "InternalError", "failed calling webhook: connection refused")
+    fake.fail("create vcjobs", Fault(error=broken, times=-1))
+    async with on_fake(retry_for=0.1) as scheduler:
+        with pytest.raises(UnavailableError, match="failed calling webhook"):
+            await scheduler.submit(app(), VOLCANO)
+
+    assert [] == objects(fake, "vcjobs")
 
 
 @pytest.mark.parametrize(("cfg", "resource"), KINDS)

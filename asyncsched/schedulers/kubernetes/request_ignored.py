@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request_job import PER_INDEX_SINCE
 from asyncsched.schedulers.kubernetes.request_volcano import job_retries
@@ -30,6 +31,8 @@ def ignored_by(
         told = _on_volcano(app, role, options) if kind == "volcano" else _on_job(app, role, options, server)
         for field, why in (*_on_both(role, options), *told):
             yield Ignored(role.name, field, why)
+    if options.pending_timeout is not None and kind == "job":
+        yield from kept_by_submitter(app, "pending_timeout")
 
 
 def _on_both(role: Role, options: KubernetesOpts) -> Iterator[tuple[str, str]]:
@@ -38,11 +41,11 @@ def _on_both(role: Role, options: KubernetesOpts) -> Iterator[tuple[str, str]]:
         yield "resource.capabilities", why
     if options.timeout is not None and role.max_retries > 0:
         yield "timeout", "a run that took too long has failed like any other, and is started again"
-    if options.pending_timeout is not None:
-        yield "pending_timeout", "kept by the process that submits, while it lives"
 
 
 def _on_volcano(app: AppDef, role: Role, options: KubernetesOpts) -> Iterator[tuple[str, str]]:
+    if options.pending_timeout is not None:
+        yield "pending_timeout", "while no pods exist, kept by the process that submits, while it lives"
     if role.max_retries == 0:
         return
     replicas = sum(each.num_replicas for each in app.roles)

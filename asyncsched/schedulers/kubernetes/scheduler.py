@@ -157,6 +157,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
             digest=info.digest,
             released_last=job.released_last,
             clock=self.clock,
+            retry_for=self.retry_for,
         )
         async with self._or_removed(info.app_id, submission.undo):
             await submission.send()

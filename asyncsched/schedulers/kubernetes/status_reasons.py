@@ -93,7 +93,8 @@ POD_EVENTS: Mapping[str, FailureCause | None] = {
 """Events of a pod that tell what it waits for."""
 
 _NO_PROGRAM = ("executable file not found", "no such file or directory", "exec format error")
-_GANG_ONLY = re.compile(r"^\d+/\d+ tasks in gang unschedulable: pod group is not ready")
+_GANG_ONLY = re.compile(r"^(\d+/\d+ tasks in gang unschedulable: )?pod group is not ready")
+"""What Volcano says of every job for a moment, and of its pods."""
 _STATUS_MESSAGE = re.compile(r'Message:"((?:[^"\\]|\\.)*)"')
 _PASSING = re.compile(r"failed to sync (configmap|secret) cache|not registered")
 _QUOTA = re.compile(r"exceeded quota|queue resource quota insufficient", re.IGNORECASE)
@@ -229,7 +230,7 @@ def _unscheduled(pod: PodRecord, said: EventRecord) -> Reason:
         return Reason(_joined("held back by a scheduling gate", message), None)
     if said.reason == "TriggeredScaleUp":
         return Reason(_joined("waits for a new node", said.message), None)
-    if reason != "Unschedulable":
+    if reason != "Unschedulable" or _GANG_ONLY.match(message):
         return NOTHING
     more = said.message if said.reason == "NotTriggerScaleUp" else ""
     return Reason(_joined(message or "no node fits", more), FailureCause.UNSCHEDULABLE)

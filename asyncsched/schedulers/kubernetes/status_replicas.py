@@ -100,14 +100,21 @@ def _without_pod(role: Role, number: int, job: JobRecord, around: Around) -> Rep
         state = AppState.SUCCEEDED
     elif is_in(job.failed_indexes, number):
         state, reason, cause = AppState.FAILED, "its pod is gone", FailureCause.UNKNOWN
-    elif verdict.is_terminal():
+    elif verdict.is_terminal() or _is_ending(job):
         state, cause = AppState.CANCELLED, FailureCause.CANCELLED
-        reason = _STOPPED if verdict is AppState.FAILED else "its pod is gone"
+        reason = _STOPPED if verdict is not AppState.CANCELLED and not around.cancelled else "its pod is gone"
         if around.unscheduled:
             reason, cause = NOT_BEGUN, FailureCause.UNSCHEDULABLE
         elif _was_last_failure(role, job, around):
             state, reason, cause = AppState.FAILED, _DELETED, FailureCause.UNKNOWN
     return ReplicaStatus(number, state, role.name, "", reason=reason, cause=cause)
+
+
+def _is_ending(job: JobRecord) -> bool:
+    """Tell whether a job makes no more pods, although it has not ended yet."""
+    never_begun = job.unscheduled or not (job.started_at or job.phase)
+    is_failing = job.condition("FailureTarget") is not None and not never_begun
+    return is_failing or job.cancelled or job.phase in ("Aborting", "Aborted")
 
 
 def _was_last_failure(role: Role, job: JobRecord, around: Around) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from asyncsched._tasks import gather_bounded
 from asyncsched.clock import Clock
 from asyncsched.errors import ConflictError, NotFoundError, SchedulerError, UnavailableError
+from asyncsched.logs.backoff import Backoff
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
@@ -51,6 +52,7 @@ class Submission:
         digest: The digest of what was asked for.
         released_last: Whether the job is suspended until all is there.
         clock: Tells the time.
+        retry_for: Seconds in which it is tried again.
     """
 
     def __init__(
@@ -63,11 +65,13 @@ class Submission:
         digest: str,
         released_last: bool,
         clock: Clock,
+        retry_for: float,
     ) -> None:
         self._client, self._wire, self._clock = client, wire, clock
         self._kind: Kind = kind
         self._app_id, self._digest, self._released_last = app_id, digest, released_last
         self._path = paths.job(wire.namespace, kind, wire.name)
+        self._retry_for = retry_for
         self._token = secrets.token_hex(8)
         self._is_open = False  # a request is on its way whose fate is not known
         self._is_made = False
@@ -113,22 +117,26 @@ class Submission:
     async def _create_job(self) -> JobRecord:
         """Create the job; one that is there already under its name is taken if it is this one."""
         path = paths.jobs(self._wire.namespace, self._kind)
+        backoff = Backoff(self._clock, retry_for=self._retry_for, shortest=0.25)
         while True:
             try:
                 self._is_open = True
                 answer = await self._client.request("POST", path, query=STRICT, body=self._marked(), operation="submit")
                 self._is_open, self._is_made = False, True
                 return self._read(answer.json)
-            except UnavailableError:
+            except UnavailableError as error:
                 found = await self._looked_up()  # nobody knows whether it was made
+                pause = 0.0 if found is not None else backoff.failed(error)
             except ConflictError as error:
                 found = await self._existing(error)
+                pause = 0.0 if found is not None else backoff.failed(_removed(error))
             except SchedulerError:
                 self._is_open = False
                 raise
             if found is not None:
                 self._is_open, self._is_made = False, True
                 return found
+            await self._clock.sleep(pause)
 
     def _marked(self) -> dict[str, Any]:
         """Return the job's body with what tells it from the same one of another submit."""
@@ -208,6 +216,15 @@ class Submission:
             backend=BACKEND,
             operation="submit",
         )
+
+
+def _removed(error: ConflictError) -> SchedulerError:
+    """Return the error of a name that was taken and is not any more: it can be tried again."""
+    again = UnavailableError(
+        "the job's name was taken a moment ago", why=error.why, backend=BACKEND, operation="submit"
+    )
+    again.__cause__ = error
+    return again
 
 
 async def unhurried(make: Callable[[], ResultT], size: int) -> ResultT:

@@ -18,5 +18,5 @@ bridge, kubelet and DNS have their addresses inside. It sets no sysctl, adds no 
 in its directory. On the machine itself it makes one cgroup in each hierarchy, which `down` removes. Everything ends
 with the first process of its namespaces, mounts included: there is nothing to find and to kill one by one.
 
-**Images on the node**, since there is no registry: those of `build_images`.
+**Images on the node**, since there is no registry: those of `images`.
 """

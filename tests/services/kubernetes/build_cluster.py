@@ -24,7 +24,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.services.kubernetes import build_images, build_modules, build_packages, versions
+from tests.services.kubernetes import build_modules, build_packages, images, versions
 from tests.services.kubernetes.build_modules import CannotBeHadError
 
 CANNOT_BE_HAD = 3
@@ -75,7 +75,7 @@ def _build(cache: Path) -> None:
         _build_programs(cache)
     if not (cache / "root").exists():
         _step("Debian's packages", lambda: build_packages.unpack(cache / "root"))
-    _step("images", lambda: build_images.make(cache))
+    _step("images", lambda: images.make(cache))
 
 
 def _build_programs(cache: Path) -> None:

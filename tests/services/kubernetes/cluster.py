@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tests.services.kubernetes import addresses, build_images, keys, programs, versions, volcano
+from tests.services.kubernetes import addresses, images, keys, programs, versions, volcano
 from tests.services.kubernetes.api import Api
 from tests.services.kubernetes.programs import Layout, Program
 from tests.services.kubernetes.waiting import DEADLINE, until
@@ -141,7 +141,7 @@ class Cluster:
 
     def _bring_up(self) -> None:
         cache = versions.cache()
-        build_images.make(cache)
+        images.make(cache)
         keys.make(self.directory / "keys")
         _make_cgroups(self._new_cgroup())
         self._begin_namespaces()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.services.kubernetes import addresses as at
-from tests.services.kubernetes.build_images import PAUSE
+from tests.services.kubernetes.images import PAUSE
 
 RUNTIME = ("etcd", "containerd", "apiserver", "relay")
 """What runs first: with these alone the API answers and images can be imported."""

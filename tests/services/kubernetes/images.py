@@ -88,6 +88,7 @@ def _python() -> dict[str, Content]:
         **{str(path)[1:]: path.resolve() for path in (program, *standard, *needed)},
         "usr/bin/python3": program.name,
         "usr/bin/python": program.name,
+        "usr/bin/env": "../../bin/busybox",
         "etc/nsswitch.conf": b"hosts: files dns\n",
         **_stand_ins(),
     }
