@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from asyncsched.clock import Clock
 from asyncsched.errors import PermissionDeniedError
@@ -14,6 +17,7 @@ from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
 from tests._support import eventually
+from tests.kubernetes._client import connected, kubeconfig, serving
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.errors import StatusError, forbidden
 from tests.kubernetes_fake.faults import Fault
@@ -211,3 +215,42 @@ async def test_a_label_that_is_taken_away_takes_the_pod_away(fake: FakeCluster, 
     fake.run(lambda: fake.change("pods", pod, lambda it: it["metadata"].pop("labels")))
     await eventually(lambda: [] == watcher.names)
     watcher.close()
+
+
+async def test_five_thousand_pods_are_listed_in_short_steps(tmp_path: Path) -> None:
+    """The guard looks at the steps: six kilobytes for each pod, as real ones have."""
+    pages = [_page(number) for number in range(10)]
+    over = asyncio.Event()
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if "watch" in request.query:
+            await over.wait()
+            return web.Response()
+        return web.Response(body=pages[int(request.query.get("continue", "0"))], content_type="application/json")
+
+    async with serving(answer) as url, connected(kubeconfig(tmp_path / "config", url)) as client:
+        reflectors = Reflectors(client, clock=Clock())
+        watchers = [Watcher(reflectors.pods("default"), f"app-{number}") for number in range(10)]
+        await watchers[0].reflector.ready()
+        assert 5000 == sum(len(each.reflector.snapshot(f"app-{number}")) for number, each in enumerate(watchers))
+        over.set()
+        await reflectors.close()
+
+
+def _page(number: int) -> bytes:
+    rest = {"continue": str(number + 1)} if number < 9 else {}
+    labels = {"asyncsched/app": f"app-{number}", "asyncsched/role": "role"}
+    pods = [
+        {
+            "metadata": {
+                "name": f"pod-{number}-{index}",
+                "uid": f"{number}-{index}",
+                "labels": {**labels, "asyncsched/replica": str(index)},
+                "managedFields": [{"manager": "kubelet", "fieldsV1": {f"f:{each}": {} for each in range(300)}}],
+            },
+            "spec": {"containers": [{"name": "main", "env": [{"name": f"N{each}"} for each in range(50)]}]},
+            "status": {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]},
+        }
+        for index in range(500)
+    ]
+    return json.dumps({"kind": "PodList", "metadata": {"resourceVersion": "7", **rest}, "items": pods}).encode()

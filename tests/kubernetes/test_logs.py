@@ -318,26 +318,24 @@ async def test_pods_of_other_names_that_failed_are_read_in_their_order(fake: Fak
     assert (["0", "1", "2"], [0, 1, 2]) == (texts(lines), attempts(lines))
 
 
-async def test_a_stream_that_is_opened_while_the_pod_is_replaced_is_not_taken_for_it(
+async def test_a_pod_that_replaces_another_before_the_watch_tells_is_not_taken_for_it(
     fake: FakeCluster, logs: Bench
 ) -> None:
     make_pod(fake, "echo first; exit 1")
     await ended(fake)
     fake.run(lambda: setattr(fake.kubelet, "down", True))
-    stream = logs.stream()
-    reading = asyncio.create_task(logs.read(stream, 2))
+    reading = asyncio.create_task(logs.read(logs.stream(), 2))
     await until(fake, lambda: fake.traffic.calls["get pods/log"] >= 2)
-
-    def replace() -> None:  # before any watcher is told
-        fake.store.remove("pods", fake.store.get("pods", "default", NAME))
-
-    fake.run(replace)
+    fake.fail("watch pods", Fault(slow=1.0))
+    fake.cut("watch pods")
+    fake.run(lambda: fake.store.remove("pods", fake.store.get("pods", "default", NAME)))
     make_pod(fake, "echo second; sleep 1000", attempt=1)
+    await running(fake)
     fake.run(fake.kubelet.start)
+    lines = await reading
 
-    assert [f"GAP the pod {NAME} was deleted before its log was read, and the log with it", "second"] == texts(
-        await reading
-    )
+    assert [f"GAP the pod {NAME} was deleted before its log was read, and the log with it", "second"] == texts(lines)
+    assert [0, 1] == attempts(lines)
 
 
 # Pods that are deleted

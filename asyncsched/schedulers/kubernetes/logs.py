@@ -221,11 +221,11 @@ class PodLog(ConnectionSource):
     async def _check(self, run: Run) -> None:
         """Make sure that what was opened is the log of this run: the pod, or the container, may be another by now."""
         found = await self._pods.look(run.pod)
-        if found is None or restarts(found) == restarts(run.pod):
+        if found is None or (found.uid == run.pod.uid and restarts(found) == restarts(run.pod)):
             return
         await self._look_anew()
         raise UnavailableError(
-            f"the container of {run.pod.name} was started again while its log was opened",
+            f"{run.pod.name} was replaced, or started again, while its log was opened",
             backend=BACKEND,
             operation="log_iter",
         )
@@ -248,7 +248,9 @@ class PodLog(ConnectionSource):
 
     async def _looked(self, run: Run) -> Run:
         found = await self._pods.look(run.pod)
-        return Run(found or run.pod, run.number, run.attempt, gone=found is None)
+        if found is None or found.uid != run.pod.uid:
+            return Run(run.pod, run.number, run.attempt, gone=True)
+        return Run(found, run.number, run.attempt)
 
     async def _look_anew(self) -> None:
         if not self._follow:

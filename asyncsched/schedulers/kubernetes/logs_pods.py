@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -119,14 +120,13 @@ class AppPods:
         self.take(found)
 
     async def look(self, pod: PodRecord) -> PodRecord | None:
-        """Ask the server for a pod; None if it is gone, also where another one has its name."""
+        """Ask the server for a pod of this name, which may be another by now; None if there is none."""
         try:
             answer = await self._client.request("GET", self.path(pod), operation="log_iter")
         except NotFoundError:
             return None
         raw: Mapping[str, Any] = answer.json
-        found = pod_record(raw)
-        return found if found is not None and found.uid == pod.uid else None
+        return pod_record(raw) or replace(pod, uid="")  # somebody else's pod has the name
 
     def path(self, pod: PodRecord) -> str:
         """Return the path of a pod."""
