@@ -110,8 +110,9 @@ class _Noted(logging.Handler):
 @contextmanager
 def warnings_to(note: Callable[[str], None]) -> Generator[None]:
     """Give what the library logs to `note` and not to stderr, which would write over a drawn screen."""
-    handlers, _logger.handlers = _logger.handlers, [_Noted(note)]
+    before = list(_logger.handlers)
+    _logger.handlers[:] = [_Noted(note)]
     try:
         yield
     finally:
-        _logger.handlers = handlers
+        _logger.handlers[:] = before

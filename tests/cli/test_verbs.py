@@ -215,7 +215,7 @@ def test_delete(staged: Cli) -> None:
     refused = staged("delete", "stage://x/train-001")
 
     assert 2 == refused.code
-    assert "train-001 still runs" in refused.err
+    assert "train-001 has not ended" in refused.err
 
 
 @pytest.mark.slow

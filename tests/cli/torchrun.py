@@ -51,11 +51,18 @@ def meet(host: str, port: int, nodes: int) -> tuple[int, int]:
 
 
 def is_here(host: str) -> bool:
-    try:
-        socket.create_server((host, 0)).close()
-    except OSError:
-        return False
-    return True
+    """Tell whether this host has that name; on a cluster names are known a little later than pods are started."""
+    deadline = time.monotonic() + WITHIN
+    while True:
+        try:
+            socket.create_server((host, 0)).close()
+            return True
+        except socket.gaierror:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        except OSError:
+            return False
 
 
 def serve(listener: socket.socket, nodes: int, master_port: int) -> None:

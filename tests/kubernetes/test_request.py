@@ -24,8 +24,10 @@ from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.request_limits import MAX_BYTES, missing_queue
 from asyncsched.schedulers.kubernetes.request_values import escaped
+from asyncsched.schedulers.kubernetes.status import describe
+from asyncsched.schedulers.kubernetes.status_jobs import Kind, job_record
 from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role, Secret, SecretRef, macros, named_resources
-from asyncsched.specs.not_kept import NOT_KEPT
+from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.secret import show_secrets
 from tests.kubernetes.peer_apps import NAME, make_apps
 from tests.kubernetes_schemas.check import faults
@@ -632,3 +634,20 @@ def test_the_option_class_is_checked_like_any() -> None:
     known = specs.runopts.of(KubernetesOpts)
     assert {"namespace": "default"}.items() <= known.resolve({}).items()
     assert {"namespace": "default", "queue": "test"} == known.cfg_from_str("namespace=default,queue=test")
+
+
+@pytest.mark.parametrize("kind", ["volcano", "job"])
+def test_what_is_sent_is_what_is_described(kind: Kind) -> None:
+    wire = wired(make(TWO_ROLES, kind))
+    bodies = [body for body in (wire.job, *wire.others) if body["kind"] == "Job"]
+    jobs = [
+        job_record({**body, "metadata": {**body["metadata"], "uid": str(n)}}, kind) for n, body in enumerate(bodies)
+    ]
+    found = describe([job for job in jobs if job is not None])
+
+    assert found is not None
+    assert ("default:the-name", "app", "session") == (found.app_id, found.name, found.session)
+    assert [("trainer", 4), ("Reader_1", 2)] == [(role.role, len(role.replicas)) for role in found.roles_statuses]
+    assert {"team": "vision"} == found.metadata
+    assert TWO_ROLES.roles[0] == found.roles[0]
+    assert NotKept is type(found.roles[1].env["HF_TOKEN"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from asyncsched.errors import AsyncSchedError, ConflictError, InvalidRequestError, RunOptionError, UnavailableError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
-from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Role
+from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Role, Secret
 from tests._support import eventually
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
@@ -238,6 +239,21 @@ async def _half(scheduler: KubernetesScheduler, info: AppDryRunInfo[Any], fake: 
 async def test_a_webhooks_denial_is_told(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
     with pytest.raises(InvalidRequestError, match="unable to find job queue"):
         await scheduler.submit(app(), {"kind": "volcano", "queue": "nosuch"})
+
+
+async def test_a_webhook_that_quotes_a_secret_does_not_tell_it(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    quoting = denied("policy.example", "env PASSWORD=sesame-17 is not from a Secret")
+    fake.run(lambda: fake.refusals.update(jobs=lambda _: quoting))
+    secret = app()
+    secret.roles[0].env["PASSWORD"] = Secret("sesame-17")
+
+    with pytest.raises(InvalidRequestError, match=r"PASSWORD=\*\*\* is not from a Secret") as raised:
+        await scheduler.submit(secret, JOB)
+
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "sesame" not in shown + repr(raised.value.__cause__)
 
 
 async def test_a_missing_queue_is_told_before_anything_is_sent(scheduler: KubernetesScheduler) -> None:

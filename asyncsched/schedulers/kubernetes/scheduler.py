@@ -32,7 +32,7 @@ from asyncsched.schedulers.kubernetes.request import KubernetesJob, make_request
 from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.status import results_of
-from asyncsched.schedulers.kubernetes.submit import Submission, unhurried, validate
+from asyncsched.schedulers.kubernetes.submit import Submission, secrets_of, unhurried, validate
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import check_request
 from asyncsched.schedulers.registry import check_extra, refuse_parameters
@@ -160,7 +160,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
             retry_for=self.retry_for,
         )
         async with self._or_removed(info.app_id, submission.undo):
-            await submission.send()
+            await submission.send({*secrets_of([job.resource, job.others])})
         self._lookup.remember(info.app_id, job.kind)
         self._namespaces.use(wire.namespace)
         if job.pending_timeout is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.clock import Clock
@@ -14,13 +14,14 @@ from asyncsched.logs.backoff import Backoff
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.errors import BACKEND
+from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
 from asyncsched.schedulers.kubernetes.request import Wire, release_patch
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
 from asyncsched.schedulers.kubernetes.status_pods import items, section, text
 from asyncsched.schedulers.prepare import other_app
+from asyncsched.specs.secret import Secret, reveal
 
-__all__ = ["BACKGROUND", "Submission", "unhurried", "validate"]
+__all__ = ["BACKGROUND", "Submission", "secrets_of", "unhurried", "validate"]
 
 ResultT = TypeVar("ResultT")
 
@@ -76,13 +77,23 @@ class Submission:
         self._is_open = False  # a request is on its way whose fate is not known
         self._is_made = False
 
-    async def send(self) -> None:
+    async def send(self, secrets: Collection[str] = ()) -> None:
         """Create what is missing of the app, and let it begin.
+
+        Args:
+            secrets: What an error must not show: a webhook that refuses an object may quote it.
 
         Raises:
             ConflictError: Another app, or somebody else's object, has its name.
             SchedulerError: The server refuses it.
         """
+        try:
+            await self._send()
+        except SchedulerError as error:
+            _hide(error, secrets)
+            raise
+
+    async def _send(self) -> None:
         job = await self._create_job()
         if self._wire.others:
             bodies = self._wire.owned(job.uid)
@@ -216,6 +227,28 @@ class Submission:
             backend=BACKEND,
             operation="submit",
         )
+
+
+def secrets_of(value: object) -> Iterator[str]:
+    """Yield the secrets in a request, in plain text."""
+    if isinstance(value, Secret):
+        yield reveal(value)
+    elif isinstance(value, Mapping):
+        for each in cast("Mapping[object, object]", value).values():
+            yield from secrets_of(each)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            yield from secrets_of(each)
+
+
+def _hide(error: SchedulerError, secrets: Collection[str]) -> None:
+    failure = failure_of(error)
+    for secret in secrets:
+        if secret and failure is not None and secret in failure.message:
+            error.why = error.why.replace(secret, "***")
+            failure.message = failure.message.replace(secret, "***")
+            failure.args = (failure.code, failure.reason, failure.message)
+            failure.details = {}
 
 
 def _removed(error: ConflictError) -> SchedulerError:
