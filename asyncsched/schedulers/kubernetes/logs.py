@@ -195,11 +195,12 @@ class PodLog(ConnectionSource):
 
     @override
     async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
+        self._came = False
         run = await self._to_read()
         if not self._opened:  # what the base asks from may be what was read of the run before
             since_ns = self._since_ns
         self._reader = LineReader(self.origin)
-        self._verdict, self._came = None, False
+        self._verdict = None
         self._last_look = self._last_look or run.ended
         self._follows = self.following and not self._last_look and not self._past
         asked = parameters(run, self._query, since_ns, follow=self._follows, tail=self._past and not self._opened)
@@ -334,7 +335,9 @@ class PodLog(ConnectionSource):
         self._told.clear()
         if verdict is Next.ONCE_MORE:
             self._last_look = True
-        elif verdict is not Next.AGAIN:
+        elif verdict is Next.AGAIN:
+            self._ended_once = False  # it was the kubelet's end, or the connection's
+        else:
             self._finish_run(verdict)
         if verdict is not Next.AGAIN or read_past != self._past:
             self._told.set()  # no pause
@@ -359,7 +362,7 @@ class PodLog(ConnectionSource):
         assert run is not None
         resume = self._resume
         assert isinstance(resume, PodResume)
-        if verdict is Next.LOST or (self._last_look and self._ended_once and not self._came):
+        if verdict is Next.LOST or (self._ended_once and not self._came):
             resume.give_up()
         self._finish_lines()
         if verdict is Next.LOST:
