@@ -46,6 +46,7 @@ def meet(host: str, port: int, nodes: int) -> tuple[int, int]:
             master_port = free.getsockname()[1]
         threading.Thread(target=serve, args=(listener, nodes, master_port), daemon=True).start()
     with connect(host, port) as node:
+        node.sendall(b"first\n" if listener is not None else b"other\n")
         rank, master_port = map(int, node.makefile().readline().split())
     return rank, master_port
 
@@ -66,8 +67,9 @@ def is_here(host: str) -> bool:
 
 
 def serve(listener: socket.socket, nodes: int, master_port: int) -> None:
-    """Tell each node its rank once all are there."""
+    """Tell each node its rank once all are there; the one that serves is the first: the workers meet at its name."""
     joined = [listener.accept()[0] for _ in range(nodes)]
+    joined.sort(key=lambda node: node.makefile().readline() != "first\n")
     for rank, node in enumerate(joined):
         node.sendall(f"{rank} {master_port}\n".encode())
 

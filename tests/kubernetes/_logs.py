@@ -23,7 +23,7 @@ from tests.kubernetes_fake.containers import Run
 from tests.kubernetes_fake.kubelet import Pod
 
 APP = "job-x1"
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 class Hasty(Clock):

@@ -28,6 +28,8 @@ pytestmark = [
 MANY = 200
 NOWHERE = {"asyncsched/no-node-has-this": "1"}
 READS = ("GET",)
+NAMESPACES = "/namespaces/"
+"""What the address of an object contains, and that of what the server can do does not."""
 
 
 def watched(proxy: CuttingProxy) -> Counter[str]:
@@ -60,9 +62,7 @@ async def test_many_jobs_are_watched_by_one_connection_for_each_resource_and_end
                         break
             waits = [asyncio.ensure_future(ended(scheduler, app_id)) for app_id in apps]
             await eventually(lambda: watched(proxy)[tenant.path("pods")] == 1)
-            before = len(proxy.requests)
-            told = await scheduler.cancel_many(apps)
-            sent = proxy.requests[before:]
+            told, sent = await cancelled(apps, tenant, tmp_path)
             ends = await asyncio.gather(*waits)
             counting.cancel()
 
@@ -76,11 +76,20 @@ async def test_many_jobs_are_watched_by_one_connection_for_each_resource_and_end
     await asyncio.to_thread(tenant.clean)
 
 
+async def cancelled(apps: list[str], tenant: Tenant, directory: Path) -> tuple[dict[str, Any], list[str]]:
+    """Cancel apps from another process's point of view; return what was told, and what was asked for that."""
+    folder = directory / "another"
+    folder.mkdir()
+    async with CuttingProxy(tenant.user, folder) as proxy:
+        async with KubernetesScheduler("another", kubeconfig=str(proxy.kubeconfig)) as another:
+            return await another.cancel_many(apps), [request for request in proxy.requests if NAMESPACES in request]
+
+
 async def test_what_others_have_in_the_namespace_is_neither_shown_nor_touched(
     kind: str, tenant: Tenant, tmp_path: Path
 ) -> None:
     async with KubernetesScheduler("mine", kubeconfig=str(tenant.user), namespaces=[tenant.namespace]) as scheduler:
-        others = theirs(tenant)
+        others = theirs(tenant, f"theirs-{kind}")
         app_id = await scheduler.submit(app("echo ours"), options(kind, tenant.namespace))
         async with scheduler.watch([app_id]) as watch:
             states = [event.state async for event in watch]
@@ -90,25 +99,26 @@ async def test_what_others_have_in_the_namespace_is_neither_shown_nor_touched(
         assert app_id in rows
         for path, made in others.items():
             assert made["metadata"]["uid"] == tenant.api.get(path)["metadata"]["uid"]
-        hostile = f"{tenant.namespace}:{HOSTILE}"
-        found = await scheduler.describe(hostile)  # nothing of ours but a label: told, or not known, and no error
+        found = await scheduler.describe(
+            f"{tenant.namespace}:theirs-{kind}"
+        )  # nothing of ours but a label: told, or not known, and no error
         assert found is None or isinstance(found.state, AppState)
     await asyncio.to_thread(tenant.clean)
 
 
-HOSTILE = "theirs"
-
-
-def theirs(tenant: Tenant) -> dict[str, Any]:
+def theirs(tenant: Tenant, name: str) -> dict[str, Any]:
     """Make objects that look like ours where they can, and are not."""
-    labels = {"asyncsched/app": HOSTILE, "asyncsched/kind": "nonsense", "asyncsched/role-index": "x"}
+    labels = {"asyncsched/app": name, "asyncsched/kind": "nonsense", "asyncsched/role-index": "x"}
     spec = {"restartPolicy": "Never", "containers": [{"name": "other", "image": BUSYBOX, "command": ["true"]}]}
-    pod = {"metadata": {"name": "their-pod", "labels": labels, "annotations": {"asyncsched/roles": "{"}}, "spec": spec}
+    pod = {
+        "metadata": {"name": f"{name}-pod", "labels": labels, "annotations": {"asyncsched/roles": "{"}},
+        "spec": spec,
+    }
     job = {
-        "metadata": {"name": HOSTILE, "labels": {"asyncsched/app": HOSTILE}, "annotations": {"asyncsched/roles": "[]"}},
+        "metadata": {"name": name, "labels": {"asyncsched/app": name}, "annotations": {"asyncsched/roles": "[]"}},
         "spec": {"template": {"spec": spec}},
     }
-    service = {"metadata": {"name": HOSTILE}, "spec": {"clusterIP": "None", "selector": {"x": "y"}}}
+    service = {"metadata": {"name": name}, "spec": {"clusterIP": "None", "selector": {"x": "y"}}}
     bodies = {
         tenant.path("pods"): pod,
         tenant.path("jobs", "/apis/batch/v1"): job,

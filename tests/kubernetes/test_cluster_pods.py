@@ -54,7 +54,8 @@ async def test_two_pods_of_a_distributed_job_meet_by_name(
     job = dist.ddp(script="/job/meeting.py", image=PYTHON, j="2x2")
     job.roles[0].resource = Resource(cpu=0, gpu=0, memMB=0)  # the node may have two processors
     app_id = await scheduler.submit(job, options(kind, tenant.namespace))
-    lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
+    async with asyncio.timeout(WITHIN):
+        lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
 
     assert AppState.SUCCEEDED == (await ended(scheduler, app_id)).state
     ranks = sorted("rank " + line.partition("rank ")[2] for line in lines if "rank " in line)

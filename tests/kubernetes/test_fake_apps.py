@@ -18,7 +18,7 @@ from tests.kubernetes_fake import FakeCluster
 
 pytestmark = pytest.mark.service("kubernetes-fake")
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 SIDECAR = {"spec": {"containers": [{"name": "proxy", "image": "busybox", "command": ["sleep", "1000"]}]}}
 
 

@@ -48,7 +48,7 @@ LARGE_BODY = 256 << 10
 """Bytes from which on a body is parsed in a worker thread."""
 ABSENT_FOR = 60.0
 """Seconds for which a kind of object that was not installed is not asked for again."""
-UNREACHED_FOR = 2.0
+UNREACHED_FOR = 0.5
 """Seconds in which a server is tried that has never answered: more likely it is not there than not there yet."""
 
 
