@@ -501,7 +501,11 @@ async def test_streams_are_told_apart_where_the_gate_is_on(fake: FakeCluster, lo
     assert ["out2"] == texts(await logs.all(streams=Stream.STDOUT, tail_lines=1))
 
 
-async def test_bytes_are_delivered_as_they_were_written(fake: FakeCluster, logs: Bench) -> None:
+@pytest.mark.parametrize("version", [(1, 29), (1, 34)])
+async def test_bytes_are_delivered_as_they_were_written(
+    fake: FakeCluster, logs: Bench, version: tuple[int, int]
+) -> None:
+    fake.version = version
     make_pod(fake)
     run = await running(fake)
     written = [

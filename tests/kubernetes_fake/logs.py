@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.kubernetes_fake.cluster import FakeCluster
 
 WATCHER = b"failed to create fsnotify watcher: too many open files"
+PIECE = 16 * 1024
+"""Bytes of a line that the runtime keeps as one entry; before 1.31 each of them comes with a time."""
 STREAMS = {"Stdout": "stdout", "Stderr": "stderr", "All": ""}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -156,7 +158,12 @@ class LogRead:
     def _shown(self, entry: Entry) -> bytes:
         if self.stream not in ("", entry.stream):
             return b""
-        return stamp_ns(entry.ns) + b" " + entry.data if self.timestamps else entry.data
+        if not self.timestamps:
+            return entry.data
+        stamp = stamp_ns(entry.ns) + b" "
+        if self.cluster.version >= (1, 31):
+            return stamp + entry.data
+        return b"".join(stamp + entry.data[at : at + PIECE] for at in range(0, len(entry.data), PIECE))
 
 
 def stamp_ns(ns: int) -> bytes:

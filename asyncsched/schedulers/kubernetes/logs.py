@@ -47,6 +47,9 @@ SETTLES_WITHIN = 2.5
 CUT_AFTER = 10.0
 """Seconds that a stream may stay open after its container's end: what hangs then is asked for again."""
 
+JOINED_FROM = (1, 31)
+"""The version from which on a long line has one time, and not one in front of each of its pieces."""
+
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
 
 
@@ -199,7 +202,8 @@ class PodLog(ConnectionSource):
         run = await self._to_read()
         if not self._opened:  # what the base asks from may be what was read of the run before
             since_ns = self._since_ns
-        self._reader = LineReader(self.origin)
+        joins = await self._room.client.version() < JOINED_FROM
+        self._reader = LineReader(self.origin, joins=joins)
         self._verdict = None
         self._last_look = self._last_look or run.ended
         self._follows = self.following and not self._last_look and not self._past

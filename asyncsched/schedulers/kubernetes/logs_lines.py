@@ -16,6 +16,8 @@ REMOVED = "unable to retrieve container logs for"
 """Kubelet's whole answer where the runtime has removed the container, with its log."""
 
 _SAID = tuple(text.encode() for text in (NO_WATCHER, REMOVED))
+_CHUNK = 16 * 1024
+"""Bytes after which the runtime cuts a line; before 1.31 kubelet wrote a time in front of each piece."""
 _STAMP = 30  # letters of a time as kubelet writes it: 2026-11-21T02:49:43.084925868Z
 _BLANK = 32
 
@@ -29,10 +31,12 @@ class LineReader:
     Args:
         origin: Who writes the lines.
         max_line: Bytes after which an overlong line is delivered in pieces.
+        joins: Whether long lines have a time in front of each piece, as kubelets before 1.31 write them.
     """
 
-    def __init__(self, origin: LogOrigin, *, max_line: int = MAX_LINE) -> None:
+    def __init__(self, origin: LogOrigin, *, max_line: int = MAX_LINE, joins: bool = False) -> None:
         self._origin = origin
+        self._joins = joins
         self._max = max_line
         self._stamps = StampReader()
         self._parts: list[bytes] = []  # of the unfinished line; joined once, so that growing it stays linear
@@ -78,11 +82,14 @@ class LineReader:
             return label(splitter.flush(), self._origin, ns)
         found = self._split(b"".join(self._parts))
         self._parts, self._held = [], 0
-        return label([found[1].decode("utf-8", "replace")], self._origin, found[0]) if found and found[1] else ()
+        if found is None or not found[1]:
+            return ()
+        return label([self._joined(found[1]).decode("utf-8", "replace")], self._origin, found[0])
 
     def _read_block(self, block: bytes, lines: list[LogLine]) -> None:
         """Read whole lines. The loop runs for each line of a log, so what most lines are is read here."""
-        origin, parse_ns, longest = self._origin, self._stamps.ns, self._max
+        origin, parse_ns = self._origin, self._stamps.ns
+        longest = min(self._max, _CHUNK) if self._joins else self._max
         at, size = 0, len(block)
         find = block.find
         while at < size:
@@ -107,7 +114,18 @@ class LineReader:
         if found is None:
             self._notices.append(entry.decode(errors="replace").strip())
             return
-        lines += label(LineSplitter(self._max).feed(found[1]), self._origin, found[0])
+        lines += label(LineSplitter(self._max).feed(self._joined(found[1])), self._origin, found[0])
+
+    def _joined(self, text: bytes) -> bytes:
+        """Return a line without the times between its pieces."""
+        if not self._joins:
+            return text
+        pieces: list[bytes] = []
+        at = 0
+        while (end := at + _CHUNK) < len(text) and self._split(text[end : end + _STAMP + 6]) is not None:
+            pieces.append(text[at:end])
+            at = text.index(b" ", end) + 1
+        return b"".join((*pieces, text[at:]))
 
     def _split(self, entry: bytes) -> tuple[int, bytes] | None:
         """Return the time in front of a line, and its text; None if it has no time."""
