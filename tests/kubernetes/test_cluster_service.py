@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -67,22 +66,29 @@ def settings() -> dict[str, str]:
     return {name: Path("/proc/sys", name).read_text() for name in names}
 
 
-@contextmanager
-def nothing_left() -> Iterator[None]:
-    """Compare the machine before and after."""
+def traces(directory: Path) -> list[str]:
+    """Return what the machine has of a cluster; others may come and go meanwhile."""
+    named = str(directory)
+    found = [f"mount {mount}" for mount in mounts() if mount.startswith(named)]
+    found += [f"cgroup {path}" for path in cgroups(_cgroup_of(directory)) if path.exists()]
+    found += ["a bridge"] if "pods" in links() else []
+    for process in processes():
+        with suppress(OSError):
+            command = (process / "cmdline").read_text()
+            found += (
+                [f"process {process.name}: {command}"] if named in command and os.getpid() != int(process.name) else []
+            )
+    return found + ([named] if directory.exists() else [])
 
-    def seen() -> dict[str, object]:
-        return {
-            "mounts": mounts(),
-            "links": links(),
-            "cgroups": {path for path in cgroups("") for path in path.glob("asyncsched-*")},
-            "networks": {namespace(process, "net") for process in processes()},
-            "settings": settings(),
-        }
 
-    before = seen()
-    yield
-    eventually_blocking(lambda: seen() == before, within=60)
+def _cgroup_of(directory: Path) -> str:
+    """Return the name of a cluster's cgroup, also when its directory has gone."""
+    with suppress(OSError):
+        _CGROUPS[directory] = (directory / "run" / "cgroup").read_text()
+    return _CGROUPS[directory]
+
+
+_CGROUPS: dict[Path, str] = {}
 
 
 def test_the_machine_sees_one_socket_of_it_on_loopback(own_cluster: Cluster) -> None:
@@ -127,14 +133,16 @@ def built() -> None:
 @pytest.mark.heavy("kubernetes")
 @pytest.mark.usefixtures("built")
 def test_nothing_is_left_after_it_is_taken_down() -> None:
-    with nothing_left():
-        made = Cluster(new_directory())
-        made.up()
-        inside = {namespace(process, "net") for process in members(made)}
-        made.down()
+    before = settings()
+    made = Cluster(new_directory())
+    made.up()
+    networks = {namespace(process, "net") for process in members(made)}
 
-        eventually_blocking(lambda: not inside & {namespace(process, "net") for process in processes()})
-        assert not made.directory.exists()
+    assert traces(made.directory)
+    made.down()
+    assert [] == traces(made.directory)
+    eventually_blocking(lambda: not networks & {namespace(process, "net") for process in processes()})
+    assert before == settings()
 
 
 @pytest.mark.heavy("kubernetes")
@@ -145,13 +153,10 @@ def test_nothing_is_left_when_the_process_that_brought_it_up_is_killed() -> None
         "Cluster(Path(sys.argv[1])).up(); print('up', flush=True); time.sleep(600)"
     )
     directory = new_directory()
-    with nothing_left():
-        parent = subprocess.Popen(
-            [sys.executable, "-c", code, str(directory)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(directory)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    with parent:
         assert parent.stdout is not None
         assert "up\n" == parent.stdout.readline()
-        os.kill(parent.pid, signal.SIGKILL)
-        parent.wait()
-        parent.stdout.close()
-        eventually_blocking(lambda: not directory.exists(), within=120)
+        assert traces(directory)
+        parent.kill()
+    eventually_blocking(lambda: not traces(directory), within=120)

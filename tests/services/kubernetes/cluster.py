@@ -213,7 +213,9 @@ class Cluster:
             return
         for child in _children(pid):
             os.kill(child, signal.SIGKILL)
-        until(lambda: _started(pid) != started or self._has_ended(), f"the cluster in {self.directory} to end")
+        until(lambda: _started(pid) != started, f"the cluster in {self.directory} to end")
+        if self._namespaces is not None:
+            self._namespaces.wait()
 
     def _has_ended(self) -> bool:
         return self._namespaces is not None and self._namespaces.poll() is not None
