@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
+from asyncsched.errors import SchedulerError, UnavailableError
 from asyncsched.logs.connection import ConnectionSource, NotStarted
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
-from asyncsched.schedulers.kubernetes.logs_lines import LineReader
+from asyncsched.schedulers.kubernetes.logs_gaps import once_more, why_broken, why_lost, why_missing
+from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, LineReader
 from asyncsched.schedulers.kubernetes.logs_pods import AppPods, Place
 from asyncsched.schedulers.kubernetes.logs_resume import PodResume
 from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs, has_run, restarts
-from asyncsched.schedulers.kubernetes.logs_streams import check_streams, parameters
+from asyncsched.schedulers.kubernetes.logs_streams import check_streams, is_wanted, parameters
 from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_refusal
 from asyncsched.schedulers.kubernetes.status import Native
-from asyncsched.specs.state import AppState, FailureCause
+from asyncsched.specs.state import FailureCause
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
@@ -46,9 +47,6 @@ SETTLES_WITHIN = 2.5
 
 CUT_AFTER = 10.0
 """Seconds that a stream may stay open after its container's end: what hangs then is asked for again."""
-
-JOINED_FROM = (1, 31)
-"""The version from which on a long line has one time, and not one in front of each of its pieces."""
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
 
@@ -244,7 +242,7 @@ class PodLog(ConnectionSource):
         match after_refusal(failure, run, has_ended=self._ended_once, has_begun=self._opened or has_run(run.pod)):
             case Next.WAIT:
                 if self._opened:  # the half of it is there: the rest will be
-                    raise _again(error)
+                    raise once_more(error)
                 self._wait()
             case Next.OVER | Next.LOST as verdict:
                 self._verdict = verdict
@@ -302,22 +300,13 @@ class PodLog(ConnectionSource):
         raise NotStarted
 
     def _begin(self, run: Run) -> None:
-        if not self._is_wanted(run):
+        if not is_wanted(run, self._query):
             self._runs.done(run)
             return
         self._run = run
         self._resume = PodResume()
         self.origin = self._make_origin(run.attempt)
         self._opened = self._ended_once = self._last_look = False
-
-    def _is_wanted(self, run: Run) -> bool:
-        query = self._query
-        if query.attempts is not None and run.attempt not in query.attempts:
-            return False
-        record = run.record()
-        if query.since_ns is None or record is None or record.finished_at is None or not run.ended:
-            return True
-        return (record.finished_at.timestamp() + 1) * 1e9 >= query.since_ns
 
     # Bytes and ends
 
@@ -372,7 +361,7 @@ class PodLog(ConnectionSource):
         if verdict is Next.LOST:
             after = resume.last_ns
             self._tell(
-                LogGap(None if after is None else utc(after), None, _lost_reason(run, begun=after is not None)),
+                LogGap(None if after is None else utc(after), None, why_broken(run, begun=after is not None)),
                 self.origin,
                 after,
             )
@@ -388,12 +377,7 @@ class PodLog(ConnectionSource):
         before = lost.before
         too_early = query.since_ns is not None and before is not None and before.timestamp() * 1e9 <= query.since_ns
         if wanted and not too_early:
-            which = f"attempt {wanted[0]}" if len(wanted) == 1 else f"the attempts {wanted[0]} to {wanted[-1]}"
-            reason = {
-                "deleted": f"the pod of {which} was deleted before its log was read, and the log with it",
-                "restarted": f"the node keeps the last two runs of a container, and {which} came before them",
-            }[lost.why]
-            self._tell(LogGap(None, before, reason), self._make_origin(wanted[0]))
+            self._tell(LogGap(None, before, why_lost(lost, wanted)), self._make_origin(wanted[0]))
 
     def _tell_missing(self) -> None:
         """Say that lines are missing where a replica has been, and no pod of it is left."""
@@ -401,11 +385,8 @@ class PodLog(ConnectionSource):
         if self._runs.seen or self._has_told_missing or not status.state.is_terminal():
             return
         self._has_told_missing = True
-        if status.cause is FailureCause.UNSCHEDULABLE:
-            return
-        cancelled = status.state is AppState.CANCELLED
-        why = "when the app was cancelled" if cancelled else "meanwhile"
-        self._tell(LogGap(reason=f"the pod was deleted {why}, and its log with it"), self._make_origin(None))
+        if status.cause is not FailureCause.UNSCHEDULABLE:
+            self._tell(LogGap(reason=why_missing(status)), self._make_origin(None))
 
     def _tell(self, gap: LogGap, origin: LogOrigin, ns: int | None = None) -> None:
         self._lines.append(gap_line(gap, origin, ns))
@@ -415,19 +396,3 @@ class PodLog(ConnectionSource):
         if self._past:
             self._past = False
             self._wake()
-
-
-def _again(error: SchedulerError) -> SchedulerError:
-    """Return a refusal as one that is worth another try."""
-    if not isinstance(error, NotFoundError):
-        return error
-    again = UnavailableError("the log cannot be read now", why=error.why, backend=BACKEND, operation="log_iter")
-    again.__cause__ = error.__cause__
-    return again
-
-
-def _lost_reason(run: Run, *, begun: bool) -> str:
-    what = "the rest of its log" if begun else "its log"
-    if run.gone:
-        return f"the pod {run.pod.name} was deleted before {what} was read, and the log with it"
-    return f"the node has removed the container of {run.pod.name} before {what} was read"

@@ -8,12 +8,15 @@ from asyncsched.logs.line import LogLine, LogOrigin, label
 from asyncsched.logs.split import MAX_LINE, LineSplitter
 from asyncsched.logs.stamps import StampReader
 
-__all__ = ["NO_WATCHER", "REMOVED", "LineReader"]
+__all__ = ["JOINED_FROM", "NO_WATCHER", "REMOVED", "LineReader"]
 
 NO_WATCHER = "failed to create fsnotify watcher"
 """Kubelet sends what is there, then this, and ends: the node has no inotify instance left to follow with."""
 REMOVED = "unable to retrieve container logs for"
 """Kubelet's whole answer where the runtime has removed the container, with its log."""
+
+JOINED_FROM = (1, 31)
+"""The version from which on a long line has one time, and not one in front of each of its pieces."""
 
 _SAID = tuple(text.encode() for text in (NO_WATCHER, REMOVED))
 _CHUNK = 16 * 1024

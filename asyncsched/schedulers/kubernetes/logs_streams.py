@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.client import KubeClient
     from asyncsched.schedulers.kubernetes.logs_runs import Run
 
-__all__ = ["check_streams", "parameters"]
+__all__ = ["check_streams", "is_wanted", "parameters"]
 
 FIRST_VERSION = (1, 32)
 """Older servers pass over the parameter `stream`, and send both."""
@@ -48,6 +48,16 @@ def parameters(run: Run, query: LogQuery, since_ns: int | None, *, follow: bool,
     elif tail and query.tail_lines is not None and query.until_ns is None:
         asked["tailLines"] = str(max(query.tail_lines, 1))  # one tells where to go on
     return asked
+
+
+def is_wanted(run: Run, query: LogQuery) -> bool:
+    """Tell whether a run may have lines that are asked for."""
+    if query.attempts is not None and run.attempt not in query.attempts:
+        return False
+    record = run.record()
+    if query.since_ns is None or record is None or record.finished_at is None or not run.ended:
+        return True
+    return (record.finished_at.timestamp() + 1) * 1e9 >= query.since_ns
 
 
 async def check_streams(client: KubeClient, namespace: str, name: str, stream: Stream) -> None:
