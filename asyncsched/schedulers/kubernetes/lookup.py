@@ -43,11 +43,13 @@ class Found:
         jobs: Its jobs.
         pods: Its pods.
         pod_group: Volcano's PodGroup of it, where it is known.
+        knows_group: Whether `pod_group` was looked for: None is that there is none by now.
     """
 
     jobs: Sequence[JobRecord] = ()
     pods: Sequence[PodRecord] = ()
     pod_group: PodGroupRecord | None = None
+    knows_group: bool = False
 
 
 class Lookup:
@@ -134,7 +136,7 @@ class Lookup:
         group, events = found.pod_group, []
         if needs_events(found.jobs, found.pods):
             first = next((job for job in found.jobs if job.is_first), found.jobs[0])
-            if group is None and first.kind == "volcano":
+            if group is None and first.kind == "volcano" and not found.knows_group:
                 group = await self._pod_group(first)
             uids = [*(job.uid for job in found.jobs), *(pod.uid for pod in found.pods)]
             events = await self._events.about(namespace, [*uids, *([group.uid] if group is not None else ())])
