@@ -89,6 +89,7 @@ async def test_apps_that_volcano_has_made_no_group_for_are_asked_about_by_no_req
         job = fake.run(partial(fake.store.get, "vcjobs", "default", app_id.partition(":")[2]))
         fake.run(partial(fake.change, "vcjobs", job, lambda each: each.update(status={"state": {"phase": "Pending"}})))
 
+    assert {AppState.PENDING} == {app.state for app in (await scheduler.describe_many(ids)).values() if app}
     async with scheduler.watch(ids) as changes:
         seen: set[str] = set()
         async for event in changes:
