@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -77,6 +78,26 @@ async def test_200_apps_are_watched_by_one_watch_for_each_resource(
 
     assert {1} == {fake.traffic.most_open[f"watch {kind}"] for kind in ("jobs", "vcjobs", "pods", "podgroups")}
     assert reads(fake) - before < 60
+
+
+async def test_apps_that_volcano_has_made_no_group_for_are_asked_about_by_no_request_each(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    fake.run(fake.store.listeners.clear)  # no controller is there to make PodGroups
+    ids = [await scheduler.submit(app(), VOLCANO) for _ in range(10)]
+    for app_id in ids:
+        job = fake.run(partial(fake.store.get, "vcjobs", "default", app_id.partition(":")[2]))
+        fake.run(partial(fake.change, "vcjobs", job, lambda each: each.update(status={"state": {"phase": "Pending"}})))
+
+    assert {AppState.PENDING} == {app.state for app in (await scheduler.describe_many(ids)).values() if app}
+    async with scheduler.watch(ids) as changes:
+        seen: set[str] = set()
+        async for event in changes:
+            seen.add(event.app_id)
+            if len(seen) == len(ids):
+                break
+
+    assert 0 == fake.traffic.calls["get podgroups"]
 
 
 def _waiting_job(fake: FakeCluster, name: str) -> None:

@@ -62,8 +62,9 @@ class _Namespace:
         for reflector in self._jobs:
             jobs = reflector.snapshot(name)
             if any(job.is_first for job in jobs):
-                group = next(iter(self._groups.snapshot(name)), None) if self._groups is not None else None
-                return Found(jobs, self._pods.snapshot(name), group)
+                groups = self._groups.snapshot(name) if self._groups is not None else ()
+                knows_group = self._groups is not None and self._groups.synced
+                return Found(jobs, self._pods.snapshot(name), next(iter(groups), None), knows_group)
         return Found()
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -43,11 +43,13 @@ class Found:
         jobs: Its jobs.
         pods: Its pods.
         pod_group: Volcano's PodGroup of it, where it is known.
+        knows_group: Whether `pod_group` was looked for: None is that there is none by now.
     """
 
     jobs: Sequence[JobRecord] = ()
     pods: Sequence[PodRecord] = ()
     pod_group: PodGroupRecord | None = None
+    knows_group: bool = False
 
 
 class Lookup:
@@ -134,7 +136,7 @@ class Lookup:
         group, events = found.pod_group, []
         if needs_events(found.jobs, found.pods):
             first = next((job for job in found.jobs if job.is_first), found.jobs[0])
-            if group is None and first.kind == "volcano":
+            if group is None and first.kind == "volcano" and not found.knows_group:
                 group = await self._pod_group(first)
             uids = [*(job.uid for job in found.jobs), *(pod.uid for pod in found.pods)]
             events = await self._events.about(namespace, [*uids, *([group.uid] if group is not None else ())])
@@ -177,7 +179,7 @@ class Lookup:
         try:
             if len(app_ids) <= ONE_BY_ONE:
                 return {app_id: await self.describe(app_id) for app_id in app_ids}
-            found = await self.find_in(namespace, app_ids)
+            found = await self._with_groups(namespace, await self.find_in(namespace, app_ids))
             return {app_id: await self.told(app_id, found[app_id]) for app_id in app_ids}
         except AsyncSchedError as error:
             return dict.fromkeys(app_ids, as_answer(error))
@@ -208,6 +210,21 @@ class Lookup:
             found[app_id] = Found() if first is None else Found(_of_kind(mine, first), by_app.get(app_id, []))
         return found
 
+    async def _with_groups(self, namespace: str, found: dict[str, Found]) -> dict[str, Found]:
+        """Add the PodGroups, out of one list, if some app waits for what only these tell."""
+        waiting = [app_id for app_id, each in found.items() if _waits_in_group(each)]
+        if not waiting:
+            return found
+        try:
+            groups = await self._all(paths.pod_groups(namespace), pod_group_record, "describe")
+        except (NotFoundError, PermissionDeniedError):
+            groups = []
+        by_owner = {group.owner: group for group in groups}
+        for app_id in waiting:
+            group = by_owner.get(found[app_id].jobs[0].uid)
+            found[app_id] = replace(found[app_id], pod_group=group, knows_group=True)
+        return found
+
     async def _jobs_in(self, namespace: str, operation: str) -> list[JobRecord]:
         kinds = await self._server.kinds()
         jobs: list[JobRecord] = []
@@ -227,6 +244,10 @@ class Lookup:
         """Read a list of what carries our label, of one app or of all."""
         selector = f"{names.APP}={app}" if app else names.SELECTOR
         return (await self._client.items(path, read, query={"labelSelector": selector}, operation=operation)).items
+
+
+def _waits_in_group(found: Found) -> bool:
+    return bool(found.jobs) and found.jobs[0].kind == "volcano" and needs_events(found.jobs, found.pods)
 
 
 def _keep(kept: OrderedDict[str, ItemT], app_id: str, value: ItemT) -> None:
