@@ -129,7 +129,7 @@ class Role:
 
     def __repr__(self) -> str:
         shown = {item.name: getattr(self, item.name) for item in fields(self)}
-        shown |= {"env": masked_env(self.env), "metadata": masked(self.metadata)}
+        shown |= {"args": masked(self.args), "env": masked_env(self.env), "metadata": masked(self.metadata)}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 

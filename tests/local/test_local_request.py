@@ -342,6 +342,12 @@ async def test_a_provider_with_options_of_its_own_keeps_them(
     assert "its own\n" == (tmp_path / "an-image/told").read_text()
 
 
+def test_what_a_replica_is_started_with_prints_without_secrets() -> None:
+    shown = repr(ReplicaParam(["run", "--password", "marker", "--x"], {"A_TOKEN": "marker", "B": "b"}, cwd="/"))
+
+    assert "args=['run', '--password', '***', '--x'], env={'A_TOKEN': '***', 'B': 'b'}, stdout=None" in shown
+
+
 def test_the_providers_of_the_documents_need_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     role = Role("main", str(tmp_path), entrypoint="bin/main", args=["x"], env={"A": "b"})

@@ -87,6 +87,7 @@ def test_no_repr_shows_a_secret() -> None:
     env = {"HF_TOKEN": "marker", "OTHER": Secret("marker"), "PATH": "/bin"}
     metadata: dict[str, object] = {"kubernetes": {"env": [{"name": "DB_PASSWORD", "value": "marker"}]}}
     role = Role("trainer", "i", env=env, metadata=metadata, args=["--auth", Secret("marker")])
+    role.args += ["--password", "marker", "--api-key=marker", "export A_TOKEN=marker; x", "db://me:marker@host"]
     app = AppDef("app", [role], metadata={"api_token": "marker"})
     tuned = TunedRole("trainer", "i", env=env, metadata=metadata)
 

@@ -8,7 +8,7 @@ import contextlib
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias, cast
@@ -19,7 +19,9 @@ from asyncsched.errors import ConfigError, RunOptionError, SchedulerError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.masking import masked
 from asyncsched.specs.options import CfgVal
+from asyncsched.specs.secret import masked_env
 
 __all__ = [
     "CWDImageProvider",
@@ -43,7 +45,7 @@ PATIENCE = 10.0
 Directory: TypeAlias = "str | os.PathLike[str]"
 
 
-@dataclass
+@dataclass(repr=False)
 class ReplicaParam:
     """What one replica is started with.
 
@@ -57,11 +59,15 @@ class ReplicaParam:
     """
 
     args: list[str]
-    env: dict[str, str] = field(repr=False)
+    env: dict[str, str]
     stdout: str | None = None
     stderr: str | None = None
     combined: str | None = None
     cwd: str | None = None
+
+    def __repr__(self) -> str:
+        shown = vars(self) | {"args": masked(self.args), "env": masked_env(self.env)}
+        return f"ReplicaParam({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class ImageProvider(abc.ABC):
@@ -226,7 +232,7 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
 async def _fetched(provider: ImageProvider, role: Role) -> str:
     awaited = inspect.iscoroutinefunction(provider.fetch_role)
     root = provider.fetch_role(role) if awaited else await asyncio.to_thread(provider.fetch_role, role)
-    found: object = await root if inspect.isawaitable(root) else root
+    found = cast("object", await root if inspect.isawaitable(root) else root)  # whatever a provider has returned
     path = os.fspath(cast("Directory", found)) if isinstance(found, (str, os.PathLike)) else found
     if isinstance(path, str) and path:
         return path
