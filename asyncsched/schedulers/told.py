@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import Any
+import dataclasses
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, cast
 
 from asyncsched.schedulers.prepare import digest_of_request
 from asyncsched.specs.app import AppDef, Role
@@ -17,8 +20,8 @@ __all__ = ["BY_HAND", "EDITED", "marked", "remember", "told"]
 EDITED = "the request was edited after its dry-run: its env and args are not those of the role"
 BY_HAND = "the request was made by hand: its env and args need not be those of the role"
 
-_MANY_REPLICAS = 20
-"""Requests with more than these are compared in a thread."""
+_SMALL = 2000
+"""Requests with more values than these are hashed in a thread."""
 
 
 async def remember(info: AppDryRunInfo[Any], *, editable: bool) -> None:
@@ -30,7 +33,7 @@ async def remember(info: AppDryRunInfo[Any], *, editable: bool) -> None:
     """
     app = info.app
     if app is not None and (editable or any(map(_has_hook, app.roles))):
-        info.made = Made(copied(app), await _digest(info, app))
+        info.made = Made(copied(app), await _digest(info.request))
     elif app is not None:
         info.made = Made(app, None)
 
@@ -43,7 +46,7 @@ async def told(info: AppDryRunInfo[Any]) -> AppDef | None:
     made = info.made
     if made is None:
         return None if info.app is None else marked(info.app, BY_HAND)
-    if made.request is None or made.request == await _digest(info, made.app):
+    if made.request is None or made.request == await _digest(info.request):
         return made.app
     return marked(made.app, EDITED)
 
@@ -65,7 +68,22 @@ def _has_hook(role: Role) -> bool:
     return getattr(role.pre_proc, "__func__", None) is not Role.pre_proc
 
 
-async def _digest(info: AppDryRunInfo[Any], app: AppDef) -> str:
-    if sum(role.num_replicas for role in app.roles) > _MANY_REPLICAS:
-        return await asyncio.to_thread(digest_of_request, info.request)
-    return digest_of_request(info.request)
+async def _digest(request: object) -> str:
+    return digest_of_request(request) if _is_small(request) else await asyncio.to_thread(digest_of_request, request)
+
+
+def _is_small(request: object) -> bool:
+    """Tell whether a hash of a request is made in a moment, having looked at no more than that of it."""
+    room, rest = _SMALL, [request]
+    while rest and room > 0:
+        value = rest.pop()
+        room -= 1
+        if isinstance(value, str):
+            room -= len(value) // 100
+        elif isinstance(value, Mapping):
+            rest.extend(islice(cast("Mapping[object, object]", value).values(), room))
+        elif isinstance(value, (list, tuple)):
+            rest.extend(cast("Sequence[object]", value)[:room])
+        elif dataclasses.is_dataclass(value):
+            rest.extend(getattr(value, field.name) for field in dataclasses.fields(value))
+    return not rest and room > 0
