@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from asyncsched._entry_points import entry_points_of
-from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError, UnknownSchedulerError
+from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError, RunOptionError, UnknownSchedulerError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -47,13 +47,19 @@ class _BuiltIn(NamedTuple):
     extra: str = ""  # of asyncsched, if the backend needs one ...
     package: str = ""  # ... and the package in it that its absence is known by
     begins_ahead: bool = False
+    parameters: tuple[str, ...] = ()  # of its factory, which may be configured beside the run options
 
 
 # The first one is the default.
 _BUILT_IN: dict[str, _BuiltIn] = {
     "local_cwd": _BuiltIn("asyncsched.schedulers.local", begins_ahead=True),
     "local_docker": _BuiltIn("asyncsched.schedulers.docker", "docker", "aiodocker"),
-    "kubernetes": _BuiltIn("asyncsched.schedulers.kubernetes", "kubernetes", "kubernetes_asyncio"),
+    "kubernetes": _BuiltIn(
+        "asyncsched.schedulers.kubernetes",
+        "kubernetes",
+        "kubernetes_asyncio",
+        parameters=("context", "kubeconfig", "namespaces"),
+    ),
     "aws_batch": _BuiltIn("asyncsched.schedulers.aws_batch", "aws", "aiobotocore"),
     "gcp_batch": _BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
 }
@@ -164,6 +170,25 @@ def get_default_scheduler_name() -> str:
 def known_names() -> Sequence[str]:
     """Return the names of all schedulers of our own, those included that are not part of this release."""
     return tuple(_BUILT_IN)
+
+
+def parameters_of(name: str) -> Sequence[str]:
+    """Return the parameters of a scheduler of our own that may be configured: it reads them once, when it is made."""
+    built_in = _BUILT_IN.get(name)
+    return built_in.parameters if built_in is not None else ()
+
+
+def refuse_parameters(name: str, options: Iterable[str]) -> None:
+    """Raise RunOptionError for a run option that is a parameter of the scheduler."""
+    for option in options:
+        if option in parameters_of(name):
+            raise RunOptionError(
+                f"{option} is a parameter of the scheduler {name}, and not a run option",
+                key=option,
+                why="an app's handle does not name it: all that one scheduler does is done in one place",
+                fix=f"set ASYNCSCHED_{name.upper()}_{option.upper()}, write {option} into [scheduler.{name}], or pass "
+                f'Runner(..., {name}={{"{option}": ...}})',
+            )
 
 
 def begin_ahead(name: str | None) -> Ahead | None:
