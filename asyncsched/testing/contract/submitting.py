@@ -284,13 +284,14 @@ class SubmitContract:
                 return dryrun_info
 
         plain = rig.role("echo $WORD", env={"WORD": "before"})
-        fields = {f.name: getattr(plain, f.name) for f in dataclasses.fields(Role)}
+        fields: dict[str, Any] = {f.name: getattr(plain, f.name) for f in dataclasses.fields(Role)}
         app_id = await rig.submit(AppDef("job", [Changing(**fields)]))
         (role,) = (await rig.ended(app_id)).roles
 
         assert ["before"] == texts(await rig.lines(app_id, should_tail=True))
         assert plain == role
-        edited = await rig.submit(AppDef("job", [Changing(**{**fields, "metadata": {"edit": True}})]))
+        fields["metadata"] = {"edit": True}
+        edited = await rig.submit(AppDef("job", [Changing(**fields)]))
         (role,) = (await rig.ended(edited)).roles
         if ["after"] == texts(await rig.lines(edited, should_tail=True)):
             with pytest.raises(ValueError, match=EDITED):
