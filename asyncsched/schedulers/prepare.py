@@ -47,6 +47,7 @@ def check_app(app: AppDef) -> None:
     if not app.roles:
         raise ValueError(f"app {app.name!r} has no roles: it needs at least one")
     check_name("the app", app.name)
+    _check_kept(app)  # first: what was not kept is the reason for what is missing
     names: set[str] = set()
     for role in app.roles:
         check_name(f"a role of app {app.name!r}", role.name)
@@ -60,7 +61,6 @@ def check_app(app: AppDef) -> None:
         if role.name in names:
             raise ValueError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
         names.add(role.name)
-    _check_kept(app)
 
 
 def check_name(what: str, name: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -129,7 +130,7 @@ def test_a_command_that_is_a_text_is_split_as_a_shell_would() -> None:
 
 def test_a_job_without_containers_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="the request for app-x1 has no containers"):
-        completed(DockerJob("app-x1", []), session="me", version="1")
+        completed(DockerJob("app-x1", []), None, session="me", version="1")
 
 
 def test_containers_made_by_hand_are_found_by_their_labels() -> None:
@@ -142,6 +143,9 @@ def test_containers_made_by_hand_are_found_by_their_labels() -> None:
     assert [("main", 0), ("main", 1), ("other", 3)] == [(each.role, each.replica) for each in found]
     assert {("app-x1", "me", "")} == {(each.app_id, each.session, each.fault) for each in found}
     assert "" == made[2].kwargs["labels"]["own"]
+    assert ["job was made by hand"] * 3 == [
+        why.group() for each in made if (why := re.search("job was made by hand", each.kwargs["labels"][labels.SPEC]))
+    ]
     assert {} == job.containers[0].kwargs  # the caller's is as it was
     assert "default" == to_wire(made[0], made[0].network)["HostConfig"]["NetworkMode"]
 
