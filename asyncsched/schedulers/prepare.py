@@ -114,7 +114,7 @@ def _check_kept(app: AppDef) -> None:
     lost |= {f"role {role.name!r}": _lost(role) for role in app.roles}
     found = [(what, place, why) for what, places in lost.items() for place, why in places]
     for what, place, why in found:
-        if place == f" variable {NOT_KEPT}":
+        if place == f" variable {NOT_KEPT}" and found[0][0] == what:
             raise ConfigError(
                 f"{what}: not all of it was kept by the scheduler that described it",
                 why=why,

@@ -125,7 +125,7 @@ def test_a_role_of_the_first_release_is_not_submitted_without_its_environment() 
     found = describe_app(parse_record(record["app_id"], record), Standing.LED)
 
     assert NotKept is type(found.metadata["api_key"])
-    with pytest.raises(ConfigError, match="app 'a': metadata api_key was not kept"):
+    with pytest.raises(ConfigError, match=r"app 'a': metadata api_key; role 'trainer': .* were not kept"):
         check_app(AppDef("a", found.roles, metadata=found.metadata))
     with pytest.raises(ConfigError, match="role 'trainer': not all of it was kept") as caught:
         check_app(AppDef("a", found.roles))
