@@ -134,7 +134,7 @@ def read_replica(role: str, k: int, place: str, found: Found) -> ReplicaStatus:
     status = ReplicaStatus(
         k, AppState.PENDING, role, "localhost", started_at=to_time(started), finished_at=to_time(ended)
     )
-    if stopped != "-" and alive == "-":
+    if stopped != "-" and (alive == "-" or code != "-"):
         status.state, status.cause = AppState.CANCELLED, FailureCause.CANCELLED
     elif code == "124" and json.loads(found.note)["timeout"]:  # the code of `timeout`
         status.state, status.cause, status.reason = AppState.FAILED, FailureCause.TIMEOUT, "it ran too long"
