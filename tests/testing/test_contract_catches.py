@@ -361,6 +361,13 @@ class TellsNoCause(Described):
         return dataclasses.replace(app, cause=None)
 
 
+class TellsTheAppsCauseAlone(Described):
+    def twist(self, app: DescribeAppResponse) -> DescribeAppResponse | None:
+        for replica in app.replicas:
+            replica.cause = None
+        return app
+
+
 class RunsOnOverItsTime(FakeScheduler):
     async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
         return await super()._request(app, dataclasses.replace(options, timeout=None), app_id)
@@ -476,6 +483,9 @@ CAUGHT: list[tuple[type[FakeScheduler], str]] = [
     (NeverEnds, "way_1_plain_async_for"),
     (ForgetsLogsOfTheCancelled, "logs_stay_after_cancelling"),
     (TellsNoCause, "a_cause_is_told_for_each_end"),
+    (TellsTheAppsCauseAlone, "a_cause_is_told_for_each_end"),
+    (TellsTheAppsCauseAlone, "over_its_time_an_app_is_failed_and_not_retried"),
+    (TellsTheAppsCauseAlone, "an_app_that_never_starts_is_failed_in_time"),
     (RunsOnOverItsTime, "over_its_time_an_app_is_failed_and_not_retried"),
     (RetriesWhatTookTooLong, "over_its_time_an_app_is_failed_and_not_retried"),
     (WaitsForEver, "an_app_that_never_starts_is_failed_in_time"),

@@ -38,6 +38,7 @@ class EndContract:
         ended = await rig.ended(await rig.scheduler.submit(app, {**rig.cfg, "timeout": rig.timeout}))
 
         assert (AppState.FAILED, FailureCause.TIMEOUT) == (ended.state, ended.cause)
+        assert [FailureCause.TIMEOUT] == [replica.cause for replica in ended.replicas]
         assert {0, None} >= {replica.num_restarts for replica in ended.replicas}
 
     async def test_an_app_that_never_starts_is_failed_in_time(self, rig: ContractRig) -> None:
@@ -51,6 +52,7 @@ class EndContract:
         assert elsewhere is not None
         for told in (ended, elsewhere):
             assert (AppState.FAILED, FailureCause.UNSCHEDULABLE) == (told.state, told.cause)
+            assert {FailureCause.UNSCHEDULABLE} >= {replica.cause for replica in told.replicas}
 
     async def test_many_apps_are_cancelled_at_once(self, rig: ContractRig) -> None:
         running = [await rig.submit(rig.app(rig.long_sleep)) for _ in range(3)]
