@@ -50,9 +50,7 @@ class _BuiltIn(NamedTuple):
     parameters: Sequence[str] = ()  # of its factory, beside `Tunables`: to check them imports no backend
 
 
-_OF_AWS_BATCH = (
-    "client log_client docker_client region profile endpoint_url limits log_interval log_settle_polls"
-).split()
+_AWS_CLIENTS = ("client", "log_client", "docker_client", "region", "profile", "endpoint_url")
 
 
 # The first one is the default.
@@ -64,7 +62,12 @@ _BUILT_IN: dict[str, _BuiltIn] = {
     ),
     "local_docker": _BuiltIn("asyncsched.schedulers.docker", "docker", "aiodocker"),
     "kubernetes": _BuiltIn("asyncsched.schedulers.kubernetes", "kubernetes", "kubernetes_asyncio"),
-    "aws_batch": _BuiltIn("asyncsched.schedulers.aws_batch", "aws", "aiobotocore", parameters=_OF_AWS_BATCH),
+    "aws_batch": _BuiltIn(
+        "asyncsched.schedulers.aws_batch",
+        "aws",
+        "aiobotocore",
+        parameters=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
+    ),
     "gcp_batch": _BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
 }
 

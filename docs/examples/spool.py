@@ -24,6 +24,7 @@ from asyncsched.schedulers import (
     Scheduler,
     Tunables,
     app_note,
+    check_seconds,
     read_app_note,
 )
 from asyncsched.specs import FailureCause, combine, find_cause, macros, make_app_handle, reveal
@@ -55,6 +56,7 @@ class SpoolRequest:
 
 
 def make_request(app: AppDef, options: SpoolOptions, app_id: str) -> SpoolRequest:
+    check_seconds("timeout", options.timeout)
     replicas: list[SpoolReplica] = []
     for number, role in enumerate(app.roles):
         if wrong := [name for name in role.env if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)]:

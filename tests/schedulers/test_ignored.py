@@ -95,6 +95,16 @@ async def test_capabilities_that_aws_batch_does_not_read_are_told() -> None:
     assert () == other.ignored
 
 
+async def test_a_timeout_that_is_rounded_up_is_told() -> None:
+    role = Role("worker", "busybox", entrypoint="true", resource=Resource(cpu=1, gpu=0, memMB=100))
+    async with AWSBatchScheduler("me") as scheduler:
+        rounded = await scheduler.submit_dryrun(AppDef("app", [role]), {"queue": "q", "timeout": 70.5})
+        whole = await scheduler.submit_dryrun(AppDef("app", [role]), {"queue": "q", "timeout": 71.0})
+
+    assert (Ignored("worker", "timeout", "AWS Batch counts whole seconds: 71 instead of 70.5"),) == rounded.ignored
+    assert () == whole.ignored
+
+
 def needing(capabilities: dict[str, object], replicas: int) -> AppDef:
     size = Resource(cpu=1, gpu=0, memMB=100, capabilities=capabilities)
     return AppDef("app", [Role("worker", "busybox", entrypoint="true", num_replicas=replicas, resource=size)])

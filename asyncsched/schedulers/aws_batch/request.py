@@ -52,6 +52,7 @@ __all__ = [
     "is_multinode",
     "make_request",
     "own_definition",
+    "rounded_timeout",
     "to_wire",
     "unread_instance_types",
 ]
@@ -173,6 +174,16 @@ def unread_instance_types(app: AppDef) -> Iterator[Ignored]:
         if INSTANCE_TYPE in role.resource.capabilities:
             why = f"a container job runs on what its queue has: {INSTANCE_TYPE} is for multi-node jobs"
             yield Ignored(role.name, "resource.capabilities", why)
+
+
+def rounded_timeout(app: AppDef, options: AWSBatchOpts) -> Iterator[Ignored]:
+    """Yield for each role that its attempts get more time than was asked for."""
+    limit = options.timeout
+    if limit is not None and limit != math.ceil(limit):
+        for role in app.roles:
+            yield Ignored(
+                role.name, "timeout", f"AWS Batch counts whole seconds: {math.ceil(limit)} instead of {limit}"
+            )
 
 
 def adopt(job: BatchJob, *, session: str, version: str) -> tuple[str, BatchJob]:

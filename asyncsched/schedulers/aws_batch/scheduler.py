@@ -36,6 +36,7 @@ from asyncsched.schedulers.aws_batch.request import (
     check_unrenamed,
     is_multinode,
     make_request,
+    rounded_timeout,
     unread_instance_types,
 )
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE
@@ -162,6 +163,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         yield from super()._ignored(app, options)
         if not is_multinode(app, options):
             yield from unread_instance_types(app)
+        yield from rounded_timeout(app, options)
         if options.pending_timeout is not None:
             yield from kept_by_submitter(app, "pending_timeout")
 
