@@ -19,7 +19,7 @@ from typing import IO
 PEER = Path(os.environ.get("ASYNCSCHED_PEER_VENV", "/tmp/asyncsched-peer"))
 """A virtual environment with the peer: made on first use, kept for the next."""
 
-WANTED = ["torchx==0.7.0", "docker", "setuptools<81"]
+WANTED = ["torchx[kubernetes]==0.7.0", "docker", "setuptools<81"]
 
 # Whatever the peer prints goes to where its errors go: the answers have the standard output for themselves.
 _SERVE = """
@@ -97,8 +97,10 @@ def installed() -> Path:
     """Return the environment with the peer, and make it where it is not there yet."""
     with Path(f"{PEER}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two benchmarks may come for the first time together
-        if not (PEER / "bin/torchx").exists():
+        made_for = PEER / "made-for"
+        if not made_for.exists() or made_for.read_text() != str(WANTED):
             venv.create(PEER, with_pip=True)
             command = [str(PEER / "bin/python"), "-m", "pip", "install", "-q", *WANTED]
             subprocess.run(command, check=True, stdout=sys.stderr)
+            made_for.write_text(str(WANTED))
     return PEER

@@ -45,6 +45,8 @@ def features() -> dict[str, Callable[[AnyScheduler], str]]:
         "ends with its submitter (`ends_with_submitter`)": lambda each: _yes(each.ends_with_submitter),
         "`kill` is faster than `cancel` (`can_kill`)": lambda each: _yes(each.can_kill),
         "an app costs money while it runs (`is_billed`)": lambda each: _yes(each.is_billed),
+        "logs stay after `cancel` (`keeps_cancelled_logs`)": lambda each: _yes(each.keeps_cancelled_logs),
+        "logs of earlier attempts stay (`keeps_attempts`)": lambda each: _yes(each.keeps_attempts),
         "`SecretRef` (`takes_secret_refs`)": lambda each: _yes(each.takes_secret_refs),
         "`results`": lambda each: _yes(type(each)._results is not SchedulerHooks._results),
         "retry policies": _policies,

@@ -3,7 +3,7 @@
 A process collects a file when it takes it, so that each file is imported by one process only. The longest files come
 first, so that no process begins a long one when the others are about to end. What needs a Docker daemon comes before
 everything else, and half of the processes take it, each with a daemon of its own: these tests wait for containers more
-than they compute.
+than they compute. What needs the Kubernetes cluster is taken by one process, which takes nothing that needs Docker.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ TOOK = "took.jsonl"
 CHARACTERS_PER_SECOND = 1000.0
 """What a file that has never run is expected to take: the longer its text, the longer."""
 
-NEEDS_DOCKER = ("dockerd", "docker_host")
-"""Names of fixtures that bring up the tests' own Docker daemon."""
+NEEDS = {"kubernetes": ('service("cluster")',), "docker": ("dockerd", "docker_host")}
+"""What stands in the text of a file that needs a cluster, and of one that needs a Docker daemon of the tests' own."""
 
 DOCKER_DAEMONS = 2
 """How many processes bring one up."""
@@ -123,22 +123,33 @@ def _longest_first(files: list[pytest.File], directory: Path) -> list[pytest.Fil
     with suppress(FileNotFoundError):
         known = json.loads((directory / EXPECTED).read_text())
 
-    def weight(file: pytest.File) -> tuple[bool, float]:
+    def weight(file: pytest.File) -> tuple[int, float]:
         guessed = file.path.stat().st_size / CHARACTERS_PER_SECOND
-        return _needs_docker(file), known.get(file.nodeid, guessed)
+        return ["", "docker", "kubernetes"].index(_needs(file)), known.get(file.nodeid, guessed)
 
     return sorted(files, key=weight, reverse=True)
 
 
-def _needs_docker(file: pytest.File) -> bool:
+def _needs(file: pytest.File) -> str:
+    """Name the service that has to be brought up for a file; none is an empty name."""
     text = file.path.read_text()
-    return any(fixture in text for fixture in NEEDS_DOCKER)
+    return next((service for service, words in NEEDS.items() if any(word in text for word in words)), "")
 
 
 def _take(file: pytest.File, directory: Path) -> bool:
-    if _needs_docker(file) and not any(_is_ours(directory / f"docker-{n}") for n in range(DOCKER_DAEMONS)):
+    service = _needs(file)
+    if service and not _may_bring_up(service, directory):
         return False
     return _is_ours(directory / file.nodeid.replace("/", "-"))
+
+
+def _may_bring_up(service: str, directory: Path) -> bool:
+    cluster = directory / "kubernetes"
+    if service == "kubernetes":
+        return _is_ours(cluster)
+    if cluster.is_symlink() and _is_ours(cluster):
+        return False
+    return any(_is_ours(directory / f"docker-{n}") for n in range(DOCKER_DAEMONS))
 
 
 def _is_ours(mark: Path) -> bool:

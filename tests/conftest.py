@@ -19,6 +19,7 @@ pytest_plugins = [
     "tests._results",
     "tests._shared",
     "tests.services.fixtures",
+    "tests.services.kubernetes.fixtures",
 ]
 
 # A busy machine is not a wrong result.

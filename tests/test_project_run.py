@@ -16,6 +16,7 @@ import pytest
 
 from tests._heavy import ROOMS
 from tests._parts import Ended, InterruptError, Limits, Part, side_by_side
+from tests._shared import DOCKER_DAEMONS, _may_bring_up
 from tests._support import eventually_blocking
 
 ROOT = Path(__file__).parents[1]
@@ -251,3 +252,15 @@ def test_a_run_without_tests_is_a_failure(project: Path) -> None:
 
     assert 1 == done.returncode
     assert "tests: FAILED, exit code 5: 0 passed, 0 failed, 0 skipped" in done.stdout
+
+
+def test_the_process_that_brings_up_the_cluster_brings_up_no_docker_daemon(tmp_path: Path) -> None:
+    assert _may_bring_up("kubernetes", tmp_path)
+    assert not _may_bring_up("docker", tmp_path)
+
+
+def test_what_another_process_brings_up_is_left_to_it(tmp_path: Path) -> None:
+    for mark in ("kubernetes", *(f"docker-{n}" for n in range(DOCKER_DAEMONS))):
+        (tmp_path / mark).symlink_to(str(os.getppid()))
+
+    assert [False, False] == [_may_bring_up(service, tmp_path) for service in ("kubernetes", "docker")]

@@ -14,6 +14,7 @@ from typing_extensions import override
 from asyncsched._tasks import gather_bounded
 from asyncsched.cli.console import Console
 from asyncsched.cli.control_sequences import visible
+from asyncsched.errors import ConfigError
 from asyncsched.runner.runner import Runner
 
 __all__ = ["answers", "parted", "run_with_runner", "warnings_to"]
@@ -38,10 +39,20 @@ def run_with_runner(console: Console, work: Callable[[Runner], Awaitable[int]], 
     _show_warnings(console)
 
     async def main() -> int:
-        async with Runner(session) as runner:
+        async with Runner(session, None, None, **_parameters()) as runner:
             return await work(runner)
 
     return asyncio.run(main())
+
+
+def _parameters() -> dict[str, dict[str, object]]:
+    """Return what is configured for schedulers themselves, such as a context of Kubernetes."""
+    from asyncsched.runner.config import load_config
+
+    try:
+        return load_config().parameters()
+    except ConfigError:
+        return {}  # verbs that need a configuration have said so; `doctor` will
 
 
 async def answers(

@@ -84,6 +84,8 @@ class Launch:
         if self.detach and backend.ends_with_submitter and not cfg.get("detach"):
             raise UsageError(f"{scheduler} cannot detach", why="its apps end with the process that submits them")
         handle = await runner.run(app, scheduler, cfg, self.workspace, key=self.key)
+        if place := backend.place:
+            console.say(f"in {place}")
         attached = not self.detach and (is_here or self.wait or self.log)
         if console.format == "table":
             console.print(handle)

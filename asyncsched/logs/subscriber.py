@@ -151,6 +151,16 @@ class HubSource(QueueSource):
         """Yield what there is of these streams from `since_ns` on, to catch up with it; as `LogHub.pages` does."""
         return self._hub.pages(keys, since_ns)
 
+    # Where some streams go on where others have ended.
+
+    def readable(self, keys: Sequence[str]) -> Sequence[str]:
+        """Return those of these streams, which are behind, that may be read by now; asked again after each round."""
+        return keys
+
+    def arrange(self, lines: list[LogLine]) -> list[LogLine]:
+        """Return these lines, which are new, as they are to be delivered."""
+        return lines
+
     # What the hub does.
 
     def offer(self, events: Sequence[HubEvent]) -> None:
@@ -167,6 +177,7 @@ class HubSource(QueueSource):
     def polled(self, *, quiet: bool) -> None:
         """Take note of a round of the shared query, in which there was nothing new, or something."""
         self._quiet = self._quiet + 1 if quiet and self._finishing and not self._behind else 0
+        self._catch_up_if_behind()
         self._end_if_done()
 
     def fail(self, error: BaseException) -> None:
@@ -188,16 +199,17 @@ class HubSource(QueueSource):
             self._catch_up_if_behind()
 
     def _catch_up_if_behind(self) -> None:
-        if self._task is None and not self._ended and (self._behind or self._first):
+        is_due = self._first and not self._behind
+        if self._task is None and not self._ended and (is_due or self.readable(list(self._behind))):
             name = f"log of {self.role or 'a hub'}, catching up"
             self._task = asyncio.get_running_loop().create_task(self._catch_up(), name=name)
 
     async def _catch_up(self) -> None:
         backoff = Backoff(self._hub.clock, retry_for=self._hub.retry_for)
         try:
-            while self._behind and not self._parked:
+            while not self._parked and (keys := self.readable(list(self._behind))):
                 try:
-                    await self._one_pass(backoff)
+                    await self._one_pass(keys, backoff)
                 except SchedulerError as error:
                     pause = backoff.failed(error)
                     _log.warning("reading log lines failed, trying again: %s", error)
@@ -206,15 +218,15 @@ class HubSource(QueueSource):
             self.fail(error)
         finally:
             self._task = None
-        self._first = False
+        self._first = self._first and bool(self._behind) and not self._parked
         self._end_if_done()
         if self._wake is not None:  # what was held back as the past can be handed on
             self._wake()
 
-    async def _one_pass(self, backoff: Backoff) -> None:
-        """Read from where it has got to up to the present, and join the hub if that is indeed the present."""
+    async def _one_pass(self, behind: Sequence[str], backoff: Backoff) -> None:
+        """Read these from where it has got to up to the present, and join the hub if that is indeed the present."""
         # Streams of which nothing is known are asked for from the beginning, and apart from the others.
-        keys = [key for key in self._behind if self._positions[key].newest is None] or list(self._behind)
+        keys = [key for key in behind if self._positions[key].newest is None] or list(behind)
         known = self._hub.newest
         if self.one_at_a_time:
             keys = keys[:1]
@@ -272,7 +284,7 @@ class HubSource(QueueSource):
         if events:
             self._hub.note(max(event.line.ns or 0 for event in events))
         self.taken += len(lines)
-        return lines
+        return self.arrange(lines)
 
     def _end_if_done(self) -> None:
         if self._behind or self._parked or self._task is not None:

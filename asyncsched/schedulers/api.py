@@ -381,6 +381,7 @@ class Scheduler(Ending[OptsT, RequestT]):
             watch=lambda app_id: self.watch([app_id]),
             sources=self._log_sources,
             clock=self.clock,
+            place=lambda: self.place,
         )
         await opener(query, sink)
 

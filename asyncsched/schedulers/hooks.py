@@ -65,6 +65,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         ends_with_submitter: Whether an app ends with the process that submitted it, unless an option ``detach`` is set.
         is_billed: Whether an app costs money for as long as it runs: a submit without a timeout is told so, once.
         can_kill: Whether `kill` ends an app sooner than `cancel` does.
+        keeps_cancelled_logs: Whether the log of an app that was cancelled can still be read.
+        keeps_attempts: Whether the lines of an attempt that nobody has read stay until the app is deleted.
         takes_secret_refs: Whether the service fills in environment values that are a `SecretRef`.
         ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
         capabilities: The capabilities of a resource that are read here; others are told like a field that is ignored.
@@ -85,10 +87,17 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     ends_with_submitter: ClassVar[bool] = False
     is_billed: ClassVar[bool] = False
     can_kill: ClassVar[bool] = False
+    keeps_cancelled_logs: ClassVar[bool] = True
+    keeps_attempts: ClassVar[bool] = True
     takes_secret_refs: ClassVar[bool] = False
     ignores: ClassVar[Mapping[str, str]] = {}
     capabilities: ClassVar[frozenset[str] | None] = None
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
+
+    @property
+    def place(self) -> str:
+        """Where apps run, as far as a handle does not say it, for people; empty where it does, or is not known yet."""
+        return ""
 
     async def _warm_up(self) -> None:
         """Begin what the first submit would wait for; nothing by default."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from asyncsched._entry_points import entry_points_of
-from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError, UnknownSchedulerError
+from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError, RunOptionError, UnknownSchedulerError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -47,7 +47,8 @@ class _BuiltIn(NamedTuple):
     extra: str = ""  # of asyncsched, if the backend needs one ...
     package: str = ""  # ... and the package in it that its absence is known by
     begins_ahead: bool = False
-    parameters: Sequence[str] = ()  # of its factory, beside `Tunables`: to check them imports no backend
+    parameters: tuple[str, ...] = ()  # of its factory, which may be configured beside the run options
+    takes: tuple[str, ...] = ()  # all that its factory takes beside `Tunables`: to check them imports no backend
 
 
 _AWS_CLIENTS = ("client", "log_client", "docker_client", "region", "profile", "endpoint_url")
@@ -58,15 +59,21 @@ _BUILT_IN: dict[str, _BuiltIn] = {
     "local_cwd": _BuiltIn(
         "asyncsched.schedulers.local",
         begins_ahead=True,
-        parameters=("cache_size", "extra_paths", "image_provider_class", "keep_for"),
+        takes=("cache_size", "extra_paths", "image_provider_class", "keep_for"),
     ),
     "local_docker": _BuiltIn("asyncsched.schedulers.docker", "docker", "aiodocker"),
-    "kubernetes": _BuiltIn("asyncsched.schedulers.kubernetes", "kubernetes", "kubernetes_asyncio"),
+    "kubernetes": _BuiltIn(
+        "asyncsched.schedulers.kubernetes",
+        "kubernetes",
+        "kubernetes_asyncio",
+        parameters=("context", "kubeconfig", "namespaces"),
+        takes=("client", "kubeconfig", "context", "namespaces"),
+    ),
     "aws_batch": _BuiltIn(
         "asyncsched.schedulers.aws_batch",
         "aws",
         "aiobotocore",
-        parameters=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
+        takes=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
     ),
     "gcp_batch": _BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
 }
@@ -80,9 +87,9 @@ class _LazyFactory:
         self._built_in = built_in
 
     @property
-    def parameters(self) -> Sequence[str]:
+    def takes(self) -> Sequence[str]:
         """What it takes beside the session's name and `Tunables`."""
-        return self._built_in.parameters
+        return self._built_in.takes
 
     def __call__(self, /, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
         built_in = self._built_in
@@ -184,6 +191,25 @@ def known_names() -> Sequence[str]:
     return tuple(_BUILT_IN)
 
 
+def parameters_of(name: str) -> Sequence[str]:
+    """Return the parameters of a scheduler of our own that may be configured: it reads them once, when it is made."""
+    built_in = _BUILT_IN.get(name)
+    return built_in.parameters if built_in is not None else ()
+
+
+def refuse_parameters(name: str, options: Iterable[str]) -> None:
+    """Raise RunOptionError for a run option that is a parameter of the scheduler."""
+    for option in options:
+        if option in parameters_of(name):
+            raise RunOptionError(
+                f"{option} is a parameter of the scheduler {name}, and not a run option",
+                key=option,
+                why="an app's handle does not name it: all that one scheduler does is done in one place",
+                fix=f"set ASYNCSCHED_{name.upper()}_{option.upper()}, write {option} into [scheduler.{name}], or pass "
+                f'Runner(..., {name}={{"{option}": ...}})',
+            )
+
+
 def begin_ahead(name: str | None) -> Ahead | None:
     """Begin what the first submit to a scheduler would wait for, before anything of it is imported.
 
@@ -248,7 +274,7 @@ def _parameters_of(factory: Callable[..., object]) -> tuple[str, Sequence[str] |
     from asyncsched.schedulers.bounds import Tunables
 
     if isinstance(factory, _LazyFactory):
-        return "session_name", [*factory.parameters, *Tunables.__annotations__]
+        return "session_name", [*factory.takes, *Tunables.__annotations__]
     parameters = [*inspect.signature(factory).parameters.values()]
     first = parameters[0].name if parameters else ""
     known: list[str] = []

@@ -30,6 +30,7 @@ class LogOpener:
         watch: Tells it as it changes.
         sources: Makes the sources of replicas.
         clock: Tells when `until` has come.
+        place: Where apps run, for messages.
     """
 
     def __init__(
@@ -39,11 +40,13 @@ class LogOpener:
         watch: Callable[[str], StateStream],
         sources: OpenSources,
         clock: Clock,
+        place: Callable[[], str] = lambda: "",
     ) -> None:
         self._describe = describe
         self._watch = watch
         self._sources = sources
         self._clock = clock
+        self._place = place
         self._open: dict[tuple[str, int], list[LogSource]] = {}
         self._told: dict[tuple[str, int], ReplicaStatus] = {}
         self._checked = False
@@ -112,7 +115,9 @@ class LogOpener:
     def _existing(self, app: DescribeAppResponse | None, query: LogQuery) -> DescribeAppResponse:
         """Return the app; raise UnknownAppError if it, or something of it that is asked for, does not exist."""
         if app is None:
-            raise UnknownAppError(f"no app {query.app_id}", fix="list the scheduler's apps to see those that exist")
+            where = f" in {place}" if (place := self._place()) else ""
+            what = f"no app {query.app_id}{where}"
+            raise UnknownAppError(what, fix="list the scheduler's apps to see those that exist")
         if not self._checked:
             self._checked = _check_selection(app, query)
         return app

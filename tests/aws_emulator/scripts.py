@@ -8,6 +8,7 @@ An image named ``script`` has as the last part of its command a JSON list such a
 * ``["lines", count, interval, text]``, where ``$i`` counts from 0;
 * ``["sleep", seconds]``;
 * ``["if_node", index, steps]``: steps that only this node takes;
+* ``["if_attempt", number, steps]``: steps that only this attempt takes; the first is 1;
 * ``["exit", code]``, or a list with one code for each attempt; without one the code is 0;
 * ``["ignore_term"]``: from here on SIGTERM is ignored, as by a shell script that traps it;
 * ``["fail", reason]``: the container cannot be started, or is killed, for this reason.
@@ -16,7 +17,7 @@ An image named ``script`` has as the last part of its command a JSON list such a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from string import Template
 from typing import Any
 
@@ -37,7 +38,7 @@ class _Play:
     def __init__(self, timeline: Timeline, task: Task) -> None:
         self._timeline, self._task = timeline, task
         node = int(task.environment.get("AWS_BATCH_JOB_NODE_INDEX", 0))
-        self._steps = _flat(json.loads(task.command[-1]), node)
+        self._steps = _flat(json.loads(task.command[-1]), {"if_node": node, "if_attempt": task.number})
         self._next: Event | None = None
         self._traps = False
         self._over = False
@@ -81,10 +82,10 @@ class _Play:
         self._timeline.after(0, lambda: self._task.exited(code, reason))
 
 
-def _flat(steps: list[list[Any]], node: int) -> Iterator[list[Any]]:
+def _flat(steps: list[list[Any]], here: Mapping[str, int]) -> Iterator[list[Any]]:
     for step in steps:
-        if step[0] == "if_node":
-            yield from _flat(step[2] if step[1] == node else [], node)
+        if step[0] in here:
+            yield from _flat(step[2] if step[1] == here[step[0]] else [], here)
             continue
         if step[0] != "lines":
             yield step

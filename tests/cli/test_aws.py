@@ -14,7 +14,7 @@ REGION = [
 
 
 @pytest.mark.parametrize(
-    "line", ["list -s aws_batch", "status aws_batch://a/q:b", "run -s aws_batch -cfg queue=q utils.echo"]
+    "line", ["list -s aws_batch", "status aws_batch://a/q:b", "run -s aws_batch -cfg queue=q,timeout=3600 utils.echo"]
 )
 def test_no_region(cli: Cli, line: str) -> None:
     done = cli(*line.split())

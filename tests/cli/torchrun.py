@@ -46,21 +46,30 @@ def meet(host: str, port: int, nodes: int) -> tuple[int, int]:
             master_port = free.getsockname()[1]
         threading.Thread(target=serve, args=(listener, nodes, master_port), daemon=True).start()
     with connect(host, port) as node:
+        node.sendall(b"first\n" if listener is not None else b"other\n")
         rank, master_port = map(int, node.makefile().readline().split())
     return rank, master_port
 
 
 def is_here(host: str) -> bool:
-    try:
-        socket.create_server((host, 0)).close()
-    except OSError:
-        return False
-    return True
+    """Tell whether this host has that name; on a cluster names are known a little later than pods are started."""
+    deadline = time.monotonic() + WITHIN
+    while True:
+        try:
+            socket.create_server((host, 0)).close()
+            return True
+        except socket.gaierror:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        except OSError:
+            return False
 
 
 def serve(listener: socket.socket, nodes: int, master_port: int) -> None:
-    """Tell each node its rank once all are there."""
+    """Tell each node its rank once all are there; the one that serves is the first: the workers meet at its name."""
     joined = [listener.accept()[0] for _ in range(nodes)]
+    joined.sort(key=lambda node: node.makefile().readline() != "first\n")
     for rank, node in enumerate(joined):
         node.sendall(f"{rank} {master_port}\n".encode())
 

@@ -35,11 +35,10 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {
         **_IMAGES,
     },
     "kubernetes": {
-        "queue": Option(str, is_required=True),
+        "queue": Option(str),  # Volcano requires one, and its absence is told then; a Job needs none
         "namespace": Option(str, "default"),
         "service_account": Option(str),
-        "priority_class": Option(str),
-        **_IMAGES,
+        "priority_class": Option(str),  # those for images come with workspaces
     },
     "aws_batch": {
         "queue": Option(str, is_required=True),

@@ -198,4 +198,5 @@ def test_the_parameters_that_are_declared_are_those_that_the_factory_takes(name:
     create = importlib.import_module(built_in.module).create_scheduler
     taken = [each.name for each in inspect.signature(create).parameters.values() if each.kind is not each.VAR_KEYWORD]
 
-    assert ["session_name", *built_in.parameters] == taken
+    assert ["session_name", *built_in.takes] == taken
+    assert {*built_in.parameters} <= {*built_in.takes}

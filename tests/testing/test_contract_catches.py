@@ -494,7 +494,7 @@ CAUGHT: list[tuple[type[FakeScheduler], str]] = [
     (NeverFollows, "a_tail_waits_for_an_app_that_has_not_begun"),
     (AlwaysFollows, "a_tail_ends_with_the_app_and_a_read_with_what_is_there"),
     (NeverEnds, "way_1_plain_async_for"),
-    (ForgetsLogsOfTheCancelled, "logs_stay_after_cancelling"),
+    (ForgetsLogsOfTheCancelled, "logs_stay_after_cancelling_or_are_told_to_be_gone"),
     (TellsNoCause, "a_cause_is_told_for_each_end"),
     (TellsTheAppsCauseAlone, "a_cause_is_told_for_each_end"),
     (TellsTheAppsCauseAlone, "over_its_time_an_app_is_failed_and_not_retried"),

@@ -15,7 +15,7 @@ from asyncsched.errors import ConfigError
 from asyncsched.runner.config.files import Search, Table, home, read_toml, shown, user_file
 from asyncsched.runner.config.setting import Section, Setting, Settings
 from asyncsched.runner.config.trust import ConfigFile, is_risky, open_config
-from asyncsched.schedulers.registry import get_default_scheduler_name
+from asyncsched.schedulers.registry import get_default_scheduler_name, known_names, parameters_of
 
 __all__ = ["Config", "load_config"]
 
@@ -73,6 +73,16 @@ class Config:
             others: The names of all schedulers: ``ASYNCSCHED_LOCAL_DOCKER_ENV`` is none of a scheduler ``local``.
         """
         return {**self._sections.get(("scheduler", name), {}), **self._from_environment(name, others)}
+
+    def parameters(self) -> dict[str, dict[str, object]]:
+        """Return the parameters of schedulers that are configured, by the scheduler's name."""
+        found: dict[str, dict[str, object]] = {}
+        for name in known_names():
+            if known := parameters_of(name):
+                settings = self.scheduler(name, known_names())
+                given = {key: _plain(settings[key]) for key in known if key in settings}
+                found |= {name: given} if given else {}
+        return found
 
     def component(self, name: str) -> dict[str, Setting]:
         """Return the defaults of a component's arguments."""
@@ -206,6 +216,12 @@ def _unknown_section(name: str, place: str) -> ConfigError:
 def _line(lines: Mapping[tuple[str, ...], int], *keys: str) -> int:
     """Return the first line that says something about a key or what is below it."""
     return min((line for path, line in lines.items() if path[: len(keys)] == keys), default=1)
+
+
+def _plain(setting: Setting) -> object:
+    """Return a parameter's value; a text with commas is a list."""
+    value: object = setting.value
+    return value.split(",") if setting.is_text and isinstance(value, str) and "," in value else value
 
 
 def _variable(name: str) -> str:

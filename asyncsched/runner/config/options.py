@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from asyncsched.errors import RunOptionError
 from asyncsched.runner.config.config import Config
 from asyncsched.runner.config.setting import Setting, from_origin
+from asyncsched.schedulers.registry import parameters_of, refuse_parameters
 from asyncsched.specs.options import CfgVal, runopts
 
 __all__ = ["run_options"]
@@ -34,12 +35,18 @@ def run_options(
     """
     found: dict[str, Setting] = {}
     for name, setting in config.scheduler(scheduler, schedulers).items():
+        if name in parameters_of(scheduler):
+            continue  # it is for the scheduler itself
         if setting.foreign and name not in opts:
             _log.info("%s: %s has no option %s; it is passed over", setting.origin, scheduler, name)
             continue
         found[name] = _checked(scheduler, opts, name, setting)
     for text in cfg:
-        found |= {name: Setting(value, COMMAND_LINE) for name, value in opts.cfg_from_str(text).items()}
+        try:
+            found |= {name: Setting(value, COMMAND_LINE) for name, value in opts.cfg_from_str(text).items()}
+        except RunOptionError as error:
+            refuse_parameters(scheduler, [error.key])
+            raise
     return found
 
 

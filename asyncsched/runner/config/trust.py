@@ -18,7 +18,9 @@ TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
 """Names files, and folders with all that is below them, whose configuration counts whoever may write to it."""
 
 _RISKY = {
-    "scheduler": frozenset({"copy_env", "endpoint_url", "env", "image_repo", "log_dir", "privileged"}),
+    "scheduler": frozenset(
+        {"context", "copy_env", "endpoint_url", "env", "image_repo", "kubeconfig", "log_dir", "privileged"}
+    ),
     "command": frozenset({"component", "env", "image", "workspace"}),
 }
 

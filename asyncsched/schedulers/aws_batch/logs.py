@@ -8,10 +8,11 @@ from typing_extensions import override
 
 from asyncsched.clock import Clock
 from asyncsched.logs.hub import HubEvent
-from asyncsched.logs.line import LogOrigin
+from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.subscriber import HubSource
 from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.logs_attempts import ARRIVED, Attempts
 from asyncsched.schedulers.aws_batch.logs_cloudwatch import CloudWatchHub
 from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces, Place
 from asyncsched.schedulers.aws_batch.lookup import Jobs, ReadJob
@@ -86,7 +87,7 @@ class LogBook:
         places: LogPlaces,
     ) -> HubSource:
         age = self._age(row)
-        fresh = age is None or age < 60.0
+        fresh = age is None or age < ARRIVED
         reader = _Reader(
             hub,
             replicas,
@@ -156,6 +157,7 @@ class _Reader(HubSource):
         self._settled, self._at_once, self._born = settled, not tail, born_ns
         self._since = max(query.since_ns or 0, born_ns)
         self._replicas = frozenset(replicas)
+        self._attempts = Attempts(settle_polls)
         self._streams: set[str] = set()
         self._keys: list[str] = []
 
@@ -167,6 +169,12 @@ class _Reader(HubSource):
             self._streams |= {place.stream for _, place in new}
             self._keys += keys
             self.add_keys(keys)
+            if self._tail and len(self.readable(keys)) < len(keys):
+                self._cloudwatch.hurry()  # These wait until it is known that the attempts before have been read.
+        now = self._cloudwatch.clock.monotonic()
+        for replica, place in places:
+            if (ago := self._ended_ago(place)) is not None:
+                self._attempts.end(replica, place.attempt, now - ago)
 
     @override
     def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
@@ -182,6 +190,25 @@ class _Reader(HubSource):
         return await self._cloudwatch.beginning(
             key, self._query.tail_lines or 0, since_ns=self._since, until_ns=self._query.until_ns
         )
+
+    @override
+    def readable(self, keys: Sequence[str]) -> Sequence[str]:
+        return self._attempts.ready(keys)
+
+    @override
+    def arrange(self, lines: list[LogLine]) -> list[LogLine]:
+        return self._attempts.arrange(lines)
+
+    @override
+    def polled(self, *, quiet: bool) -> None:
+        now = self._cloudwatch.clock.monotonic()
+        if self._attempts.looked(now, self._behind, self._cloudwatch.in_vain) and self._behind:
+            self._cloudwatch.hurry()  # The next attempt is to be read to its end, too.
+        if missing := list(self._attempts.missing()):
+            self._cloudwatch.hasten(missing)
+        if absent := self._attempts.given_up(now):
+            self._cloudwatch.last_look(absent)
+        super().polled(quiet=quiet)
 
     @override
     async def aclose(self) -> None:
@@ -203,6 +230,16 @@ class _Reader(HubSource):
             attempt=place.attempt,
             container=place.container,
         )
-        if self._settled:
+        has_arrived = self._settled or (self._ended_ago(place) or 0.0) > ARRIVED
+        if has_arrived:
             self._cloudwatch.end(place.stream)
-        return self._cloudwatch.know(place.stream, origin, since_ns=self._since, born_ns=self._born)
+        key = self._cloudwatch.know(place.stream, origin, since_ns=self._since, born_ns=self._born)
+        now, is_over = self._cloudwatch.clock.monotonic(), has_arrived or self._at_once
+        self._attempts.add(replica, place.attempt, key, now, is_over=is_over)
+        return key
+
+    def _ended_ago(self, place: Place) -> float | None:
+        """Return how many seconds ago an attempt ended; None if it has not, as far as is known."""
+        if place.stopped_ms is None:
+            return None
+        return max(0.0, self._cloudwatch.clock.time_ns() / 1e9 - place.stopped_ms / 1e3)

@@ -98,6 +98,14 @@ class CloudWatchHub(LogHub):
         """Say that nothing more will be written to a stream."""
         self._births.end(stream)
 
+    def in_vain(self, key: str) -> int | None:
+        """Return how often a stream was looked for and not found; None if it has been found, or never will be."""
+        return self._births.in_vain(_stream(key))
+
+    def hasten(self, keys: Iterable[str]) -> None:
+        """Look for these in the next round, if they have not been found: others wait for them."""
+        self._births.hasten(map(_stream, keys))
+
     def forget(self, keys: Iterable[str]) -> None:
         """Take note that a reader of these has gone."""
         for key in keys:

@@ -6,6 +6,7 @@ refused as a whole, without a word on which one it was.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -55,6 +56,7 @@ class Births:
         self._ended: set[str] = set()
         self._never: set[str] = set()
         self._doubted: set[str] = set()
+        self._in_vain: Counter[str] = Counter()
         self._waiting: list[Group] = []
 
     def end(self, stream: str) -> None:
@@ -68,6 +70,11 @@ class Births:
     def exists(self, stream: str) -> bool:
         """Tell whether a stream has been found."""
         return stream in self._existing
+
+    def in_vain(self, stream: str) -> int | None:
+        """Return how often a stream was looked for and not found; None if it has been found, or never will be."""
+        is_settled = stream in self._existing or stream in self._never
+        return None if is_settled else self._in_vain[stream]
 
     def divide(self, streams: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return those of the streams that exist, and those that do not as far as is known."""
@@ -156,6 +163,13 @@ class Births:
         # Those that are there may have been silent for long: a search through what is new would not find them.
         self._waiting.append(Group(doubtful, "apart", misses=1))
 
+    def hasten(self, streams: Iterable[str]) -> None:
+        """Ask for these in the next round, if they have not been found."""
+        wanted = set(streams)
+        for group in self._waiting:
+            if not wanted.isdisjoint(group.streams):
+                group.due = 0.0
+
     def settle(self, streams: Iterable[str]) -> bool:
         """Ask for those of these that have not been found, now and for the last time; tells whether there are any."""
         wanted = set(streams)
@@ -173,6 +187,7 @@ class Births:
         self._ended.discard(stream)
         self._never.discard(stream)
         self._doubted.discard(stream)
+        self._in_vain.pop(stream, None)
         self._remove([stream])
 
     def _is_lost(self, group: Group, present: int | None) -> bool:
@@ -185,6 +200,7 @@ class Births:
 
     def _wait_for(self, streams: Sequence[str], misses: int, since: int | None) -> None:
         """Search for these again after a pause, unless they have ended."""
+        self._in_vain.update(streams)
         if self.has_ended(streams):
             self._never.update(streams)
             return

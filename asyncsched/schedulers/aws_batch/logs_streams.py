@@ -22,11 +22,13 @@ class Place:
         attempt: 0 for the first run.
         stream: The log stream; it comes into being with its first line.
         container: The container's name, where a task has several.
+        stopped_ms: When the attempt ended, in AWS's milliseconds; None while it may run.
     """
 
     attempt: int
     stream: str
     container: str = ""
+    stopped_ms: int | None = None
 
 
 class LogPlaces:
@@ -63,11 +65,13 @@ class LogPlaces:
 
 def _of_node(row: Row) -> Iterator[Place]:
     seen: set[str] = set()
-    for number, attempt in enumerate([*parts(row, "attempts"), row]):
+    attempts = parts(row, "attempts")
+    for number, attempt in enumerate([*attempts, row]):
+        stopped = attempt.get("stoppedAt") if number < len(attempts) else None
         for container, stream in _streams(attempt):
             if stream not in seen:  # The newest attempt stands in the job's own row too.
                 seen.add(stream)
-                yield Place(attempt=number, stream=stream, container=container)
+                yield Place(attempt=number, stream=stream, container=container, stopped_ms=stopped or None)
 
 
 def _streams(row: Row) -> Iterator[tuple[str, str]]:

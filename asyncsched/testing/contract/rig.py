@@ -40,6 +40,10 @@ class ContractRig:
         patience: Seconds after which something that should have happened is taken to have failed.
         tells_streams: Whether stdout and stderr can be told apart.
         tells_attempts: Whether lines know their attempt.
+        keeps_cancelled_logs: Whether the log of an app that was cancelled can still be read. Where it cannot, a read
+            tells of a gap.
+        keeps_attempts: Whether the lines of an attempt that nobody has read stay until its app is deleted. Where they
+            may not, a gap stands for them.
         misses_attempts: Whether the lines of an attempt that came and went before anybody looked may not know it.
         restarts: Whether failed replicas are started again (`Role.max_retries`).
         exact_times: Whether lines carry their time, so that ``since`` and ``until`` can be tested.
@@ -60,6 +64,8 @@ class ContractRig:
     patience: float = 30.0
     tells_streams: bool = True
     tells_attempts: bool = True
+    keeps_cancelled_logs: bool = True
+    keeps_attempts: bool = True
     misses_attempts: bool = False
     restarts: bool = True
     exact_times: bool = True

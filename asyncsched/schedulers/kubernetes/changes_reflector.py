@@ -1,0 +1,318 @@
+"""The objects of one resource in one namespace, kept by a list and a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from asyncsched._streams import for_one
+from asyncsched._tasks import outlast
+from asyncsched.clock import Clock
+from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, UnavailableError
+from asyncsched.logs.backoff import Backoff
+from asyncsched.logs.budget import budget_of
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.errors import BACKEND, is_expired, status_failure, translate
+
+__all__ = ["Record", "Reflector"]
+
+_log = logging.getLogger("asyncsched.schedulers.kubernetes")
+
+WATCH_FOR = 300.0
+"""Seconds after which the server ends a watch, so that its connections spread again over several servers."""
+SILENCE = 150.0
+"""Seconds without a byte after which a watch is taken for dead: bookmarks come every minute."""
+SHORTEST = 1.0
+"""Seconds that a watch has to stand, or an event has to come over it: else the next one waits a little."""
+LARGEST_EVENT = 8 << 20
+"""Bytes of one event: etcd holds objects of 1.5 MB."""
+
+
+class Record(Protocol):
+    """What a reflector keeps of an object."""
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        ...
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+class Reflector(Generic[RecordT]):
+    """The objects of one resource in one namespace that carry our label, kept by a list and a watch.
+
+    It runs from its first subscriber to its last; a record is replaced as a whole by the next version of its object.
+    Completions that happened while the connection was broken are found by the list that follows.
+
+    Args:
+        client: Where the cluster is reached.
+        path: The resource in the namespace.
+        read: Makes a record of an object; None for one that is not ours.
+        app_of: Tells the app's name of a record.
+        clock: Tells the time.
+
+    Attributes:
+        synced: Whether `snapshot` shows what there is; False before the first list, and while the server is away.
+        failure: Why it has ended: the server refuses the list or the watch for good.
+        lists: How many lists were begun, for statistics.
+        watches: Likewise of watches.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        path: str,
+        read: Callable[[Mapping[str, Any]], RecordT | None],
+        app_of: Callable[[RecordT], str],
+        *,
+        clock: Clock,
+    ) -> None:
+        self._client, self._path, self._read, self._app_of, self._clock = client, path, read, app_of, clock
+        self.synced = False
+        self.failure: AsyncSchedError | None = None
+        self.lists = self.watches = 0
+        self._apps: dict[str, dict[str, RecordT]] = {}
+        self._records: dict[str, RecordT] = {}
+        self._told: dict[str, dict[object, Callable[[str], None]]] = {}
+        self._version = ""
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        state = "synced" if self.synced else "failed" if self.failure is not None else "not synced"
+        return f"<Reflector of {self._path}: {len(self._records)} objects, {state}>"
+
+    # What others see
+
+    def subscribe(self, app: str, told: Callable[[str], None]) -> Callable[[], None]:
+        """Have `told` called with the app's name after each change of its objects; returns what ends that.
+
+        It is called, too, when the first list is there, when the connection is lost or there again, and when
+        `failure` was set.
+
+        Args:
+            app: The name of the app (the value of its label), or "" for all apps.
+            told: Must not block; reads `snapshot`.
+        """
+        key = object()
+        self._told.setdefault(app, {})[key] = told
+        if self._task is None:
+            self._start()
+        return lambda: self._unsubscribe(app, key)
+
+    def snapshot(self, app: str) -> Sequence[RecordT]:
+        """Return the records of an app, in the order of their names."""
+        there = self._apps.get(app, {})
+        return [there[name] for name in sorted(there)]
+
+    @property
+    def apps(self) -> Iterable[str]:
+        """The names of the apps that have objects here."""
+        return self._apps.keys()
+
+    async def ready(self) -> None:
+        """Wait until `synced`; only while subscribed.
+
+        Raises:
+            SchedulerError: The server refuses the list or the watch for good.
+            ClosedError: It was closed.
+        """
+        while not self.synced:
+            if self.failure is not None:
+                raise for_one(self.failure)
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def close(self) -> None:
+        """End it; those who wait get a ClosedError."""
+        self._fail(ClosedError("the scheduler was closed while it watched"))
+        self._stop()
+        await outlast(list(self._ending), 10.0)
+
+    # Its task
+
+    def _start(self) -> None:
+        self.failure = None
+        # It serves several callers: it must not carry the context of the one that came first.
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(), name=f"kubernetes: watching {self._path}", context=contextvars.Context()
+        )
+
+    def _unsubscribe(self, app: str, key: object) -> None:
+        them = self._told.get(app, {})
+        them.pop(key, None)
+        if not them:
+            self._told.pop(app, None)
+        if not self._told:
+            self._stop()
+
+    def _stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+        self._apps, self._records, self._version, self.synced = {}, {}, "", False
+
+    async def _run(self) -> None:
+        before = [task for task in self._ending if task is not asyncio.current_task()]
+        await outlast(before, 10.0)
+        backoff = Backoff(self._clock, retry_for=float("inf"), shortest=0.2)
+        try:
+            while True:
+                try:
+                    if not self._version:
+                        await self._list()
+                    await self._watch(backoff)
+                except SchedulerError as error:
+                    await self._clock.sleep(self._broke_off(error, backoff))
+        except AsyncSchedError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - those who wait must learn of a mistake, not wait for ever
+            _log.exception("watching %s broke off", self._path)
+            broken = SchedulerError("watching broke off", why=repr(error), backend=BACKEND, operation="watch")
+            broken.__cause__ = error
+            self._fail(broken)
+
+    def _broke_off(self, error: SchedulerError, backoff: Backoff) -> float:
+        """Return how long to wait before the next try; raises what will not pass."""
+        expired = is_expired(error)
+        if expired:
+            self._version = ""
+            _log.debug("the watch of %s is too old, listing again", self._path)
+        pause = backoff.failed(error)
+        if not expired and backoff.failures > 1 and self.synced:
+            self.synced = False  # what is known grows old: those who must know ask the server themselves
+            self._tell(self._told)
+        return 0.0 if expired and backoff.failures <= 1 else pause
+
+    def _fail(self, error: AsyncSchedError) -> None:
+        self.failure, self.synced = error, False
+        self._tell(self._told)
+
+    # The list
+
+    async def _list(self) -> None:
+        self.lists += 1
+        page = await self._client.items(
+            self._path, self._read, query={"labelSelector": names.SELECTOR}, operation="watch"
+        )
+        changed = await self._replace(page.items)
+        was_synced, self.synced, self._version = self.synced, True, page.resource_version
+        self._tell([app for app in self._told if not was_synced or not app or app in changed], changed)
+
+    async def _replace(self, records: Sequence[RecordT]) -> set[str]:
+        """Take over a whole list; returns the apps in which something differs."""
+        budget = budget_of(asyncio.get_running_loop())
+        budget.begin()
+        old, new = self._records, {record.name: record for record in records}
+        changed = {self._app_of(record) for name, record in old.items() if name not in new}
+        apps: dict[str, dict[str, RecordT]] = {}
+        for number, (name, record) in enumerate(new.items()):
+            app = self._app_of(record)
+            apps.setdefault(app, {})[name] = record
+            if app not in changed and old.get(name) != record:
+                changed.add(app)
+            if number % 64 == 0:
+                await budget.breathe()
+        self._records, self._apps = new, apps
+        return changed
+
+    # The watch
+
+    async def _watch(self, backoff: Backoff) -> None:
+        self.watches += 1
+        seconds = int(WATCH_FOR * random.uniform(0.8, 1.2))
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": names.SELECTOR,
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(seconds),
+        }
+        began, has_told = self._clock.monotonic(), False
+        async with self._client.stream(self._path, query, operation="watch") as stream:
+            if not self.synced:
+                self.synced = True
+                self._tell(self._told)
+            rest = b""
+            while chunk := await self._chunk(stream):
+                *lines, rest = (rest + chunk).split(b"\n")
+                if len(rest) > LARGEST_EVENT:
+                    raise self._broken(f"an event has more than {LARGEST_EVENT} bytes")
+                await self._take(lines)
+                has_told = True
+                backoff.worked()
+        if rest.strip():
+            raise self._broken("it ended in the middle of an event")
+        if not has_told and self._clock.monotonic() - began < SHORTEST:
+            raise self._broken("it ended as soon as it had begun")
+
+    async def _chunk(self, stream: Any) -> bytes:
+        limit = self._clock.deadline(SILENCE)
+        try:
+            async with limit:
+                data: bytes = await stream.read_chunk()
+                return data
+        except TimeoutError as error:
+            raise self._broken(f"nothing came for {SILENCE:g} s") from error
+
+    async def _take(self, lines: Sequence[bytes]) -> None:
+        budget = budget_of(asyncio.get_running_loop())
+        budget.begin()
+        for line in lines:
+            if line.strip():
+                self._event(line)
+            await budget.breathe()
+
+    def _event(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+            kind, thing = event["type"], event["object"]
+            version = thing.get("metadata", {}).get("resourceVersion")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise self._broken(f"an event cannot be read: {type(error).__name__}") from error
+        if kind == "ERROR":
+            raise translate(status_failure(thing, 500), "watch")
+        if kind != "BOOKMARK":
+            self._apply(thing, is_gone=kind == "DELETED")
+        if isinstance(version, str) and version:
+            self._version = version
+
+    def _apply(self, thing: Mapping[str, Any], *, is_gone: bool) -> None:
+        record = self._read(thing)
+        name = record.name if record is not None else str(thing.get("metadata", {}).get("name"))
+        before = self._records.pop(name, None)
+        apps: set[str] = set()
+        if before is not None:
+            apps.add(app := self._app_of(before))
+            them = self._apps[app]
+            them.pop(name, None)
+            if not them:
+                del self._apps[app]
+        if record is not None and not is_gone:
+            apps.add(app := self._app_of(record))
+            self._records[name] = record
+            self._apps.setdefault(app, {})[name] = record
+        if is_gone or record != before:
+            self._tell([app for app in ("", *apps) if app in self._told], apps)
+
+    def _broken(self, why: str) -> SchedulerError:
+        return UnavailableError(f"the watch of {self._path} broke", why=why, backend=BACKEND, operation="watch")
+
+    def _tell(self, whom: Iterable[str], changed: Iterable[str] = ()) -> None:
+        """Tell subscribers; those of all apps are told of each that has changed."""
+        self._changed.set()
+        for app in list(whom):
+            for told in list(self._told.get(app, {}).values()):
+                for name in [app] if app else list(changed) or [""]:
+                    told(name)

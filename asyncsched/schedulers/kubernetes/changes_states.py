@@ -1,0 +1,187 @@
+"""The states of watched apps: from the reflectors of their namespaces, without a request for each app."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Any
+
+from asyncsched.clock import Clock
+from asyncsched.errors import AsyncSchedError, PermissionDeniedError
+from asyncsched.logs.budget import budget_of
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
+from asyncsched.schedulers.kubernetes.lookup import Found, Lookup
+from asyncsched.schedulers.kubernetes.lookup_server import Server
+from asyncsched.schedulers.kubernetes.status import needs_events
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, PodGroupRecord
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord
+from asyncsched.schedulers.port import Answers, StatePort, as_answer
+from asyncsched.schedulers.responses import DescribeAppResponse
+
+__all__ = ["States"]
+
+LOOK_AGAIN = 5.0
+"""Seconds between two looks at apps that wait: what they wait for may be told by events alone."""
+
+
+class _Namespace:
+    """The reflectors of one namespace while some of its apps are watched."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Reflector[JobRecord]],
+        pods: Reflector[PodRecord],
+        groups: Reflector[PodGroupRecord] | None,
+        told: Callable[[str], None],
+    ) -> None:
+        self._jobs, self._pods, self._groups = jobs, pods, groups
+        every: list[Reflector[Any]] = [*jobs, pods, *([groups] if groups is not None else ())]
+        self._ends = [each.subscribe("", told) for each in every]
+        self.apps: set[str] = set()
+
+    async def ready(self) -> None:
+        """Wait for the first lists; a role may be for one kind of job only, and need not allow PodGroups."""
+        await self._pods.ready()
+        refused: list[PermissionDeniedError] = []
+        for reflector in self._jobs:
+            try:
+                await reflector.ready()
+            except PermissionDeniedError as error:
+                refused.append(error)
+        if len(refused) == len(self._jobs):
+            raise refused[0]
+        if self._groups is not None:
+            try:
+                await self._groups.ready()
+            except PermissionDeniedError:
+                pass
+
+    def find(self, name: str) -> Found:
+        """Return what is known of an app."""
+        for reflector in self._jobs:
+            jobs = reflector.snapshot(name)
+            if any(job.is_first for job in jobs):
+                groups = self._groups.snapshot(name) if self._groups is not None else ()
+                knows_group = self._groups is not None and self._groups.synced
+                return Found(jobs, self._pods.snapshot(name), next(iter(groups), None), knows_group)
+        return Found()
+
+    def close(self) -> None:
+        """Let go of the reflectors."""
+        for end in self._ends:
+            end()
+
+
+class States:
+    """Reports changes of watched apps, and tells their states.
+
+    Args:
+        lookup: Asks the server for what the reflectors do not know.
+        server: Tells which kinds of jobs there are.
+        reflectors: Where changes come from.
+        clock: Tells the time.
+    """
+
+    def __init__(self, lookup: Lookup, server: Server, reflectors: Reflectors, *, clock: Clock) -> None:
+        self._lookup, self._server, self._reflectors, self._clock = lookup, server, reflectors, clock
+        self._namespaces: dict[str, _Namespace] = {}
+        self._waiting: set[str] = set()
+
+    async def push(self, port: StatePort) -> None:
+        """Report changes to a port, until this is cancelled."""
+        kinds = await self._server.kinds()
+
+        def add(app_id: str) -> None:
+            try:
+                namespace, _ = names.split_app_id(app_id)
+            except AsyncSchedError:
+                return  # the sweep says so
+            if namespace not in self._namespaces:
+                jobs = [self._reflectors.jobs(namespace, kind) for kind in kinds]
+                groups = self._reflectors.pod_groups(namespace) if "volcano" in kinds else None
+                told = self._reporter(port, namespace)
+                self._namespaces[namespace] = _Namespace(jobs, self._reflectors.pods(namespace), groups, told)
+            self._namespaces[namespace].apps.add(app_id)
+
+        def discard(app_id: str) -> None:
+            self._waiting.discard(app_id)
+            namespace = app_id.partition(":")[0]
+            if (there := self._namespaces.get(namespace)) is not None:
+                there.apps.discard(app_id)
+                if not there.apps:
+                    self._namespaces.pop(namespace).close()
+
+        port.on_add, port.on_discard = add, discard
+        try:
+            for app_id in port.app_ids:
+                add(app_id)
+            port.connected()
+            while True:
+                await self._clock.sleep(LOOK_AGAIN)
+                port.changed(*self._waiting)
+        finally:
+            for each in self._namespaces.values():
+                each.close()
+            self._namespaces.clear()
+            self._waiting.clear()
+
+    def _reporter(self, port: StatePort, namespace: str) -> Callable[[str], None]:
+        def told(name: str) -> None:
+            there = self._namespaces.get(namespace)
+            if name:
+                port.changed(names.app_id(namespace, name))
+            elif there is not None:
+                port.changed(*there.apps)
+
+        return told
+
+    async def sweep(self, app_ids: Iterable[str]) -> AsyncGenerator[Answers]:
+        """Tell the states of apps: from the reflectors where some run, else from the server."""
+        others: list[str] = []
+        by_namespace: dict[str, list[str]] = {}
+        for app_id in app_ids:
+            namespace = app_id.partition(":")[0]
+            if namespace in self._namespaces:
+                by_namespace.setdefault(namespace, []).append(app_id)
+            else:
+                others.append(app_id)
+        for namespace, them in by_namespace.items():
+            told, unsure = await self._in(namespace, them)
+            others += unsure
+            yield told
+        async for answers in self._lookup.describe_all(others):
+            yield answers
+
+    async def _in(self, namespace: str, app_ids: Sequence[str]) -> tuple[Answers, list[str]]:
+        """Return what the reflectors of a namespace tell, and the apps that the server has to be asked about."""
+        there = self._namespaces[namespace]
+        try:
+            await there.ready()
+        except AsyncSchedError as error:
+            return dict.fromkeys(app_ids, as_answer(error)), []
+        budget = budget_of(asyncio.get_running_loop())
+        budget.begin()
+        told: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
+        unsure: list[str] = []
+        for app_id in app_ids:
+            found = there.find(app_id.partition(":")[2])
+            answer = await self._lookup.told(app_id, found)
+            if answer is None or _is_behind(answer, found):
+                unsure.append(app_id)
+            else:
+                told[app_id] = answer
+                self._note_wait(app_id, found)
+            await budget.breathe()
+        return told, unsure
+
+    def _note_wait(self, app_id: str, found: Found) -> None:
+        if needs_events(found.jobs, found.pods):
+            self._waiting.add(app_id)
+        else:
+            self._waiting.discard(app_id)
+
+
+def _is_behind(answer: DescribeAppResponse, found: Found) -> bool:
+    """Tell whether the pods are those of a moment before their job's end: each has a watch of its own."""
+    return answer.state.is_terminal() and not all(pod.ended for pod in found.pods)

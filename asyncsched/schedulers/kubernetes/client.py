@@ -1,0 +1,382 @@
+"""Calls of the API server: deadlines, retries, credentials that are renewed, lists that are read in pieces.
+
+kubernetes_asyncio finds the cluster (`client_config`); the calls go straight through aiohttp. The SDK's own would read
+every object into models (six seconds of the loop for five thousand pods), keep two megabytes for each slow stream,
+share a hundred connections between streams and calls, and neither check nor repeat anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from asyncsched.clock import Clock
+from asyncsched.errors import AsyncSchedError, ClosedError, NotFoundError, SchedulerError, ThrottledError
+from asyncsched.logs.backoff import Backoff
+from asyncsched.schedulers.kubernetes.client_config import Source, Target
+from asyncsched.schedulers.kubernetes.client_credentials import Access, Credentials
+from asyncsched.schedulers.kubernetes.client_json import as_object, read_list
+from asyncsched.schedulers.kubernetes.client_wire import (
+    STREAM_BUFFER,
+    ByteStream,
+    Call,
+    make_small,
+    open_session,
+    read_refusal,
+    send,
+)
+from asyncsched.schedulers.kubernetes.errors import is_certificate_trouble, is_expired, translate
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["Answer", "ByteStream", "KubeClient", "Page", "ServerVersion"]
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+AT_ONCE = 32
+"""Calls that are on their way at a time; others wait for their turn. Streams do not count."""
+PAGE = 500
+"""Objects in a page of a list."""
+LARGE_BODY = 256 << 10
+"""Bytes from which on a body is parsed in a worker thread."""
+ABSENT_FOR = 60.0
+"""Seconds for which a kind of object that was not installed is not asked for again."""
+UNREACHED_FOR = 0.5
+"""Seconds in which a server is tried that has never answered: more likely it is not there than not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer with a status below 400.
+
+    Attributes:
+        status: The HTTP status.
+        headers: Its headers; the names are read in any case.
+        json: The parsed body; None where it is empty.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    json: Any
+
+
+class Page(NamedTuple, Generic[ItemT]):
+    """A page of a list.
+
+    Attributes:
+        items: What `read` has made of each item; what it returned None for is left out.
+        resource_version: From where a watch goes on.
+        next: The token of the next page; empty on the last one.
+    """
+
+    items: list[ItemT]
+    resource_version: str
+    next: str
+
+
+class ServerVersion(NamedTuple):
+    """The server's version, such as 1.34."""
+
+    major: int
+    minor: int
+
+
+class KubeClient:
+    """One cluster, as one user. Nothing is read or imported before the first call.
+
+    It belongs to the loop of its first call. Calls and streams have connections of their own, so that many open
+    streams never keep a call waiting.
+
+    Args:
+        source: Where to look for the cluster.
+        clock: Tells the time.
+        request_timeout: Seconds that one call may take.
+        retry_for: Seconds in which a call is tried again.
+    """
+
+    def __init__(self, source: Source, *, clock: Clock, request_timeout: float = 30.0, retry_for: float = 60.0) -> None:
+        self._clock = clock
+        self._request_timeout = request_timeout
+        self._retry_for = retry_for
+        self._credentials = Credentials(source, clock=clock, plugin_timeout=max(request_timeout, 60.0))
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._opening = asyncio.Lock()
+        self._sessions: tuple[aiohttp.ClientSession, aiohttp.ClientSession] | None = None
+        self._has_answered = False
+        self._closed = False
+        self._version: ServerVersion | None = None
+        self._discovered: dict[str, tuple[float, frozenset[str]]] = {}
+        self.calls = 0
+        self.streams = 0
+
+    def __repr__(self) -> str:
+        target = self._credentials.target
+        state = "closed" if self._closed else f"{self.streams} streams" if self._sessions else "not connected"
+        return f"<KubeClient of {target.peer if target is not None else 'a cluster not looked for yet'}, {state}>"
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | list[Any] | None = None,
+        accept: str | None = None,
+        content_type: str | None = None,
+        idempotent: bool = False,
+        operation: str = "",
+    ) -> Answer:
+        """Make a call until it succeeds, is refused, or `retry_for` has passed.
+
+        GET is always tried again; what writes only with `idempotent`, and where the server has refused to begin (429).
+
+        Args:
+            method: ``GET``, ``POST``, ``PATCH`` or ``DELETE``.
+            path: Such as ``/api/v1/namespaces/default/pods``; its parts are quoted by the caller.
+            query: Parameters of the URL.
+            body: What is sent, as JSON.
+            accept: The type of the answer; JSON by default.
+            content_type: The type of the body; JSON by default.
+            idempotent: Whether a second call does no harm.
+            operation: What it is for, as errors name it: ``submit``, ``describe`` ...
+
+        Raises:
+            SchedulerError: It was refused; `failure_of` tells by what answer.
+        """
+        data = None if body is None else await asyncio.to_thread(_dumped, body)
+        headers = {"Accept": accept or "application/json"}
+        if data is not None:
+            headers["Content-Type"] = content_type or "application/json"
+
+        async def once() -> Answer:
+            response, whole = await self._whole(Call(method, path, query, data, headers, operation))
+            parsed = await self._parsed(whole, json.loads, operation) if whole else None
+            return Answer(response.status, response.headers, parsed)
+
+        return await self._repeated(once, repeats=idempotent or method == "GET")
+
+    async def page(
+        self,
+        path: str,
+        read: Callable[[Mapping[str, Any]], ItemT | None],
+        *,
+        query: Mapping[str, str] | None = None,
+        accept: str | None = None,
+        operation: str = "",
+    ) -> Page[ItemT]:
+        """Get one page of a list, each item read by itself: the tree of a whole page is never built.
+
+        `read` is called in a worker thread where the page is a large one.
+        """
+        headers = {"Accept": accept or "application/json"}
+
+        async def once() -> Page[ItemT]:
+            _, whole = await self._whole(Call("GET", path, query, None, headers, operation))
+            items, others = await self._parsed(whole, lambda text: read_list(text, read), operation)
+            metadata = as_object(others.get("metadata"))
+            version, rest = metadata.get("resourceVersion"), metadata.get("continue")
+            return Page(items, str(version or ""), str(rest or ""))
+
+        return await self._repeated(once, repeats=True)
+
+    async def items(
+        self,
+        path: str,
+        read: Callable[[Mapping[str, Any]], ItemT | None],
+        *,
+        query: Mapping[str, str] | None = None,
+        most_pages: int | None = None,
+        operation: str = "",
+    ) -> Page[ItemT]:
+        """Get a list page by page, or in one piece where it expires while it is read."""
+        asked, found, pages = {**(query or {}), "limit": str(PAGE)}, list[ItemT](), 0
+        while True:
+            try:
+                page = await self.page(path, read, query=asked, operation=operation)
+            except SchedulerError as error:
+                if not is_expired(error) or "continue" not in asked:
+                    raise
+                return await self.page(path, read, query=query, operation=operation)
+            found, pages = found + page.items, pages + 1
+            if not page.next or pages == most_pages:
+                return Page(found, page.resource_version, page.next)
+            asked["continue"] = page.next
+
+    def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, operation: str = "log_iter"
+    ) -> AbstractAsyncContextManager[ByteStream]:
+        """Open a stream (a log, a watch); one try, but for a token that has expired.
+
+        Raises:
+            SchedulerError: It was refused, or the server cannot be reached; `failure_of` tells by what answer.
+        """
+        return self._stream(path, query, operation)
+
+    async def version(self) -> ServerVersion:
+        """Return the server's version, asked for once."""
+        if self._version is None:
+            told = (await self.request("GET", "/version", operation="connect")).json
+            self._version = ServerVersion(_number(told, "major"), _number(told, "minor"))
+        return self._version
+
+    async def has(self, group_version: str, resource: str) -> bool:
+        """Tell by discovery whether the server has a resource, such as ``jobs`` of ``batch.volcano.sh/v1alpha1``."""
+        known = self._discovered.get(group_version)
+        if known is None or known[0] <= self._clock.monotonic():
+            found = await self._discover(group_version)
+            until = float("inf") if found else self._clock.monotonic() + ABSENT_FOR
+            known = self._discovered[group_version] = (until, found)
+        return resource in known[1]
+
+    async def has_group(self, group: str) -> bool:
+        """Tell by discovery whether the server has an API group, such as ``kueue.x-k8s.io``."""
+        try:
+            await self.request("GET", f"/apis/{group}", operation="connect")
+        except NotFoundError:
+            return False
+        return True
+
+    @property
+    def place(self) -> str:
+        """The context and the server, once they are known."""
+        target = self._credentials.target
+        return "" if target is None else str(target.peer)
+
+    async def target(self) -> Target:
+        """Return which cluster this is, and the namespace of its context."""
+        return (await self._credentials.access()).target
+
+    async def close(self) -> None:
+        """Close every connection; later calls raise ClosedError."""
+        self._closed = True
+        sessions, self._sessions = self._sessions, None
+        for session in sessions or ():
+            await session.close()
+
+    # One call
+
+    async def _discover(self, group_version: str) -> frozenset[str]:
+        try:
+            answer = await self.request("GET", f"/apis/{group_version}", operation="connect")
+        except NotFoundError:
+            return frozenset()
+        resources: list[object] = as_object(answer.json).get("resources") or []
+        return frozenset(str(as_object(each).get("name")) for each in resources)
+
+    async def _repeated(self, once: Callable[[], Awaitable[ResultT]], *, repeats: bool) -> ResultT:
+        retry_for = self._retry_for if self._has_answered else min(self._retry_for, UNREACHED_FOR)
+        backoff = Backoff(self._clock, retry_for=retry_for, shortest=0.25)
+        while True:
+            try:
+                return await once()
+            except SchedulerError as error:
+                if is_expired(error) or not (repeats or isinstance(error, ThrottledError)):
+                    raise
+                pause = backoff.failed(error)
+            await self._clock.sleep(pause)
+
+    async def _whole(self, call: Call) -> tuple[aiohttp.ClientResponse, bytes]:
+        """Make a call once and return its answer as a whole; refusals are raised."""
+        calls, _ = await self._opened()
+        async with self._turns:
+            self.calls += 1
+            response = None
+            try:
+                async with self._clock.deadline(self._request_timeout):
+                    response = await self._let_in(calls, call)
+                    return response, await response.read()
+            except AsyncSchedError:
+                raise
+            except Exception as error:
+                raise self._translated(error, call.operation) from error
+            finally:
+                if response is not None:
+                    response.release()
+
+    @asynccontextmanager
+    async def _stream(self, path: str, query: Mapping[str, str] | None, operation: str) -> AsyncGenerator[ByteStream]:
+        _, streams = await self._opened()
+        call = Call("GET", path, query, None, {"Accept": "*/*", "Accept-Encoding": "identity"}, operation)
+        try:
+            async with self._clock.deadline(self._request_timeout):
+                response = await self._let_in(streams, call)
+        except AsyncSchedError:
+            raise
+        except Exception as error:
+            raise self._translated(error, operation) from error
+        self.streams += 1
+        try:
+            make_small(response)
+            yield ByteStream(response, lambda error: self._translated(error, operation))
+        finally:
+            self.streams -= 1
+            response.close()
+
+    async def _let_in(self, session: aiohttp.ClientSession, call: Call) -> aiohttp.ClientResponse:
+        """Return an answer with a status below 400; other credentials are tried once where these are refused."""
+        access = await self._credentials.access()
+        answer = await self._tried(session, access, call)
+        if isinstance(answer, Exception) and (other := await self._credentials.renewed(access)) is not None:
+            answer = await self._tried(session, other, call)
+        if isinstance(answer, Exception):
+            raise self._translated(answer, call.operation) from answer
+        return answer
+
+    async def _tried(
+        self, session: aiohttp.ClientSession, access: Access, call: Call
+    ) -> aiohttp.ClientResponse | Exception:
+        """Return an answer, or why the caller was not let in; every other refusal is raised."""
+        try:
+            response = await send(session, access, call)
+        except Exception as error:
+            if not is_certificate_trouble(error):
+                raise
+            return error
+        self._has_answered = True
+        if response.status < 400:
+            return response
+        failure = await read_refusal(response)
+        if failure.code != 401:
+            raise self._translated(failure, call.operation)
+        return failure
+
+    async def _opened(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
+        if self._closed:
+            raise ClosedError("the connection to the cluster is closed", fix="make a new scheduler")
+        if self._sessions is None:
+            async with self._opening:
+                if self._sessions is None:
+                    await asyncio.to_thread(importlib.import_module, "aiohttp")
+                    self._sessions = open_session(1 << 16), open_session(STREAM_BUFFER)
+        return self._sessions
+
+    async def _parsed(self, whole: bytes, parse: Callable[[str], ResultT], operation: str) -> ResultT:
+        try:
+            if len(whole) < LARGE_BODY:
+                return parse(whole.decode())
+            return await asyncio.to_thread(lambda: parse(whole.decode()))
+        except (ValueError, RecursionError) as error:
+            broken = ValueError(f"its answer is not the JSON that was expected: {type(error).__name__}")
+            raise self._translated(broken, operation) from error
+
+    def _translated(self, error: Exception, operation: str) -> SchedulerError:
+        target = self._credentials.target
+        return translate(error, operation, target.peer if target is not None else None)
+
+
+def _dumped(body: Mapping[str, Any] | list[Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _number(told: object, name: str) -> int:
+    """Read ``34`` of what may be ``34+``."""
+    text = str(as_object(told).get(name, ""))
+    digits = "".join(sign for sign in text if sign.isdigit())
+    return int(digits) if digits else 0

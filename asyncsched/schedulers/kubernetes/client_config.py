@@ -1,0 +1,361 @@
+"""Which cluster, and as whom: from a kubeconfig, from inside a pod, or from a client that the caller has made.
+
+Files are read, and the SDK is imported, by functions that are called in a worker thread. kubernetes_asyncio reads and
+merges kubeconfigs, resolves certificates and the old auth-providers, and finds a pod's service account. What it does
+not do soundly is done here and in `client_exec`: the first file's current-context counts, as for kubectl; exec plugins
+are run again before their tokens expire; files with tokens are read again; a TLS context is made in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from asyncsched.errors import AuthError, ConfigError
+from asyncsched.schedulers.kubernetes.client_tls import (
+    find_proxy,
+    harmless,
+    read_authority,
+    tls_fields,
+    write_inline,
+)
+from asyncsched.schedulers.kubernetes.errors import BACKEND, Peer
+
+__all__ = ["SERVICE_ACCOUNT", "ExecPlugin", "Source", "Target", "load_target"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token, the cluster's CA and its namespace."""
+
+CONTEXT = "ASYNCSCHED_KUBERNETES_CONTEXT"
+
+_REFUSED_USER = {
+    "as": "impersonation",
+    "as-groups": "impersonation",
+    "as-uid": "impersonation",
+    "as-user-extra": "impersonation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where to look, in this order; what is None is left to the environment.
+
+    Attributes:
+        client: An ApiClient of kubernetes_asyncio, whose configuration is used.
+        kubeconfig: Files, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``.
+        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
+        service_account: What a pod has mounted.
+    """
+
+    client: object | None = field(default=None, repr=False)
+    kubeconfig: str | None = None
+    context: str | None = None
+    service_account: Path = SERVICE_ACCOUNT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecPlugin:
+    """A program that tells credentials.
+
+    Attributes:
+        spec: The ``exec`` of a kubeconfig's user.
+        folder: The kubeconfig's folder: a relative command starts there.
+        cluster: What the plugin is told of the cluster, if it wants to know.
+    """
+
+    spec: Mapping[str, Any] = field(repr=False)
+    folder: Path
+    cluster: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A cluster, and how to be let in.
+
+    Attributes:
+        peer: The server and the context.
+        namespace: The context's namespace.
+        ca_digest: A hash of the CA's certificate, which tells clusters apart; empty where the machine's CAs count.
+        authority: That certificate.
+        verify: Whether the server's certificate is checked.
+        tls: For connections; None for a server without TLS.
+        certificates: A hash of all certificates and keys that `tls` was made of.
+        server_name: The name in the server's certificate, where it is not the URL's.
+        proxy: The URL of the proxy.
+        authorization: A header that stays as it is.
+        token_file: A file with a token, which may be replaced.
+        plugin: A program that tells a token or a certificate.
+        given: A Configuration of the caller's, which is asked before each call.
+        headers: What else is sent with each call.
+    """
+
+    peer: Peer
+    namespace: str = "default"
+    ca_digest: str = ""
+    authority: str | None = field(default=None, repr=False)
+    verify: bool = True
+    certificates: str = field(default="", repr=False)
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    server_name: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    authorization: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    plugin: ExecPlugin | None = None
+    given: Any = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+def load_target(source: Source) -> Target:
+    """Find the cluster; blocks, and takes a second when it is the first to import the SDK.
+
+    Raises:
+        ConfigError: There is none, or what names it is wrong.
+        AuthError: Its user cannot be used.
+    """
+    if source.client is not None:
+        return _of_given(source.client)
+    context = source.context or os.environ.get(CONTEXT) or None
+    paths = list(_paths(source))
+    there = [path for path in paths if path.is_file()]
+    if source.kubeconfig and not there:
+        raise _not_found(paths, "correct the scheduler's parameter kubeconfig")
+    if there:
+        return _of_kubeconfig(there, context)
+    if context is not None:
+        raise _not_found(paths, f"set KUBECONFIG to the file that has the context {context}")
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return _of_pod(source.service_account)
+    raise _not_found(paths, "set KUBECONFIG, or make one: `kubectl config view` shows what kubectl would use")
+
+
+def _paths(source: Source) -> Iterator[Path]:
+    named = source.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    for path in named.split(os.pathsep):
+        if path:
+            yield Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for an unknown home
+
+
+def _not_found(paths: Sequence[Path], fix: str) -> ConfigError:
+    looked = ", ".join(map(str, paths))
+    return ConfigError("there is no kubeconfig", why=f"{looked} does not exist, and this is not a pod", fix=fix)
+
+
+# A kubeconfig
+
+
+def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+    shown = ", ".join(map(str, paths))
+    try:
+        merger: Any = KubeConfigMerger(os.pathsep.join(map(str, paths)))
+        merged: dict[str, Any] = merger.config.value
+        files: Mapping[str, Any] = merger.config_files
+    except Exception as error:  # noqa: BLE001 - a parser's error may quote a secret: its kind is told, no more
+        raise ConfigError(f"the kubeconfig {shown} cannot be read", why=_kind(error), fix="correct it") from None
+    name = context or next((str(now) for each in files.values() if (now := each.get("current-context"))), None)
+    found = _Entries(shown, merged).of(name)
+    configuration: Any = Configuration()
+    user = dict(found.user)
+    held = {key: user.pop(key, None) for key in ("exec", "tokenFile")}
+    token_file = found.user_folder / os.path.expanduser(held["tokenFile"]) if held["tokenFile"] else None  # noqa: PTH111
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            alone = found.alone(user, Path(folder))
+            loader: Any = KubeConfigLoader(alone, active_context=name, config_base_path=str(found.user_folder))
+            asyncio.run(loader.load_and_set(configuration))
+        except Exception as error:  # noqa: BLE001 - as above
+            raise AuthError(
+                f"the user of the context {name} cannot be used",
+                why=harmless(error),
+                fix=f"correct it in {shown}",
+                backend=BACKEND,
+                operation="connect",
+            ) from None
+        plugin = _plugin(held["exec"], found, configuration) if held["exec"] else None
+        return _made(configuration, found, token_file=token_file, plugin=plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A context with what it names."""
+
+    context: str
+    namespace: str
+    cluster: Mapping[str, Any] = field(repr=False)
+    user: Mapping[str, Any] = field(repr=False)
+    cluster_folder: Path
+    user_folder: Path
+
+    def alone(self, user: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        """Return a kubeconfig of this context alone; what is inline is written to this folder."""
+        cluster = dict(self.cluster)
+        if authority := cluster.get("certificate-authority"):
+            cluster["certificate-authority"] = str(self.cluster_folder / os.path.expanduser(authority))  # noqa: PTH111
+        return {
+            "current-context": self.context,
+            "contexts": [{"name": self.context, "context": {"cluster": "it", "user": "it"}}],
+            "clusters": [{"name": "it", "cluster": write_inline(cluster, folder)}],
+            "users": [{"name": "it", "user": write_inline(user, folder)}],
+        }
+
+
+class _Entries:
+    """The named entries of a merged kubeconfig."""
+
+    def __init__(self, shown: str, merged: Mapping[str, Any]) -> None:
+        self._shown = shown
+        self._merged = merged
+
+    def of(self, context: str | None) -> _Found:
+        """Return a context with its cluster and its user, each with the folder of the file that it is from."""
+        names = ", ".join(self._names("contexts")) or "none"
+        if context is None:
+            raise ConfigError(
+                f"the kubeconfig {self._shown} has no current context",
+                fix=f"name one with the scheduler's parameter context, or `kubectl config use-context`: it has {names}",
+            )
+        entry = self._entry("contexts", context)
+        if entry is None:
+            raise ConfigError(f"the kubeconfig {self._shown} has no context {context!r}", fix=f"it has {names}")
+        inner = _mapping(entry[0].get("context"))
+        cluster = self._entry("clusters", inner.get("cluster"))
+        if cluster is None or not _mapping(cluster[0].get("cluster")).get("server"):
+            raise ConfigError(
+                f"the context {context!r} of {self._shown} names the cluster {inner.get('cluster')!r}",
+                why="it is not there, or has no server",
+                fix="correct the kubeconfig",
+            )
+        named = inner.get("user")
+        nobody: tuple[Mapping[str, Any], Path] = ({}, Path())
+        user = self._entry("users", named) if named else nobody
+        if user is None:
+            raise ConfigError(
+                f"the context {context!r} of {self._shown} names the user {named!r}",
+                why="there is none of that name",
+                fix="correct the kubeconfig",
+            )
+        told = _mapping(user[0].get("user"))
+        for key in _REFUSED_USER.keys() & told.keys():
+            raise ConfigError(
+                f"the user {named!r} of {self._shown} has {key!r}",
+                why=f"{_REFUSED_USER[key]} is not supported",
+                fix="use a user without it",
+            )
+        namespace = str(inner.get("namespace") or "default")
+        return _Found(context, namespace, _mapping(cluster[0].get("cluster")), told, cluster[1], user[1])
+
+    def _entry(self, kind: str, name: object) -> tuple[Mapping[str, Any], Path] | None:
+        for node in self._merged.get(kind) or ():
+            value = _mapping(node.value)
+            if value.get("name") == name:
+                return value, Path(node.path).absolute().parent
+        return None
+
+    def _names(self, kind: str) -> list[str]:
+        return [str(_mapping(node.value).get("name")) for node in self._merged.get(kind) or ()]
+
+
+def _plugin(spec: object, found: _Found, configuration: Any) -> ExecPlugin:
+    given = _mapping(spec)
+    if given.get("interactiveMode") == "Always":
+        raise ConfigError(
+            f"the exec plugin of the context {found.context} wants a terminal",
+            why="interactiveMode is Always",
+            fix="sign in with its own command first, and use another mode",
+        )
+    if not isinstance(given.get("command"), str):
+        raise ConfigError(
+            f"the exec plugin of the context {found.context} has no command", fix="correct the kubeconfig"
+        )
+    cluster = {
+        "server": str(found.cluster["server"]),
+        "tls-server-name": found.cluster.get("tls-server-name"),
+        "insecure-skip-tls-verify": found.cluster.get("insecure-skip-tls-verify"),
+        "certificate-authority-data": b64encode((read_authority(configuration) or "").encode()).decode(),
+        "proxy-url": found.cluster.get("proxy-url"),
+    }
+    told = {key: value for key, value in cluster.items() if value}
+    return ExecPlugin(spec=given, folder=found.user_folder, cluster=told)
+
+
+def _made(configuration: Any, found: _Found, *, token_file: Path | None, plugin: ExecPlugin | None) -> Target:
+    server = str(found.cluster["server"]).rstrip("/")
+    return Target(
+        peer=Peer(server, found.context),
+        namespace=found.namespace,
+        **tls_fields(configuration, server, found.context),
+        server_name=found.cluster.get("tls-server-name"),
+        proxy=find_proxy(server, found.cluster.get("proxy-url"), found.context),
+        authorization=configuration.api_key.get("BearerToken"),
+        token_file=token_file,
+        plugin=plugin,
+    )
+
+
+# A pod, and a client of the caller's
+
+
+def _of_pod(mounted: Path) -> Target:
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
+
+    configuration: Any = Configuration()
+    token = mounted / "token"
+    loader: Any = InClusterConfigLoader(str(token), str(mounted / "ca.crt"), try_refresh_token=False)
+    try:
+        loader.load_and_set(configuration)
+        namespace = (mounted / "namespace").read_text().strip() if (mounted / "namespace").is_file() else "default"
+    except Exception as error:
+        raise ConfigError(
+            "this pod's service account cannot be used",
+            why=harmless(error),
+            fix="have it mounted (automountServiceAccountToken), or set KUBECONFIG",
+        ) from error
+    return Target(
+        peer=Peer(configuration.host),
+        namespace=namespace,
+        **tls_fields(configuration, configuration.host, "in the cluster"),
+        proxy=find_proxy(configuration.host, None, ""),
+        token_file=token,
+    )
+
+
+def _of_given(client: Any) -> Target:
+    configuration: Any = getattr(client, "configuration", None)
+    host = getattr(configuration, "host", None)
+    if not isinstance(host, str) or not hasattr(configuration, "get_api_key_with_prefix"):
+        raise ConfigError(
+            f"client is a {type(client).__name__}",
+            why="it is not an ApiClient of kubernetes_asyncio: it has no configuration with a host",
+            fix="pass kubernetes_asyncio.client.ApiClient(configuration), or leave client out",
+        )
+    headers = dict(cast("Mapping[str, str]", getattr(client, "default_headers", None) or {}))
+    headers.pop("User-Agent", None)
+    server = host.rstrip("/")
+    return Target(
+        peer=Peer(server),
+        **tls_fields(configuration, server, "client"),
+        server_name=getattr(configuration, "tls_server_name", None),
+        proxy=find_proxy(server, configuration.proxy, "client"),
+        authorization=configuration.get_basic_auth_token() if configuration.username else None,
+        given=configuration,
+        headers=headers,
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _kind(error: Exception) -> str:
+    place = getattr(error, "problem_mark", None)  # of YAML: a line, and nothing of what it says
+    return f"{type(error).__name__}{f' in line {place.line + 1}' if place is not None else ''}"

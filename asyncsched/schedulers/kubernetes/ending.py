@@ -1,0 +1,220 @@
+"""Ending apps: cancel, delete, prune; one write for each, and few reads however many there are."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterable, Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.clock import Clock
+from asyncsched.errors import ConflictError, NotFoundError, PermissionDeniedError, SchedulerError
+from asyncsched.schedulers.kubernetes import lookup_paths as paths
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.errors import BACKEND
+from asyncsched.schedulers.kubernetes.lookup import ONE_BY_ONE, Found, Lookup
+from asyncsched.schedulers.kubernetes.status import describe
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord
+from asyncsched.schedulers.kubernetes.submit import BACKGROUND, MERGE_PATCH
+from asyncsched.schedulers.responses import ListAppResponse
+from asyncsched.specs.state import AppState
+
+__all__ = ["Endings"]
+
+AT_ONCE = 16
+
+
+class Endings:
+    """Ends apps.
+
+    Args:
+        client: Where the cluster is reached.
+        lookup: Finds their jobs.
+        clock: Tells the time.
+    """
+
+    def __init__(self, client: KubeClient, lookup: Lookup, *, clock: Clock) -> None:
+        self._client, self._lookup, self._clock = client, lookup, clock
+
+    async def cancel(self, app_id: str) -> None:
+        """Ask for an app's end; unknown and ended ones are left alone."""
+        await self._end(app_id, await self._find(app_id, "cancel"))
+
+    async def cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        """Cancel apps; returns for each None or why it could not be cancelled.
+
+        Raises:
+            MalformedHandleError: One of the ids is not one; nothing was cancelled.
+        """
+        by_namespace: dict[str, list[str]] = {}
+        for app_id in app_ids:
+            by_namespace.setdefault(names.split_app_id(app_id)[0], []).append(app_id)
+        told: dict[str, SchedulerError | None] = {}
+        for namespace, them in by_namespace.items():
+            told |= await self._cancel_in(namespace, them)
+        return told
+
+    async def delete(self, app_id: str) -> None:
+        """Remove an app that has ended.
+
+        Raises:
+            ConflictError: It has not.
+        """
+        found = await self._lookup.find(app_id, operation="delete")
+        app = describe(found.jobs, found.pods)
+        if app is None:
+            return
+        if not app.state.is_terminal():
+            raise ConflictError(
+                f"{app_id} is {app.state.name}",
+                why="only an app that has ended can be deleted",
+                fix="cancel it first",
+                backend=BACKEND,
+                operation="delete",
+            )
+        await self._remove(found.jobs, "delete")
+
+    async def give_up(self, app_id: str) -> None:
+        """End an app that has waited too long for its first run: it has failed, and was not cancelled."""
+        found = await self._lookup.find(app_id, operation="pending_timeout")
+        app = describe(found.jobs, found.pods)
+        if app is None or app.state not in (AppState.SUBMITTED, AppState.PENDING):
+            return
+        if found.jobs[0].kind == "volcano":
+            await self._command(found.jobs[0], "TerminateJob")
+            return
+        now = self._now()
+
+        async def fail(job: JobRecord) -> None:
+            # The deadline of a Job that Kueue has suspended does not run: it stays suspended for good.
+            spec = {"suspend": True} if job.suspended else {"activeDeadlineSeconds": 1}
+            patch = {"metadata": {"annotations": {names.UNSCHEDULED: now}}, "spec": spec}
+            await self._patch(job, patch, "pending_timeout")
+
+        await gather_bounded(fail, found.jobs, AT_ONCE)
+
+    async def prune_unfinished(self, rows: AsyncIterable[ListAppResponse], older_than: timedelta) -> list[str]:
+        """Remove apps whose submitter died before they were whole, so long ago; returns their ids."""
+        limit = self._clock.time_ns() / 1e9 - older_than.total_seconds()
+        removed: list[str] = []
+        async for row in rows:
+            is_old = row.created_at is not None and row.created_at.timestamp() <= limit
+            if row.state is AppState.PENDING and is_old:
+                found = await self._lookup.find(row.app_id, operation="prune")
+                if is_unfinished(found):
+                    await self._remove(found.jobs, "prune")
+                    removed.append(row.app_id)
+        return removed
+
+    async def _cancel_in(self, namespace: str, app_ids: Sequence[str]) -> dict[str, SchedulerError | None]:
+        try:
+            if len(app_ids) <= ONE_BY_ONE:
+                found = {app_id: await self._find(app_id, "cancel") for app_id in app_ids}
+            else:
+                found = await self._lookup.find_in(namespace, app_ids, operation="cancel")
+        except SchedulerError as error:
+            return dict.fromkeys(app_ids, error)
+
+        async def one(app_id: str) -> SchedulerError | None:
+            try:
+                await self._end(app_id, found[app_id])
+            except SchedulerError as error:
+                return error
+            return None
+
+        return dict(zip(app_ids, await gather_bounded(one, app_ids, AT_ONCE), strict=True))
+
+    async def _find(self, app_id: str, operation: str) -> Found:
+        return await self._lookup.find(app_id, operation=operation)
+
+    async def _end(self, app_id: str, found: Found) -> None:
+        app = describe(found.jobs, found.pods)
+        if app is None or app.state.is_terminal() or all(job.cancelled for job in found.jobs):
+            return
+        try:
+            if found.jobs[0].kind == "volcano":
+                await self._command(found.jobs[0], "AbortJob")
+            else:
+                await gather_bounded(self._suspend, found.jobs, AT_ONCE)
+        except PermissionDeniedError:
+            await self._remove(found.jobs, "cancel")  # status and logs go with it, but it ends
+        except NotFoundError:
+            return  # it was removed meanwhile
+        self._lookup.note_cancel(app_id)
+
+    async def _command(self, job: JobRecord, action: str) -> None:
+        """Have Volcano end a job: its status stays, and the logs of pods that have ended."""
+        path, body = paths.commands(job.namespace), _command(job, action)
+        try:
+            await self._client.request("POST", path, body=body, idempotent=True, operation="cancel")
+        except ConflictError:
+            return  # the answer to the first try was lost
+
+    async def _suspend(self, job: JobRecord) -> None:
+        """Suspend a Job with our mark: it is not taken for one that Kueue has queued."""
+        if not any(job.condition(end) for end in ("Complete", "Failed")):
+            patch = {"metadata": {"annotations": {names.CANCELLED: self._now()}}, "spec": {"suspend": True}}
+            await self._patch(job, patch, "cancel")
+
+    async def _patch(self, job: JobRecord, patch: Mapping[str, Any], operation: str) -> None:
+        path = paths.job(job.namespace, "job", job.name)
+        body = {**patch, "metadata": {**patch["metadata"], "uid": job.uid}}
+        try:
+            await self._client.request(
+                "PATCH", path, body=body, content_type=MERGE_PATCH, idempotent=True, operation=operation
+            )
+        except (NotFoundError, ConflictError):
+            return  # it was removed meanwhile, and another may have its name
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).isoformat(timespec="seconds")
+
+    async def _remove(self, jobs: Sequence[JobRecord], operation: str) -> None:
+        """Delete jobs with their pods; the first one last: as long as it is there, the app is known."""
+        others = [job for job in jobs if not job.is_first]
+
+        async def remove(job: JobRecord) -> None:
+            body = {**BACKGROUND, "preconditions": {"uid": job.uid}}
+            path = paths.job(job.namespace, job.kind, job.name)
+            try:
+                await self._client.request("DELETE", path, body=body, idempotent=True, operation=operation)
+            except (NotFoundError, ConflictError):
+                return  # it is gone already, and another may have its name
+
+        await gather_bounded(remove, others, AT_ONCE)
+        await gather_bounded(remove, [job for job in jobs if job.is_first], AT_ONCE)
+
+
+def is_unfinished(found: Found) -> bool:
+    """Tell whether an app was never released: its submitter died before it was whole."""
+    first = next((job for job in found.jobs if job.is_first), None)
+    return (
+        first is not None
+        and first.kind == "job"
+        and first.suspended
+        and not (first.cancelled or first.queue or first.started_at or found.pods)
+    )
+
+
+def _command(job: JobRecord, action: str) -> dict[str, Any]:
+    owner = {
+        "apiVersion": paths.GROUPS["volcano"],
+        "kind": "Job",
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": paths.COMMANDS,
+        "kind": "Command",
+        "metadata": {
+            "name": f"{job.name}-{action.lower()}-{secrets.token_hex(4)}",
+            "namespace": job.namespace,
+            "ownerReferences": [owner],
+        },
+        "action": action,
+        "target": owner,
+    }

@@ -1,0 +1,47 @@
+"""What is said where lines are missing, and of refusals that are worth another try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
+from asyncsched.schedulers.kubernetes.errors import BACKEND
+from asyncsched.specs.state import AppState
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run
+    from asyncsched.specs.state import ReplicaStatus
+
+__all__ = ["once_more", "why_broken", "why_lost", "why_missing"]
+
+
+def why_lost(lost: Lost, attempts: Sequence[int]) -> str:
+    """Return why attempts that nobody has read cannot be read any more."""
+    which = f"attempt {attempts[0]}" if len(attempts) == 1 else f"the attempts {attempts[0]} to {attempts[-1]}"
+    if lost.why == "deleted":
+        return f"the pod of {which} was deleted before its log was read, and the log with it"
+    return f"the node keeps the last two runs of a container, and {which} came before them"
+
+
+def why_missing(status: ReplicaStatus) -> str:
+    """Return why there is nothing to read of a replica that has ended."""
+    why = "when the app was cancelled" if status.state is AppState.CANCELLED else "meanwhile"
+    return f"the pod was deleted {why}, and its log with it"
+
+
+def why_broken(run: Run, *, begun: bool) -> str:
+    """Return why a run cannot be read to its end."""
+    what = "the rest of its log" if begun else "its log"
+    if run.gone:
+        return f"the pod {run.pod.name} was deleted before {what} was read, and the log with it"
+    return f"the node has removed the container of {run.pod.name} before {what} was read"
+
+
+def once_more(error: SchedulerError) -> SchedulerError:
+    """Return a refusal as one that is worth another try."""
+    if not isinstance(error, NotFoundError):
+        return error
+    again = UnavailableError("the log cannot be read now", why=error.why, backend=BACKEND, operation="log_iter")
+    again.__cause__ = error.__cause__
+    return again

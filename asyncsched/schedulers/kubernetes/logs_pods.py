@@ -1,0 +1,133 @@
+"""Which pods an app has, for those who read its logs: from the reflector while they follow, else from a list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from asyncsched.errors import NotFoundError
+from asyncsched.schedulers.kubernetes import lookup_paths as paths
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers.kubernetes.changes import Reflectors
+    from asyncsched.schedulers.kubernetes.client import KubeClient
+
+__all__ = ["AppPods", "Place"]
+
+Place = tuple[str, int]
+"""A role's name and a replica's number."""
+
+
+class AppPods:
+    """The pods of one app, shared by the sources of its replicas.
+
+    Args:
+        client: Where the cluster is reached.
+        namespace: The app's namespace.
+        name: Its name.
+        reflectors: Tell of changes; None for one that is only read once.
+    """
+
+    def __init__(self, client: KubeClient, namespace: str, name: str, reflectors: Reflectors | None = None) -> None:
+        self.namespace, self.name = namespace, name
+        self._client = client
+        self._reflector = None if reflectors is None else reflectors.pods(namespace)
+        self._unsubscribe: Callable[[], None] | None = None
+        self._told: dict[Place, Callable[[], None]] = {}
+        self._pods: dict[Place, tuple[PodRecord, ...]] = {}
+        self._due = False
+        self._list: asyncio.Task[None] | None = None
+
+    def take(self, pods: Sequence[PodRecord]) -> None:
+        """Take over the pods that there are."""
+        found: dict[Place, tuple[PodRecord, ...]] = {}
+        for pod in pods:
+            place = (pod.role, pod.replica)
+            found[place] = (*found.get(place, ()), pod)
+        before, self._pods = self._pods, found
+        for place, told in list(self._told.items()):
+            if before.get(place) != found.get(place):
+                told()
+
+    def of(self, place: Place) -> Sequence[PodRecord]:
+        """Return the pods of one replica."""
+        return self._pods.get(place, ())
+
+    async def open(self) -> None:
+        """Wait until it is known what there is."""
+        if self._reflector is None:
+            await self.list_again()
+            return
+        # Held until the first source has subscribed: the reflector would end with nobody left.
+        release = self._reflector.subscribe(self.name, self._changed)
+        try:
+            await self._reflector.ready()
+            self.take(self._reflector.snapshot(self.name))
+        except BaseException:
+            release()
+            raise
+        if self._unsubscribe is None:
+            self._unsubscribe = release
+        else:
+            release()
+
+    def watch(self, place: Place, told: Callable[[], None]) -> Callable[[], None]:
+        """Have `told` called when the pods of a replica have changed; returns what ends that."""
+        self._told[place] = told
+        return lambda: self._unwatch(place)
+
+    def _unwatch(self, place: Place) -> None:
+        self._told.pop(place, None)
+        if not self._told:
+            self.close()
+
+    def close(self) -> None:
+        """Let the reflector go."""
+        release, self._unsubscribe = self._unsubscribe, None
+        if release is not None:
+            release()
+
+    def _changed(self, _: str) -> None:
+        if not self._due:  # many events come at a time
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._reflect)
+
+    def _reflect(self) -> None:
+        self._due = False
+        if self._reflector is not None and self._reflector.synced and self._unsubscribe is not None:
+            self.take(self._reflector.snapshot(self.name))
+
+    async def list_again(self) -> None:
+        """Read what there is now; those who ask at the same time share one list."""
+        if self._list is None or self._list.done():
+            self._list = asyncio.get_running_loop().create_task(self._read_list(), name=f"pods of {self.name}")
+        await asyncio.shield(self._list)
+
+    async def _read_list(self) -> None:
+        query = {"labelSelector": f"{names.APP}={self.name}", "limit": "500"}
+        found: list[PodRecord] = []
+        while True:
+            page = await self._client.page(paths.pods(self.namespace), pod_record, query=query, operation="log_iter")
+            found += page.items
+            if not page.next:
+                break
+            query = {**query, "continue": page.next}
+        self.take(found)
+
+    async def look(self, pod: PodRecord) -> PodRecord | None:
+        """Ask the server for a pod of this name, which may be another by now; None if there is none."""
+        try:
+            answer = await self._client.request("GET", self.path(pod), operation="log_iter")
+        except NotFoundError:
+            return None
+        raw: Mapping[str, Any] = answer.json
+        return pod_record(raw) or replace(pod, uid="")  # somebody else's pod has the name
+
+    def path(self, pod: PodRecord) -> str:
+        """Return the path of a pod."""
+        return f"{paths.pods(self.namespace)}/{quote(pod.name, safe='')}"

@@ -1,0 +1,278 @@
+"""Looking apps up: one in two requests, many in a list for each resource of their namespace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from asyncsched.clock import Clock
+from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError
+from asyncsched.logs.budget import budget_of
+from asyncsched.schedulers.kubernetes import lookup_paths as paths
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.lookup_events import Events
+from asyncsched.schedulers.kubernetes.lookup_server import Server
+from asyncsched.schedulers.kubernetes.status import describe, needs_events
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, PodGroupRecord, job_record, pod_group_record
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
+from asyncsched.schedulers.port import Answers, as_answer
+from asyncsched.schedulers.responses import DescribeAppResponse
+
+__all__ = ["KINDS", "Found", "Lookup"]
+
+ItemT = TypeVar("ItemT")
+
+KINDS: tuple[Kind, ...] = ("volcano", "job")
+ONE_BY_ONE = 2
+"""So many apps of a namespace are asked for one by one; more are found in lists of all of ours."""
+MOST_KNOWN = 10_000
+LARGE = 1000
+"""Pods of an app from which on it is described in a thread: five thousand take 25 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of one app.
+
+    Attributes:
+        jobs: Its jobs.
+        pods: Its pods.
+        pod_group: Volcano's PodGroup of it, where it is known.
+        knows_group: Whether `pod_group` was looked for: None is that there is none by now.
+    """
+
+    jobs: Sequence[JobRecord] = ()
+    pods: Sequence[PodRecord] = ()
+    pod_group: PodGroupRecord | None = None
+    knows_group: bool = False
+
+
+class Lookup:
+    """Reads apps from the API server.
+
+    Args:
+        client: Where the cluster is reached.
+        server: Tells which kinds of jobs it has.
+        clock: Tells the time.
+    """
+
+    def __init__(self, client: KubeClient, server: Server, *, clock: Clock) -> None:
+        self._client, self._server = client, server
+        self._events = Events(client, clock=clock)
+        self._kinds: OrderedDict[str, Kind] = OrderedDict()
+        self._cancelled: OrderedDict[str, None] = OrderedDict()
+        self._refused: set[str] = set()  # resources that the role does not allow, and that are not needed
+
+    def remember(self, app_id: str, kind: Kind) -> None:
+        """Note of which kind an app is, so that no request has to find out."""
+        _keep(self._kinds, app_id, kind)
+
+    def kind_of(self, app_id: str) -> Kind | None:
+        """Return of which kind an app is, if that is known."""
+        return self._kinds.get(app_id)
+
+    def note_cancel(self, app_id: str) -> None:
+        """Note that an app's end was asked for: Volcano takes a moment until it shows."""
+        _keep(self._cancelled, app_id, None)
+
+    # One app
+
+    async def describe(self, app_id: str) -> DescribeAppResponse | None:
+        """Describe one app."""
+        return await self.told(app_id, await self.find(app_id))
+
+    async def find(self, app_id: str, *, operation: str = "describe") -> Found:
+        """Read an app's jobs and pods: in two requests at a time where its kind is known, else one after the other."""
+        namespace, name = names.split_app_id(app_id)
+        kind = self._kinds.get(app_id)
+        if kind is not None:
+            reading = asyncio.gather(self.jobs(namespace, name, kind, operation), self.pods(namespace, name, operation))
+            jobs, read = await reading
+            if jobs:
+                return Found(jobs, [pod for pod, _ in read])
+            self._kinds.pop(app_id, None)  # another one may have its name by now
+        read = await self.pods(namespace, name, operation)
+        kinds = await self._server.kinds()
+        refused: list[PermissionDeniedError] = []
+        for kind in _ordered(kinds, next((kind for _, kind in read if kind), None)):
+            try:
+                jobs = await self.jobs(namespace, name, kind, operation)
+            except PermissionDeniedError as error:
+                refused.append(error)  # a role may be for one kind only
+                continue
+            if jobs:
+                self.remember(app_id, kind)
+                return Found(jobs, [pod for pod, _ in read])
+        if len(refused) == len(kinds):
+            raise refused[0]
+        return Found()
+
+    async def jobs(self, namespace: str, name: str, kind: Kind, operation: str) -> list[JobRecord]:
+        """Read the jobs of an app; none where its first job, which it is named after, is not there or not ours."""
+        if kind == "volcano":
+            try:
+                answer = await self._client.request("GET", paths.job(namespace, kind, name), operation=operation)
+            except NotFoundError:
+                return []
+            record = job_record(answer.json, kind)
+            return [record] if record is not None and record.app == name else []
+        jobs = await self._all(paths.jobs(namespace, kind), lambda raw: job_record(raw, kind), operation, app=name)
+        return jobs if any(job.is_first for job in jobs) else []
+
+    async def pods(self, namespace: str, name: str, operation: str) -> list[tuple[PodRecord, Kind | None]]:
+        """Read the pods of an app, each with the kind of its job as far as it tells."""
+        return await self._all(paths.pods(namespace), _pod_and_kind, operation, app=name)
+
+    async def told(self, app_id: str, found: Found) -> DescribeAppResponse | None:
+        """Describe what was found, after a look at PodGroup and events where only these say what it waits for."""
+        if not found.jobs:
+            return None
+        namespace, _ = names.split_app_id(app_id)
+        group, events = found.pod_group, []
+        if needs_events(found.jobs, found.pods):
+            first = next((job for job in found.jobs if job.is_first), found.jobs[0])
+            if group is None and first.kind == "volcano" and not found.knows_group:
+                group = await self._pod_group(first)
+            uids = [*(job.uid for job in found.jobs), *(pod.uid for pod in found.pods)]
+            events = await self._events.about(namespace, [*uids, *([group.uid] if group is not None else ())])
+        told = partial(describe, found.jobs, found.pods, group, events)
+        response = await asyncio.to_thread(told) if len(found.pods) > LARGE else told()
+        is_cancelled = response is not None and app_id in self._cancelled and not response.state.is_terminal()
+        if response is not None and is_cancelled and "cancelling" not in response.msg:
+            response.msg = "cancelling"
+        return response
+
+    async def _pod_group(self, job: JobRecord) -> PodGroupRecord | None:
+        path = f"{paths.pod_groups(job.namespace)}/{names.pod_group_name(job.name, job.uid)}"
+        if path.split("/namespaces", maxsplit=1)[0] in self._refused:
+            return None
+        try:
+            return pod_group_record((await self._client.request("GET", path, operation="describe")).json)
+        except NotFoundError:
+            return None
+        except PermissionDeniedError:
+            self._refused.add(path.split("/namespaces", maxsplit=1)[0])
+            return None
+
+    # Many apps
+
+    async def describe_all(self, app_ids: Iterable[str]) -> AsyncGenerator[Answers]:
+        """Describe many apps, namespace by namespace; one item for each."""
+        by_namespace: dict[str, list[str]] = {}
+        wrong: dict[str, AsyncSchedError] = {}
+        for app_id in app_ids:
+            try:
+                by_namespace.setdefault(names.split_app_id(app_id)[0], []).append(app_id)
+            except AsyncSchedError as error:
+                wrong[app_id] = error
+        if wrong:
+            yield wrong
+        for namespace, them in by_namespace.items():
+            yield await self._describe_in(namespace, them)
+
+    async def _describe_in(self, namespace: str, app_ids: Sequence[str]) -> Answers:
+        try:
+            if len(app_ids) <= ONE_BY_ONE:
+                return {app_id: await self.describe(app_id) for app_id in app_ids}
+            found = await self._with_groups(namespace, await self.find_in(namespace, app_ids))
+            return {app_id: await self.told(app_id, found[app_id]) for app_id in app_ids}
+        except AsyncSchedError as error:
+            return dict.fromkeys(app_ids, as_answer(error))
+
+    async def find_in(
+        self, namespace: str, app_ids: Collection[str], *, operation: str = "describe"
+    ) -> dict[str, Found]:
+        """Find apps of one namespace in the lists of all of ours.
+
+        Args:
+            namespace: Their namespace.
+            app_ids: The apps.
+            operation: What it is for.
+        """
+        budget = budget_of(asyncio.get_running_loop())
+        jobs: dict[str, list[JobRecord]] = {}
+        for job in await self._jobs_in(namespace, operation):
+            jobs.setdefault(job.app_id, []).append(job)
+        by_app: dict[str, list[PodRecord]] = {}
+        budget.begin()
+        for pod, _ in await self._all(paths.pods(namespace), _pod_and_kind, operation):
+            by_app.setdefault(names.app_id(namespace, pod.app), []).append(pod)
+            await budget.breathe()
+        found: dict[str, Found] = {}
+        for app_id in app_ids:
+            mine = jobs.get(app_id, [])
+            first = next((job for job in mine if job.is_first), None)
+            found[app_id] = Found() if first is None else Found(_of_kind(mine, first), by_app.get(app_id, []))
+        return found
+
+    async def _with_groups(self, namespace: str, found: dict[str, Found]) -> dict[str, Found]:
+        """Add the PodGroups, out of one list, if some app waits for what only these tell."""
+        waiting = [app_id for app_id, each in found.items() if _waits_in_group(each)]
+        if not waiting:
+            return found
+        try:
+            groups = await self._all(paths.pod_groups(namespace), pod_group_record, "describe")
+        except (NotFoundError, PermissionDeniedError):
+            groups = []
+        by_owner = {group.owner: group for group in groups}
+        for app_id in waiting:
+            group = by_owner.get(found[app_id].jobs[0].uid)
+            found[app_id] = replace(found[app_id], pod_group=group, knows_group=True)
+        return found
+
+    async def _jobs_in(self, namespace: str, operation: str) -> list[JobRecord]:
+        kinds = await self._server.kinds()
+        jobs: list[JobRecord] = []
+        refused: list[PermissionDeniedError] = []
+        for kind in kinds:
+            try:
+                jobs += await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation)
+            except PermissionDeniedError as error:
+                refused.append(error)
+        if len(refused) == len(kinds):
+            raise refused[0]
+        return jobs
+
+    async def _all(
+        self, path: str, read: Callable[[Mapping[str, Any]], ItemT | None], operation: str, *, app: str = ""
+    ) -> list[ItemT]:
+        """Read a list of what carries our label, of one app or of all."""
+        selector = f"{names.APP}={app}" if app else names.SELECTOR
+        return (await self._client.items(path, read, query={"labelSelector": selector}, operation=operation)).items
+
+
+def _waits_in_group(found: Found) -> bool:
+    return bool(found.jobs) and found.jobs[0].kind == "volcano" and needs_events(found.jobs, found.pods)
+
+
+def _keep(kept: OrderedDict[str, ItemT], app_id: str, value: ItemT) -> None:
+    kept[app_id] = value
+    if len(kept) > MOST_KNOWN:
+        kept.popitem(last=False)
+
+
+def _pod_and_kind(raw: Mapping[str, Any]) -> tuple[PodRecord, Kind | None] | None:
+    record = pod_record(raw)
+    if record is None:
+        return None
+    kind = section(section(raw, "metadata"), "labels").get(names.KIND)
+    return record, next((each for each in KINDS if each == kind), None)
+
+
+def _job_reader(kind: Kind) -> Callable[[Mapping[str, Any]], JobRecord | None]:
+    return lambda raw: job_record(raw, kind)
+
+
+def _of_kind(jobs: Sequence[JobRecord], first: JobRecord) -> list[JobRecord]:
+    """Return the jobs of one kind: a name may be taken by a job of each."""
+    return [job for job in jobs if job.kind == first.kind]
+
+
+def _ordered(kinds: Sequence[Kind], likely: Kind | None) -> list[Kind]:
+    """Return the kinds, the likely one first."""
+    return sorted(kinds, key=lambda kind: kind != likely)

@@ -1,0 +1,232 @@
+"""Names and marks: ids of apps, names of objects, labels and annotations.
+
+An app is known by its ``<namespace>:<name>``, from the dry-run on. The name is that of its Job; where an app has a Job
+for each role, it is the first one's, and the others are called ``<name>-<task>``. A task is a role by a name that
+Kubernetes accepts. What a label cannot hold stands in an annotation of the same key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+from asyncsched.errors import MalformedHandleError
+from asyncsched.specs.names import derive_id, make_unique
+
+__all__ = [
+    "APP",
+    "APP_NAME",
+    "CANCELLED",
+    "CONTAINER",
+    "KIND",
+    "KUEUE_QUEUE",
+    "LONGEST_LABEL",
+    "REPLICA",
+    "REQUEST",
+    "ROLE",
+    "ROLES",
+    "ROLE_INDEX",
+    "SELECTOR",
+    "SESSION",
+    "UNSCHEDULED",
+    "VERSION",
+    "app_id",
+    "derived_name",
+    "is_dns_label",
+    "is_label_key",
+    "is_label_value",
+    "is_ours",
+    "is_subdomain",
+    "job_names",
+    "label_value",
+    "pod_group_name",
+    "said",
+    "split_app_id",
+    "task_names",
+    "unique_name",
+]
+
+APP = "asyncsched/app"
+"""Label of everything that belongs to an app: the app's name."""
+KIND = "asyncsched/kind"
+"""Label of a job: ``volcano`` or ``job``."""
+ROLE = "asyncsched/role"
+"""Label: the role's task name; annotation: the role's own name, where that is another one."""
+ROLE_INDEX = "asyncsched/role-index"
+"""Label: the role's place among the app's roles."""
+REPLICA = "asyncsched/replica"
+"""Label of a pod that is a task of its own: the replica's number."""
+SESSION = "asyncsched/session"
+"""Label, and annotation where a label cannot hold it: the session that submitted the app."""
+APP_NAME = "asyncsched/name"
+"""Annotation of a job: the name that the app was given."""
+ROLES = "asyncsched/roles"
+"""Annotation of a job: the note of its roles, as JSON and without secrets."""
+REQUEST = "asyncsched/request"
+"""Annotation of a job: a digest of what was asked for."""
+CANCELLED = "asyncsched/cancelled"
+"""Annotation of a job: when its cancel was asked for."""
+UNSCHEDULED = "asyncsched/unscheduled"
+"""Annotation of a job: when it was ended because it had not begun within its pending_timeout."""
+VERSION = "asyncsched/version"
+"""Annotation of a job: the version of asyncsched that made it."""
+
+SELECTOR = APP
+"""The label selector of everything that asyncsched has made: the label exists."""
+
+CONTAINER = "main"
+"""The name of the container that decides about its pod."""
+
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+"""Label by which Kueue takes charge of a Job."""
+
+LONGEST_LABEL = 63
+_LONGEST_SUBDOMAIN = 253
+_LONGEST_JOB = 40
+"""What is left of a pod's name is its task's, and its number's."""
+_SUFFIX = 15
+_SHORTEST_TASK = 8
+_DIGEST = 6
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
+_KEY_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+_OURS = ("asyncsched/",)
+_FORM = "<namespace>:<name>, such as default:train-x4c7wq0bnd1k2z"
+
+
+def app_id(namespace: str, name: str) -> str:
+    """Return the id of the app with this name in this namespace."""
+    return f"{namespace}:{name}"
+
+
+def split_app_id(app_id: str) -> tuple[str, str]:
+    """Return an app's namespace and name.
+
+    Raises:
+        MalformedHandleError: It is not ``<namespace>:<name>``. It is a ``ValueError``.
+    """
+    namespace, colon, name = app_id.partition(":")
+    if not colon or not is_dns_label(namespace) or not is_subdomain(name):
+        raise MalformedHandleError(f"{app_id!r} is not the id of an app on Kubernetes", fix=f"write it as {_FORM}")
+    return namespace, name
+
+
+# What Kubernetes accepts
+
+
+def is_dns_label(text: str) -> bool:
+    """Tell whether a namespace, a service or a task can be called so."""
+    return len(text) <= LONGEST_LABEL and _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_subdomain(text: str) -> bool:
+    """Tell whether most objects can be called so: DNS labels with dots between them."""
+    return len(text) <= _LONGEST_SUBDOMAIN and all(_DNS_LABEL.fullmatch(part) for part in text.split("."))
+
+
+def is_label_value(text: str) -> bool:
+    """Tell whether a label can hold this text."""
+    return len(text) <= LONGEST_LABEL and _VALUE.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    """Tell whether a label or an annotation can have this key."""
+    prefix, slash, name = text.rpartition("/")
+    fits = len(name) <= LONGEST_LABEL and _KEY_NAME.fullmatch(name) is not None
+    return fits and (not slash or is_subdomain(prefix))
+
+
+def is_ours(key: str) -> bool:
+    """Tell whether a label or an annotation is one that asyncsched goes by."""
+    return key.startswith(_OURS)
+
+
+# Names that we make
+
+
+def unique_name(app_name: str) -> str:
+    """Return a new name for an app, which begins like the one that it was given."""
+    return make_unique(_stem(app_name))
+
+
+def derived_name(key: str, session: str) -> str:
+    """Return the name for an app with this key: always the same one for the same key and session."""
+    return derive_id(_stem(key), session, key)
+
+
+def _stem(text: str) -> str:
+    cleaned = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    stem = cleaned[: _LONGEST_JOB - _SUFFIX].strip("-") or "app"
+    # A Service's name begins with a letter.
+    return stem if stem[0].isalpha() else f"a{stem}"[: _LONGEST_JOB - _SUFFIX].rstrip("-")
+
+
+def task_names(job: str, roles: Sequence[tuple[str, int]]) -> list[str]:
+    """Return a task's name for each role: its own, cleaned, cut and made unique where that is needed.
+
+    Args:
+        job: The job's name, which pods have before that of their task.
+        roles: The name of each role and its number of replicas.
+    """
+    taken: set[str] = set()
+    found: list[str] = []
+    for index, (role, replicas) in enumerate(roles):
+        room = LONGEST_LABEL - len(job) - len(str(max(replicas - 1, 0))) - 2
+        task = _task_name(role, max(room, _SHORTEST_TASK))
+        if task in taken:
+            task = _with_digest(task, f"{role}/{index}", max(room, _SHORTEST_TASK))
+        taken.add(task)
+        found.append(task)
+    return found
+
+
+def _task_name(role: str, room: int) -> str:
+    if len(role) <= room and is_dns_label(role):
+        return role
+    cleaned = re.sub(r"[^a-z0-9]+", "-", role.lower()).strip("-") or "role"
+    if len(cleaned) <= room and cleaned == role.lower().replace("_", "-").replace(".", "-"):
+        return cleaned
+    return _with_digest(cleaned, role, room)
+
+
+def _with_digest(cleaned: str, whole: str, room: int) -> str:
+    digest = sha256(whole.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{cleaned[: room - _DIGEST - 1].rstrip('-')}-{digest}".lstrip("-")
+
+
+def job_names(name: str, tasks: Sequence[str]) -> list[str]:
+    """Return the names of an app's Jobs where each role has one of its own."""
+    return [name, *(f"{name}-{task}" for task in tasks[1:])]
+
+
+def pod_group_name(job: str, uid: str) -> str:
+    """Return what Volcano calls the PodGroup of one of its jobs."""
+    return f"{job}-{uid}"
+
+
+# Texts of any kind in labels and annotations
+
+
+def label_value(text: str) -> str:
+    """Return a label's value for any text: the text itself, or what remains of it."""
+    if is_label_value(text):
+        return text
+    cleaned = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:LONGEST_LABEL]
+    return cleaned.strip("-_.")
+
+
+def said(key: str, text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the label that says a text, and the annotation of the same key where the label cannot say all of it.
+
+    Args:
+        key: The key of both.
+        text: What is to be said; nothing is said of an empty one.
+    """
+    if not text:
+        return {}, {}
+    value = label_value(text)
+    labels = {key: value} if value else {}
+    annotations: Mapping[str, str] = {} if value == text else {key: text}
+    return labels, dict(annotations)

@@ -1,0 +1,72 @@
+"""The note of an app's roles, which an annotation of its job keeps: written by a submit, read by any process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers._common.roles import app_note, note_of_role, read_app_note, role_of_note, shortened
+from asyncsched.schedulers._common.untrusted import LONGEST_JSON, read_json
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.plain import JsonValue
+
+__all__ = ["note_of", "read_note"]
+
+_MOST_REPLICAS = 100_000
+_FRAME = 64
+"""What a note has beside its roles and its metadata."""
+
+
+def note_of(app: AppDef) -> str:
+    """Return the note of an app; of a role that is too large for it something is left out, which the note says.
+
+    Raises:
+        ConfigError: The app's metadata are too large to be kept.
+    """
+    whole = app_note(app)
+    if _is_readable(text := _written(whole)):
+        return text
+    metadata = whole["metadata"]
+    room = LONGEST_JSON - len(_written(metadata)) - _FRAME
+    if room < LONGEST_JSON // 2 or not _is_readable(_written(metadata)):
+        raise ConfigError(
+            f"the metadata of the app {app.name!r} are too large",
+            why=f"a note of the app keeps up to {LONGEST_JSON // 2:,} characters of them, as JSON",
+            fix="shorten them",
+        )
+    share = room // len(app.roles) - 1
+
+    def fits(note: Mapping[str, JsonValue]) -> bool:
+        return len(_written(note)) <= share and _is_readable(_written(note))
+
+    return _written({"roles": [shortened(note_of_role(role), fits) for role in app.roles], "metadata": metadata})
+
+
+def _written(note: object) -> str:
+    return json.dumps(note, separators=(",", ":"))
+
+
+def _is_readable(text: str) -> bool:
+    try:
+        read_json(text)
+    except ValueError:
+        return False  # it is nested too deeply, or too long
+    return True
+
+
+def read_note(note: str, tasks: Sequence[tuple[str, int]]) -> tuple[list[Role], dict[str, str]]:
+    """Return the roles and the metadata of an app.
+
+    Args:
+        note: The note; anybody may have written it.
+        tasks: The job's tasks, which stand for roles where the note cannot be read.
+    """
+    try:
+        roles, metadata = read_app_note(read_json(note))
+    except ValueError:
+        roles, metadata = [], {}
+    if roles and all(role.name for role in roles):
+        return roles, metadata
+    known = [(task, min(replicas, _MOST_REPLICAS)) for task, replicas in tasks if task]
+    return [role_of_note({"name": task, "num_replicas": replicas}) for task, replicas in known], metadata

@@ -1,0 +1,255 @@
+"""The overlay: fields that a user merges into the pods, by rules that are Kubernetes' own where it has some.
+
+Objects are merged, ``null`` deletes. Lists of containers, variables and volumes are merged by name, mounts by their
+path, tolerations by key and effect; every other list is replaced. What asyncsched goes by cannot be changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, cast
+
+from asyncsched.errors import RunOptionError
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.specs.masking import masked
+
+__all__ = ["CONTROLLED", "differences", "overlaid", "read_overlay"]
+
+Json = dict[str, Any]
+
+CONTROLLED = frozenset(
+    {
+        "controller-uid",
+        "job-name",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-completion-index",
+        "batch.kubernetes.io/job-name",
+        "volcano.sh/job-name",
+        "volcano.sh/job-namespace",
+        "volcano.sh/job-retry-count",
+        "volcano.sh/job-version",
+        "volcano.sh/queue-name",
+        "volcano.sh/task-index",
+        "volcano.sh/task-spec",
+    }
+)
+"""Labels and annotations by which a controller knows its pods."""
+
+_ALL = "*"
+_OF_A_POD = frozenset({"apiVersion", "kind", "metadata", "spec"})
+_OF_METADATA = frozenset({"labels", "annotations"})
+_OURS_IN_SPEC: Mapping[str, str] = {
+    "restartPolicy": "a replica is started again as its role's retry_policy says",
+    "hostname": "pods find each other by it",
+    "subdomain": "pods find each other by it",
+    "setHostnameAsFQDN": "pods find each other by their host names",
+}
+_EXAMPLE = '{"spec": {"nodeSelector": {"disk": "ssd"}}}'
+
+_KEYS: Mapping[str, Callable[[Json], object]] = {
+    "containers": lambda item: item.get("name"),
+    "initContainers": lambda item: item.get("name"),
+    "env": lambda item: item.get("name"),
+    "volumes": lambda item: item.get("name"),
+    "volumeMounts": lambda item: item.get("mountPath"),
+    "tolerations": lambda item: (item.get("key"), item.get("effect")),
+}
+"""What the items of a list are known by, where they are merged."""
+
+
+def read_overlay(text: str | None, roles: Collection[str]) -> dict[str, list[Json]]:
+    """Return the patches for each role, in the order in which they are merged.
+
+    Args:
+        text: The option.
+        roles: The names of the app's roles.
+
+    Raises:
+        RunOptionError: It is not JSON of the right form, or touches what is not the user's.
+    """
+    if text is None:
+        return {role: [] for role in roles}
+    patches = _by_role(_parsed(text), roles)
+    for where, patch in patches.items():
+        _check_patch(where, patch)
+    return {role: [patches[key] for key in (_ALL, role) if key in patches] for role in roles}
+
+
+def _parsed(text: str) -> Json:
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RunOptionError(
+            "the overlay is not JSON", key="overlay", why=str(error), fix=f"write it as {_EXAMPLE}"
+        ) from None
+    if not isinstance(value, dict):
+        _refuse("the overlay is not an object", f"write it as {_EXAMPLE}")
+    return cast("Json", value)
+
+
+def _by_role(overlay: Json, roles: Collection[str]) -> dict[str, Json]:
+    """Return the patches by role; one for a pod is one for all."""
+    if overlay.keys() <= _OF_A_POD:
+        return {_ALL: overlay}
+    for name, patch in overlay.items():
+        if name != _ALL and name not in roles:
+            _refuse(
+                f"the overlay names {name!r}, which is neither a role nor part of a pod",
+                f"write it for {', '.join((_ALL, *roles))}, or for all as {_EXAMPLE}",
+            )
+        if not isinstance(patch, dict):
+            _refuse(f"the overlay of {name!r} is not an object", f"write it as {_EXAMPLE}")
+    return cast("dict[str, Json]", overlay)
+
+
+def _check_patch(where: str, patch: Json) -> None:
+    for field in patch.keys() - _OF_A_POD:
+        _refuse(f"the overlay of {where!r} has {field!r}, which is not part of a pod", "leave it out")
+    for field in ("metadata", "spec"):
+        if patch.get(field, {}) is None:
+            _refuse(f"the overlay of {where!r} deletes {field}", "a pod needs it")
+    metadata = _object(patch, "metadata")
+    for field in metadata.keys() - _OF_METADATA:
+        _refuse(f"the overlay of {where!r} sets metadata.{field}", "change labels and annotations only")
+    for field in _OF_METADATA & metadata.keys():
+        if metadata[field] is None:
+            _refuse(f"the overlay of {where!r} deletes metadata.{field}", "asyncsched finds its pods by them")
+        for key in _object(metadata, field):
+            if names.is_ours(key) or key in CONTROLLED:
+                _refuse(f"the overlay of {where!r} sets metadata.{field}.{key}", "choose another key")
+    _check_spec(where, _object(patch, "spec"))
+
+
+def _check_spec(where: str, spec: Json) -> None:
+    for field in _OURS_IN_SPEC.keys() & spec.keys():
+        _refuse(f"the overlay of {where!r} sets spec.{field}", f"leave it out: {_OURS_IN_SPEC[field]}")
+    for field, key in _KEYS.items():
+        _check_list(f"the overlay of {where!r} has in spec.{field}", spec, field, key)
+    for container in (*_list(spec, "containers"), *_list(spec, "initContainers")):
+        for field in ("env", "volumeMounts"):
+            of_it = f"the overlay of {where!r} has in {field} of container {container.get('name')!r}"
+            _check_list(of_it, container, field, _KEYS[field])
+    if spec.get("containers", []) is None:
+        _refuse(f"the overlay of {where!r} deletes spec.containers", f"the app runs in the container {names.CONTAINER}")
+    for container in _list(spec, "initContainers"):
+        if container.get("name") == names.CONTAINER:
+            _refuse(f"the overlay of {where!r} names an init container {names.CONTAINER}", "choose another name")
+
+
+def _check_list(what: str, owner: Json, field: str, key: Callable[[Json], object]) -> None:
+    for item in cast("list[object]", owner.get(field) or []) if isinstance(owner.get(field), list) else ():
+        if not isinstance(item, dict) or key(cast("Json", item)) in (None, ""):
+            _refuse(f"{what} an item without its name", "give it, as items are merged by it")
+
+
+def _refuse(what: str, fix: str) -> NoReturn:
+    raise RunOptionError(what, key="overlay", fix=fix)
+
+
+def _object(owner: Json, field: str) -> Json:
+    value = owner.get(field)
+    if value is not None and not isinstance(value, dict):
+        _refuse(f"the overlay's {field} is not an object", f"write it as {_EXAMPLE}")
+    return cast("Json", value or {})
+
+
+def _list(owner: Json, field: str) -> list[Json]:
+    value = owner.get(field)
+    if value is not None and not isinstance(value, list):
+        _refuse(f"the overlay's {field} is not a list", "write a list of objects")
+    return cast("list[Json]", value or [])
+
+
+# Merging
+
+
+def overlaid(template: Json, patches: Sequence[Json]) -> Json:
+    """Return a pod template with patches merged into it; neither is changed."""
+    result = copy.deepcopy(template)
+    for patch in patches:
+        parts: Json = {field: patch[field] for field in ("metadata", "spec") if field in patch}
+        result = _merged(result, parts)
+    for container in result["spec"].get("initContainers", ()):
+        # Else nobody would learn why it has failed: its log goes with its pod.
+        container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    return result
+
+
+def _merged(base: Json, patch: Json) -> Json:
+    result = dict(base)
+    for field, value in patch.items():
+        if value is None:
+            result.pop(field, None)
+        elif isinstance(value, dict):
+            before = cast("Json", result[field]) if isinstance(result.get(field), dict) else {}
+            result[field] = _merged(before, cast("Json", value))
+        elif field in _KEYS and isinstance(value, list):
+            result[field] = _merged_list(result.get(field) or [], cast("list[Json]", value), _KEYS[field])
+        else:
+            result[field] = copy.deepcopy(value)
+    return result
+
+
+def _merged_list(base: list[Json], patch: list[Json], key: Callable[[Json], object]) -> list[Json]:
+    result = list(base)
+    places = {key(item): place for place, item in enumerate(result)}
+    for item in patch:
+        place = places.get(key(item))
+        if place is None:
+            places[key(item)] = len(result)
+            result.append(_merged({}, item))
+        else:
+            result[place] = _merged(result[place], item)
+    return result
+
+
+# What it has changed, for people
+
+
+def differences(before: Json, after: Json) -> list[str]:
+    """Return what an overlay has changed, one line for each field: ``+`` is new, ``-`` is gone, ``~`` is another."""
+    return list(_differences("", masked(before), masked(after)))
+
+
+def _differences(path: str, before: object, after: object) -> Iterator[str]:
+    kinds = type(before), type(after)
+    if kinds == (dict, dict):
+        old, new = cast("Json", before), cast("Json", after)
+        for field in dict.fromkeys((*old, *new)):
+            yield from _difference(f"{path}.{field}".lstrip("."), old, new, field)
+    elif kinds == (list, list):
+        yield from _in_lists(path, cast("list[object]", before), cast("list[object]", after))
+    elif before != after:
+        yield f"~ {path}: {_shown(before)} -> {_shown(after)}"
+
+
+def _difference(path: str, old: Json, new: Json, field: str) -> Iterator[str]:
+    if field not in new:
+        yield f"- {path}: {_shown(old[field])}"
+    elif field not in old:
+        yield f"+ {path}: {_shown(new[field])}"
+    else:
+        yield from _differences(path, old[field], new[field])
+
+
+def _in_lists(path: str, before: list[object], after: list[object]) -> Iterator[str]:
+    key = _KEYS.get(path.rpartition(".")[2])
+    if key is None:
+        if before != after:
+            yield f"~ {path}: {_shown(before)} -> {_shown(after)}"
+        return
+    old = {_name(key(item)): item for item in cast("list[Json]", before)}
+    new = {_name(key(item)): item for item in cast("list[Json]", after)}
+    for name in dict.fromkeys((*old, *new)):
+        yield from _difference(f"{path}[{name}]", {name: old[name]} if name in old else {}, new, name)
+
+
+def _name(key: object) -> str:
+    parts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
+    return ":".join(str(part) for part in parts if part is not None)
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,226 @@
+"""Pods on a Kubernetes cluster: Volcano jobs, or Indexed Jobs where it is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from functools import partial
+
+from typing_extensions import Unpack, override
+
+from asyncsched import __version__
+from asyncsched.errors import SchedulerError
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.changes import Reflectors
+from asyncsched.schedulers.kubernetes.changes_states import States
+from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.client_config import Source
+from asyncsched.schedulers.kubernetes.ending import Endings
+from asyncsched.schedulers.kubernetes.ending_pending import PendingLimits
+from asyncsched.schedulers.kubernetes.errors import BACKEND
+from asyncsched.schedulers.kubernetes.logs import PodLogs
+from asyncsched.schedulers.kubernetes.lookup import Lookup
+from asyncsched.schedulers.kubernetes.lookup_list import Namespaces, list_apps
+from asyncsched.schedulers.kubernetes.lookup_server import Server
+from asyncsched.schedulers.kubernetes.options import KubernetesOpts
+from asyncsched.schedulers.kubernetes.request import KubernetesJob, make_request, to_wire
+from asyncsched.schedulers.kubernetes.request_by_hand import adopt
+from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
+from asyncsched.schedulers.kubernetes.status import results_of
+from asyncsched.schedulers.kubernetes.submit import Submission, secrets_of, unhurried, validate
+from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.schedulers.prepare import check_request
+from asyncsched.schedulers.registry import check_extra, refuse_parameters
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import AppDef, RetryPolicy
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.options import CfgVal
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.resources_aws import INSTANCE_TYPE
+from asyncsched.specs.state import AppState, ReplicaStatus
+
+__all__ = ["KubernetesScheduler"]
+
+
+class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
+    """Runs each replica as a pod: of a Volcano job, or of Indexed Jobs where Volcano is not installed.
+
+    It keeps nothing itself: whatever process asks, the answer comes from the objects in the cluster. The kubeconfig
+    is read, and kubernetes_asyncio imported, at the first await, in a thread.
+
+    Args:
+        session_name: The session that apps are marked with.
+        client: An ApiClient of kubernetes_asyncio: its configuration is used, by connections of our own; it is never
+            closed here.
+        kubeconfig: Files to read, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``, else what a pod
+            has mounted.
+        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
+        namespaces: Where lists look: names, or ``*`` for all; else default, the context's own, and those that this
+            scheduler has submitted to.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+
+    Raises:
+        MissingExtraError: kubernetes_asyncio is not installed; the message says which ``pip install`` brings it.
+    """
+
+    options = KubernetesOpts
+    pushes_states = True
+    takes_secret_refs = True
+    keeps_cancelled_logs = False
+    keeps_attempts = False
+    capabilities = frozenset({INSTANCE_TYPE})
+    retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
+
+    def __init__(
+        self,
+        session_name: str,
+        client: object | None = None,
+        *,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        namespaces: Sequence[str] | str | None = None,
+        **tunables: Unpack[Tunables],
+    ) -> None:
+        check_extra(BACKEND)
+        super().__init__(BACKEND, session_name, **tunables)
+        self._client = KubeClient(
+            Source(client, kubeconfig, context),
+            clock=self.clock,
+            request_timeout=self.request_timeout,
+            retry_for=self.retry_for,
+        )
+        self._namespaces = Namespaces(namespaces)
+        self._server = Server(self._client)
+        self._lookup = Lookup(self._client, self._server, clock=self.clock)
+        self._reflectors = Reflectors(self._client, clock=self.clock)
+        self._logs = PodLogs(self._client, self._reflectors, clock=self.clock, retry_for=self.retry_for)
+        self._changes = States(self._lookup, self._server, self._reflectors, clock=self.clock)
+        self._endings = Endings(self._client, self._lookup, clock=self.clock)
+        self._limits = PendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
+
+    @property
+    @override
+    def place(self) -> str:
+        return self._client.place
+
+    # Submitting
+
+    @override
+    async def _warm_up(self) -> None:
+        await self._client.version()
+
+    @override
+    def _resolve(self, cfg: KubernetesOpts | Mapping[str, CfgVal] | None) -> KubernetesOpts:
+        refuse_parameters(self.backend, cfg if isinstance(cfg, Mapping) else ())
+        return super()._resolve(cfg)
+
+    @override
+    def _app_id(self, app: AppDef, options: KubernetesOpts, key: str | None) -> str:
+        name = names.unique_name(app.name) if key is None else names.derived_name(key, self.session_name)
+        return names.app_id(options.namespace, name)
+
+    @override
+    async def _request(self, app: AppDef, options: KubernetesOpts, app_id: str) -> KubernetesJob:
+        kind = await self._server.kind_for(options)
+        await self._server.check_queue(options, kind)
+        server, session = await self._server.version_if_known(), self.session_name
+        make = partial(
+            make_request, app, app_id, options, kind=kind, session=session, version=__version__, server=server
+        )
+        job = await unhurried(make, sum(role.num_replicas for role in app.roles))
+        if options.validate_spec:
+            await validate(self._client, await unhurried(partial(to_wire, job, app_id, ""), job.size), kind)
+        return job
+
+    @override
+    def _adopt(self, request: KubernetesJob) -> tuple[str, KubernetesJob]:
+        check_request(request, KubernetesJob, self.backend)
+        return adopt(request, session=self.session_name, version=__version__)
+
+    @override
+    def _ignored(self, app: AppDef, options: KubernetesOpts) -> Iterable[Ignored]:
+        return ignored_by(app, options, self._server.last_kind(options), self._server.last_version)
+
+    @override
+    async def _schedule(self, info: AppDryRunInfo[KubernetesJob]) -> None:
+        job = info.request
+        wire = await unhurried(partial(to_wire, job, info.app_id, info.digest), job.size)
+        await self._server.check_kind(job.kind)
+        submission = Submission(
+            self._client,
+            wire,
+            kind=job.kind,
+            app_id=info.app_id,
+            digest=info.digest,
+            released_last=job.released_last,
+            clock=self.clock,
+            retry_for=self.retry_for,
+        )
+        async with self._or_removed(info.app_id, submission.undo):
+            await submission.send({*secrets_of([job.resource, job.others])})
+        self._lookup.remember(info.app_id, job.kind)
+        self._namespaces.use(wire.namespace)
+        if job.pending_timeout is not None:
+            self._limits.keep(info.app_id, job.pending_timeout)
+
+    # Looking
+
+    @override
+    async def _describe(self, app_id: str) -> DescribeAppResponse | None:
+        return await self._lookup.describe(app_id)
+
+    @override
+    async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
+        async for answers in self._changes.sweep(app_ids):
+            yield answers
+
+    @override
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        app = await self._lookup.describe(app_id)
+        return None if app is None else results_of(app)
+
+    @override
+    async def _push_states(self, port: StatePort) -> None:
+        await self._changes.push(port)
+
+    @override
+    def _list(self) -> AsyncGenerator[ListAppResponse]:
+        return list_apps(self._client, self._server, self._namespaces)
+
+    # Ending
+
+    @override
+    async def _cancel(self, app_id: str) -> None:
+        await self._endings.cancel(app_id)
+
+    @override
+    async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        return await self._endings.cancel_many(app_ids)
+
+    @override
+    async def _delete(self, app_id: str) -> None:
+        await self._endings.delete(app_id)
+
+    @override
+    async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
+        removed = await super()._prune(older_than, states)
+        return [*removed, *await self._endings.prune_unfinished(self._list(), older_than)]
+
+    # Reading logs
+
+    @override
+    async def _log_sources(
+        self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[LogSource]:
+        return await self._logs.sources(app, replicas, query)
+
+    @override
+    async def _close(self) -> None:
+        async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
+            for closed in (self._client, self._reflectors, self._limits):
+                closing.push_async_callback(closed.close)

@@ -1,0 +1,334 @@
+"""From records to the description of an app: no I/O, no SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from asyncsched.schedulers._common.untrusted import read_session
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.names_note import read_note
+from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord, PodGroupRecord
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord
+from asyncsched.schedulers.kubernetes.status_reasons import NOT_STARTED, Reason, why_job_waits
+from asyncsched.schedulers.kubernetes.status_replicas import NOT_BEGUN, Around, replica_status
+from asyncsched.schedulers.kubernetes.status_states import is_ending, job_state, pod_state
+from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.specs.app import Role
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.result import UnreadableResult, read_result
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
+
+__all__ = ["Native", "describe", "needs_events", "pods_of", "results_of", "session_of"]
+
+_MOST_REPLICAS = 100_000
+_MOST_TOLD = 3
+_LONGEST_RESULT = 4096
+
+
+class Native(NamedTuple):
+    """What an app's description was made from, for log sources.
+
+    Attributes:
+        jobs: Its jobs.
+        pods: Its pods, those of earlier attempts too where they are still there.
+    """
+
+    jobs: tuple[JobRecord, ...]
+    pods: tuple[PodRecord, ...]
+
+
+def describe(
+    jobs: Sequence[JobRecord],
+    pods: Iterable[PodRecord] = (),
+    pod_group: PodGroupRecord | None = None,
+    events: Iterable[EventRecord] = (),
+) -> DescribeAppResponse | None:
+    """Describe an app; None where there is no job of it.
+
+    Args:
+        jobs: Its jobs: one, but for several roles of ``kind=job``, whose Jobs come in any order.
+        pods: The app's pods; those of an earlier job of the same name are passed over.
+        pod_group: Volcano's PodGroup of it, where it was read.
+        events: Events of any objects; those of others are passed over.
+    """
+    jobs = sorted(jobs, key=lambda job: (not job.is_first, job.role_index))
+    if not jobs or not jobs[0].is_first:
+        return None
+    return _App(jobs, pods, pod_group, list(events)).described()
+
+
+class _App:
+    """One app while it is described."""
+
+    def __init__(
+        self,
+        jobs: Sequence[JobRecord],
+        pods: Iterable[PodRecord],
+        pod_group: PodGroupRecord | None,
+        events: Sequence[EventRecord],
+    ) -> None:
+        self.jobs, self.first = jobs, jobs[0]
+        self.pods = pods_of(jobs, pods)
+        self.pod_group, self.events = pod_group, events
+        self.roles, self.metadata = read_note(self.first.note, self.first.tasks)
+        self.newest = _newest(self.pods)
+        self.task_names = names.task_names(self.first.app, [(role.name, role.num_replicas) for role in self.roles])
+
+    def described(self) -> DescribeAppResponse:
+        state = self._state()
+        statuses = list(self._statuses(state))
+        replicas = [replica for status in statuses for replica in status.replicas]
+        waiting = self._waiting() if state in (AppState.SUBMITTED, AppState.PENDING) else Reason()
+        first = self.first
+        return DescribeAppResponse(
+            app_id=first.app_id,
+            state=state,
+            num_restarts=self._restarts(),
+            msg=self._message(state, replicas, waiting),
+            roles_statuses=statuses,
+            roles=self.roles,
+            name=first.app_name,
+            session=session_of(first),
+            created_at=first.created_at,
+            started_at=_earliest(replica.started_at for replica in replicas),
+            finished_at=self._finished_at(state, replicas),
+            metadata=self.metadata,
+            cause=self._cause(state, replicas, waiting),
+            native_id=first.uid,
+            native=Native(tuple(self.jobs), tuple(self.pods)),
+        )
+
+    # States
+
+    def _state(self) -> AppState:
+        if _is_unreleased(self.first):
+            return AppState.PENDING  # whatever the Jobs of other roles do in the meantime
+        states = [self._state_of(job) for job in self.jobs]
+        if (by_containers := self._by_containers()) is not None and not all(each.is_terminal() for each in states):
+            return by_containers
+        if len(self.jobs) < len(self.roles) and self.first.kind == "job" and not any(map(is_ending, self.jobs)):
+            states.append(AppState.PENDING)  # a role whose Job is not there yet
+        return combine(states, cancelled=AppState.CANCELLED in states) if len(states) > 1 else states[0]
+
+    def _state_of(self, job: JobRecord) -> AppState:
+        state = job_state(job)
+        own = [pod for pod in self.newest.values() if pod.owner in (job.uid, "")]
+        alive = [pod for pod in own if not pod_state(pod).is_terminal()]
+        if state is AppState.CANCELLED and alive:
+            return AppState.RUNNING  # they are being ended
+        if state in (AppState.SUBMITTED, AppState.PENDING) and any(pod.started for pod in own):
+            return AppState.RUNNING
+        if _gives_up(job) and not any(pod.started for pod in own):
+            return AppState.PENDING  # it is ended before it has ever run
+        return AppState.PENDING if state is AppState.SUBMITTED and own else state
+
+    def _by_containers(self) -> AppState | None:
+        """Return the verdict of our containers where others keep their pods from ending; None without."""
+        ended = [pod for pod in self.newest.values() if pod_state(pod).is_terminal()]
+        kept = [pod for pod in ended if pod.phase == "Running"]
+        if not kept or len(ended) < self._number_of_replicas() or any(map(is_ending, self.jobs)):
+            return None
+        verdict = combine([pod_state(pod) for pod in ended])
+        may_restart = verdict is AppState.FAILED and any(role.max_retries for role in self.roles)
+        return None if may_restart else verdict
+
+    def _number_of_replicas(self) -> int:
+        return sum(self._replicas_of(index, role) for index, role in enumerate(self.roles))
+
+    # Replicas
+
+    def _statuses(self, state: AppState) -> Iterator[RoleStatus]:
+        around = Around(
+            jobs=self.jobs,
+            app_state=state,
+            cancelled=any(map(is_ending, self.jobs)),
+            events=self.events,
+            alone=self._number_of_replicas() == 1,
+            unscheduled=state is AppState.FAILED and self._unscheduled(),
+            missing=self._number_of_replicas() - len(self.newest),
+        )
+        for index, role in enumerate(self.roles):
+            replicas = range(self._replicas_of(index, role))
+            own = [replica_status(role, index, k, self.newest.get((role.name, k)), around) for k in replicas]
+            yield RoleStatus(role.name, own)
+
+    def _replicas_of(self, index: int, role: Role) -> int:
+        """Return how many replicas a role has: what the job says counts, as a request may have been edited."""
+        if self.first.kind == "job":
+            told = [job.tasks[0][1] for job in self.jobs if job.role_index == index]
+            return min(told[0] if told else role.num_replicas, _MOST_REPLICAS)
+        tasks = dict(self.first.tasks)
+        task = self.task_names[index]
+        of_each = sum(f"{task}-{replica}" in tasks for replica in range(min(role.num_replicas, len(tasks))))
+        return min(tasks.get(task, of_each or role.num_replicas), _MOST_REPLICAS)
+
+    def _restarts(self) -> int:
+        if self.first.kind == "volcano":
+            return volcano_restarts(self.first)
+        return sum(pod.attempt for pod in self.newest.values())
+
+    # Reasons
+
+    def _waiting(self) -> Reason:
+        """Return what the app as a whole waits for."""
+        for job in self.jobs:
+            pods = sum(pod.owner == job.uid for pod in self.newest.values())
+            reason = why_job_waits(job, pods, self.pod_group, self.events)
+            if reason.text:
+                return reason
+        return Reason(_held_back(self.first))
+
+    def _message(self, state: AppState, replicas: Sequence[ReplicaStatus], waiting: Reason) -> str:
+        if any(map(is_ending, self.jobs)) and not state.is_terminal():
+            return "cancelling"
+        if state is AppState.SUCCEEDED and not any(each.state is AppState.FAILED for each in replicas):
+            return ""
+        if state in (AppState.SUBMITTED, AppState.PENDING):
+            return waiting.text or _told(replicas, AppState.PENDING)
+        if state is AppState.FAILED and self._unscheduled():
+            return NOT_BEGUN
+        failed = _told(replicas, AppState.FAILED)
+        if state is AppState.RUNNING:
+            failing = "failing: " if failed and any(job.condition("FailureTarget") for job in self.jobs) else ""
+            return f"{failing}{failed}" or _told(replicas, AppState.PENDING)
+        return failed or (self._verdict() if state is AppState.FAILED else "")
+
+    def _verdict(self) -> str:
+        """Return what the job says of its failure."""
+        for job in self.jobs:
+            if condition := job.condition("Failed"):
+                return f"{condition.reason}: {condition.message}".strip(": ")
+        restarts = volcano_restarts(self.first)
+        return self.first.message or (f"it failed again after {restarts} restarts" if restarts else "")
+
+    def _unscheduled(self) -> bool:
+        never_began = not any(pod.started for pod in self.pods)
+        return self.first.unscheduled or (self.first.phase == "Terminated" and never_began)
+
+    def _cause(self, state: AppState, replicas: Sequence[ReplicaStatus], waiting: Reason) -> FailureCause | None:
+        if state is AppState.FAILED and self._unscheduled():
+            return FailureCause.UNSCHEDULABLE
+        if waiting.cause is not None:
+            return waiting.cause
+        if state is AppState.SUBMITTED:
+            state = AppState.PENDING
+        cause = find_cause(state, replicas)
+        deadline = any(each.reason == "DeadlineExceeded" for job in self.jobs for each in job.conditions)
+        return FailureCause.TIMEOUT if cause is FailureCause.UNKNOWN and deadline else cause
+
+    def _finished_at(self, state: AppState, replicas: Sequence[ReplicaStatus]) -> datetime | None:
+        if not state.is_terminal():
+            return None
+        ends = [replica.finished_at for replica in replicas if replica.finished_at is not None]
+        return max(ends) if ends else self.first.finished_at
+
+
+def volcano_restarts(job: JobRecord) -> int:
+    """Return how often Volcano has restarted: its count rises once more when it gives up."""
+    return min(job.retry_count, max(job.max_retry - 1, 0)) if job.max_retry else job.retry_count
+
+
+def _held_back(job: JobRecord) -> str:
+    """Return why a Job does not begin although nothing is wrong with it."""
+    if not job.suspended:
+        return ""
+    if job.queue:
+        return f"waits in the queue {job.queue} for Kueue to admit it"
+    if _is_unreleased(job):
+        return "not released yet: submit it again, or delete it, if the process that submits it has ended"
+    return "suspended"
+
+
+def _gives_up(job: JobRecord) -> bool:
+    """Tell whether a job is on its way to a failure."""
+    is_failing = job.condition("FailureTarget") is not None and job.condition("Failed") is None
+    return job.phase == "Terminating" or (is_failing and not job.succeeded)
+
+
+def _is_unreleased(job: JobRecord) -> bool:
+    """Tell whether a Job is still suspended as it was created."""
+    held = job.suspended and not job.queue and not job.cancelled and not job.unscheduled
+    return held and job.kind == "job" and job.started_at is None
+
+
+def _told(replicas: Iterable[ReplicaStatus], state: AppState) -> str:
+    """Return the reasons of the replicas in a state: each once, with those that have it."""
+    found: dict[str, list[str]] = {}
+    for replica in replicas:
+        if replica.state is state and replica.reason:
+            found.setdefault(replica.reason, []).append(f"{replica.role}/{replica.id}")
+    lines = [f"{_some(who)}: {reason}" for reason, who in list(found.items())[:_MOST_TOLD]]
+    more = len(found) - len(lines)
+    return "; ".join([*lines, f"and {more} more"] if more else lines)
+
+
+def _some(who: Sequence[str]) -> str:
+    return who[0] if len(who) == 1 else f"{who[0]} and {len(who) - 1} more"
+
+
+def _earliest(times: Iterable[datetime | None]) -> datetime | None:
+    return min((each for each in times if each is not None), default=None)
+
+
+# What belongs to an app
+
+
+def pods_of(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> list[PodRecord]:
+    """Return the pods of these jobs, in the order of roles, replicas and attempts."""
+    owners = {job.uid for job in jobs}
+    own = [pod for pod in pods if pod.app == jobs[0].app and (not pod.owner or pod.owner in owners)]
+    return sorted(own, key=lambda pod: (pod.task, pod.replica, _age(pod)))
+
+
+def _age(pod: PodRecord) -> tuple[int, float]:
+    return pod.attempt, pod.created_at.timestamp() if pod.created_at is not None else 0.0
+
+
+def _newest(pods: Iterable[PodRecord]) -> dict[tuple[str, int], PodRecord]:
+    """Return the pod of each replica that counts: the newest, and rather one that stays than one that is deleted."""
+    found: dict[tuple[str, int], PodRecord] = {}
+    for pod in pods:
+        before = found.get((pod.role, pod.replica))
+        if before is None or (pod.deleted_at is None, _age(pod)) >= (before.deleted_at is None, _age(before)):
+            found[pod.role, pod.replica] = pod
+    return found
+
+
+def session_of(job: JobRecord) -> str:
+    """Return the session that submitted a job; empty where the annotation could be in no handle."""
+    try:
+        return read_session(job.session)
+    except ValueError:
+        return ""
+
+
+def needs_events(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> bool:
+    """Tell whether an app waits for something that only its PodGroup or events can tell."""
+    if not jobs or all(job_state(job).is_terminal() for job in jobs):
+        return False
+    newest = _newest(pods_of(jobs, pods)).values()
+    if sum(replicas for job in jobs for _, replicas in job.tasks) > len(newest):
+        return not any(job.suspended for job in jobs)
+    return any(not pod.started for pod in newest)
+
+
+def results_of(app: DescribeAppResponse) -> Mapping[tuple[str, int], JsonValue]:
+    """Return what the replicas of an app have written to their result files, which pods keep up to 4 KiB of."""
+    pods = app.native.pods if isinstance(app.native, Native) else ()
+    return {place: _result(text) for place, pod in _newest(pods).items() if (text := _left(pod))}
+
+
+def _left(pod: PodRecord) -> str:
+    container = pod.container
+    if container is None or container.phase != "terminated" or container.reason in NOT_STARTED:
+        return ""  # what the runtime says is no result
+    return container.message
+
+
+def _result(text: str) -> JsonValue:
+    data = text.encode()
+    if len(data) >= _LONGEST_RESULT:
+        return UnreadableResult(f"the result is larger than {_LONGEST_RESULT} bytes")
+    return read_result(data)

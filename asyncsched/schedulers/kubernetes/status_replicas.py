@@ -1,0 +1,192 @@
+"""A replica's status, from its pod and from what its job says."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord, integer
+from asyncsched.schedulers.kubernetes.status_reasons import NOTHING, Reason, signal_of, why_failed, why_waiting
+from asyncsched.schedulers.kubernetes.status_states import job_state, pod_state
+from asyncsched.specs.app import RetryPolicy, Role
+from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
+
+__all__ = ["NOT_BEGUN", "Around", "is_in", "replica_status"]
+
+_STOPPED = "ended because another replica failed"
+_DELETED = "it failed again; Volcano has deleted its pod"
+NOT_BEGUN = "it had not begun within its pending_timeout"
+"""Why an app, and each of its replicas, was ended with its `pending_timeout`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a replica's status depends on besides its pod.
+
+    Attributes:
+        jobs: The app's jobs, the first one first.
+        app_state: The app's state.
+        cancelled: Whether its cancel was asked for.
+        events: Events of any objects.
+        alone: Whether it is the app's only replica.
+        unscheduled: Whether the app was ended because it had not begun in time.
+        missing: How many replicas have no pod.
+    """
+
+    jobs: Sequence[JobRecord]
+    app_state: AppState
+    cancelled: bool
+    events: Sequence[EventRecord]
+    alone: bool
+    unscheduled: bool = False
+    missing: int = 0
+
+    def job_of(self, role_index: int) -> JobRecord | None:
+        """Return the job that runs a role; None while it is not there."""
+        if self.jobs[0].kind == "volcano":
+            return self.jobs[0]
+        return next((job for job in self.jobs if job.role_index == role_index), None)
+
+    def verdict_of(self, job: JobRecord) -> AppState:
+        """Return the state that decides about a job's replicas: its own where it is one of several."""
+        return self.app_state if len(self.jobs) == 1 or self.app_state.is_terminal() else job_state(job)
+
+
+def replica_status(role: Role, role_index: int, number: int, pod: PodRecord | None, around: Around) -> ReplicaStatus:
+    """Return how a replica is doing.
+
+    Args:
+        role: Its role.
+        role_index: The role's place.
+        number: Its number.
+        pod: The pod that counts for it; None where there is none.
+        around: What else it depends on.
+    """
+    job = around.job_of(role_index)
+    if job is None:
+        state = AppState.CANCELLED if around.app_state.is_terminal() else AppState.PENDING
+        return ReplicaStatus(
+            number, state, role.name, "", cause=FailureCause.CANCELLED if state.is_terminal() else None
+        )
+    if pod is None:
+        return _without_pod(role, number, job, around)
+    state = _state(role, pod, job, around)
+    reason = _reason(pod, state, around)
+    container = pod.container
+    ended = container is not None and container.phase == "terminated"
+    return ReplicaStatus(
+        number,
+        state,
+        role.name,
+        f"{pod.hostname}.{pod.app}" if not around.alone else pod.hostname,
+        exit_code=container.exit_code if container is not None else None,
+        signal=signal_of(container),
+        reason=reason.text,
+        num_restarts=_restarts(role, pod, job, around),
+        started_at=container.started_at if container is not None else None,
+        finished_at=container.finished_at if container is not None and ended else None,
+        cause=FailureCause.CANCELLED if state is AppState.CANCELLED else reason.cause,
+    )
+
+
+def _without_pod(role: Role, number: int, job: JobRecord, around: Around) -> ReplicaStatus:
+    state, reason = AppState.PENDING, ""
+    cause: FailureCause | None = None
+    verdict = around.verdict_of(job)
+    if is_in(job.completed_indexes, number) or AppState.SUCCEEDED in (verdict, job_state(job)):
+        state = AppState.SUCCEEDED
+    elif is_in(job.failed_indexes, number):
+        state, reason, cause = AppState.FAILED, "its pod is gone", FailureCause.UNKNOWN
+    elif verdict.is_terminal() or _is_ending(job):
+        state, cause = AppState.CANCELLED, FailureCause.CANCELLED
+        reason = _STOPPED if verdict is not AppState.CANCELLED and not around.cancelled else "its pod is gone"
+        if around.unscheduled:
+            reason, cause = NOT_BEGUN, FailureCause.UNSCHEDULABLE
+        elif _was_last_failure(role, job, around):
+            state, reason, cause = AppState.FAILED, _DELETED, FailureCause.UNKNOWN
+    return ReplicaStatus(number, state, role.name, "", reason=reason, cause=cause)
+
+
+def _is_ending(job: JobRecord) -> bool:
+    """Tell whether a job makes no more pods, although it has not ended yet."""
+    never_begun = job.unscheduled or not (job.started_at or job.phase)
+    is_failing = job.condition("FailureTarget") is not None and not never_begun
+    return is_failing or job.cancelled or job.phase in ("Aborting", "Aborted")
+
+
+def _was_last_failure(role: Role, job: JobRecord, around: Around) -> bool:
+    """Tell whether a replica's pod is gone because it failed for the last time: RestartPod deletes it then, too."""
+    given_up = job.kind == "volcano" and job.phase == "Failed" and job.retry_count >= job.max_retry > 1
+    return given_up and role.max_retries > 0 and around.missing == 1
+
+
+def _state(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> AppState:
+    state = pod_state(pod)
+    if state is AppState.SUCCEEDED:
+        return state
+    verdict = around.verdict_of(job)
+    if state is not AppState.FAILED:
+        return AppState.CANCELLED if verdict.is_terminal() else state
+    if _was_killed(pod) and (around.cancelled or pod.deleted_at is not None):
+        # The service has ended it, for a cancel or because of another replica.
+        return AppState.CANCELLED if around.cancelled or verdict.is_terminal() else AppState.PENDING
+    return AppState.PENDING if not verdict.is_terminal() and _will_restart(role, pod, job) else AppState.FAILED
+
+
+def _was_killed(pod: PodRecord) -> bool:
+    return pod.container is None or signal_of(pod.container) is not None or pod.container.phase != "terminated"
+
+
+def _will_restart(role: Role, pod: PodRecord, job: JobRecord) -> bool:
+    if role.max_retries <= 0:
+        return False
+    if job.kind == "volcano":
+        counted = job.phase == "Restarting"
+        return job.retry_count + (0 if counted else 1) < job.max_retry
+    given_up = job.condition("FailureTarget") or job.condition("Failed") or is_in(job.failed_indexes, pod.replica)
+    return not given_up and pod.attempt < role.max_retries
+
+
+def _reason(pod: PodRecord, state: AppState, around: Around) -> Reason:
+    failed = pod_state(pod) is AppState.FAILED
+    if state is AppState.FAILED:
+        return why_failed(pod)
+    if state is AppState.PENDING and failed:
+        why = why_failed(pod)
+        return Reason(f"waits to be started again after {why.text}", why.cause)
+    if state is AppState.PENDING:
+        return why_waiting(pod, around.events)
+    if state is AppState.CANCELLED:
+        return Reason("cancelled" if around.cancelled else _STOPPED)
+    return NOTHING
+
+
+def _restarts(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> int | None:
+    """Return how often a replica was started again: of Volcano's RestartPod nobody knows whose restarts they were."""
+    if job.kind == "job" or role.max_retries <= 0:
+        return pod.attempt
+    restarts = min(job.retry_count, max(job.max_retry - 1, 0))
+    if role.retry_policy is RetryPolicy.APPLICATION or around.alone or restarts == 0:
+        return restarts
+    return pod.attempt or None
+
+
+def is_in(indexes: str, number: int) -> bool:
+    """Tell whether a number is one of those that a Job lists as ``1,3-5``."""
+    ranges = _ranges(indexes)
+    place = bisect.bisect_right(ranges, number, key=lambda each: each[0])
+    return place > 0 and number <= ranges[place - 1][1]
+
+
+@functools.lru_cache(maxsize=64)  # Each replica of a Job asks.
+def _ranges(indexes: str) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for part in indexes.split(",") if indexes else ():
+        first, dash, last = part.partition("-")
+        start, end = integer(first), integer(last if dash else first)
+        if start is not None and end is not None:
+            found.append((start, end))
+    return tuple(sorted(found))

@@ -1,0 +1,291 @@
+"""Submitting an app once: its name is chosen before, so that a request whose answer was lost can be sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, TypeVar, cast
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.clock import Clock
+from asyncsched.errors import ConflictError, NotFoundError, SchedulerError, UnavailableError
+from asyncsched.logs.backoff import Backoff
+from asyncsched.schedulers.kubernetes import lookup_paths as paths
+from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
+from asyncsched.schedulers.kubernetes.request import Wire, release_patch
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
+from asyncsched.schedulers.kubernetes.status_pods import items, section, text
+from asyncsched.schedulers.prepare import other_app
+from asyncsched.specs.secret import Secret, reveal
+
+__all__ = ["BACKGROUND", "Submission", "secrets_of", "unhurried", "validate"]
+
+ResultT = TypeVar("ResultT")
+
+BACKGROUND: Mapping[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+"""How what is deleted takes its pods along: a Job's would stay by default."""
+SUBMIT = "asyncsched/submit"
+"""Annotation of a job: what tells the submit that made it from another of the same app."""
+MERGE_PATCH = "application/merge-patch+json"
+STRICT = {"fieldValidation": "Strict"}
+"""A field that the server does not know is refused by name, and not dropped."""
+AT_ONCE = 8
+SMALL = 50
+"""Tasks of an app up to which its request is made without a thread."""
+_LOOKS = (0.1, 0.5, 1.0)
+"""Seconds between looks for a job whose request was not answered: it may still be on its way."""
+
+
+class Submission:
+    """One app on its way.
+
+    The first job is created, then what it owns; a job that has others is created suspended, and released last: the
+    garbage collection undoes what a submitter that dies has half made.
+
+    Args:
+        client: Where the cluster is reached.
+        wire: The bodies of the requests.
+        kind: Which kind of job it is.
+        app_id: The app's id.
+        digest: The digest of what was asked for.
+        released_last: Whether the job is suspended until all is there.
+        clock: Tells the time.
+        retry_for: Seconds in which it is tried again.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        wire: Wire,
+        *,
+        kind: Kind,
+        app_id: str,
+        digest: str,
+        released_last: bool,
+        clock: Clock,
+        retry_for: float,
+    ) -> None:
+        self._client, self._wire, self._clock = client, wire, clock
+        self._kind: Kind = kind
+        self._app_id, self._digest, self._released_last = app_id, digest, released_last
+        self._path = paths.job(wire.namespace, kind, wire.name)
+        self._retry_for = retry_for
+        self._token = secrets.token_hex(8)
+        self._is_open = False  # a request is on its way whose fate is not known
+        self._is_made = False
+
+    async def send(self, secrets: Collection[str] = ()) -> None:
+        """Create what is missing of the app, and let it begin.
+
+        Args:
+            secrets: What an error must not show: a webhook that refuses an object may quote it.
+
+        Raises:
+            ConflictError: Another app, or somebody else's object, has its name.
+            SchedulerError: The server refuses it.
+        """
+        try:
+            await self._send()
+        except SchedulerError as error:
+            _hide(error, secrets)
+            raise
+
+    async def _send(self) -> None:
+        job = await self._create_job()
+        if self._wire.others:
+            bodies = self._wire.owned(job.uid)
+            await gather_bounded(lambda body: self._create_other(body, job.uid), bodies, AT_ONCE)
+        if self._released_last and job.suspended:
+            await self._release(job)
+
+    async def undo(self) -> None:
+        """Remove what `send` has made; what belongs to the job goes with it."""
+        if not (self._is_made or self._is_open):
+            return
+        for pause in (*_LOOKS, 0.0):
+            try:
+                there = (await self._client.request("GET", self._path, operation="submit")).json
+            except NotFoundError:
+                there = None
+            if there is not None:
+                if self._is_mine(there):
+                    await self._delete(text(section(there, "metadata").get("uid")))
+                return
+            if not self._is_open:
+                return
+            await self._clock.sleep(pause)
+
+    async def _delete(self, uid: str) -> None:
+        body = {**BACKGROUND, "preconditions": {"uid": uid}}
+        try:
+            await self._client.request("DELETE", self._path, body=body, idempotent=True, operation="submit")
+        except (NotFoundError, ConflictError):
+            return  # it is gone
+
+    async def _create_job(self) -> JobRecord:
+        """Create the job; one that is there already under its name is taken if it is this one."""
+        path = paths.jobs(self._wire.namespace, self._kind)
+        backoff = Backoff(self._clock, retry_for=self._retry_for, shortest=0.25)
+        while True:
+            try:
+                self._is_open = True
+                answer = await self._client.request("POST", path, query=STRICT, body=self._marked(), operation="submit")
+                self._is_open, self._is_made = False, True
+                return self._read(answer.json)
+            except UnavailableError as error:
+                found = await self._looked_up()  # nobody knows whether it was made
+                pause = 0.0 if found is not None else backoff.failed(error)
+            except ConflictError as error:
+                found = await self._existing(error)
+                pause = 0.0 if found is not None else backoff.failed(_removed(error))
+            except SchedulerError:
+                self._is_open = False
+                raise
+            if found is not None:
+                self._is_open, self._is_made = False, True
+                return found
+            await self._clock.sleep(pause)
+
+    def _marked(self) -> dict[str, Any]:
+        """Return the job's body with what tells it from the same one of another submit."""
+        metadata = self._wire.job["metadata"]
+        annotations = {**metadata.get("annotations", {}), SUBMIT: self._token}
+        return {**self._wire.job, "metadata": {**metadata, "annotations": annotations}}
+
+    def _is_mine(self, raw: object) -> bool:
+        return section(section(raw, "metadata"), "annotations").get(SUBMIT) == self._token
+
+    async def _looked_up(self) -> JobRecord | None:
+        """Return the job if a request that was not answered has made it, and wait a little if it is not there."""
+        for pause in (0.0, *_LOOKS):
+            await self._clock.sleep(pause)
+            found = await self._existing(None)
+            if found is not None:
+                return found
+        return None
+
+    async def _existing(self, conflict: ConflictError | None) -> JobRecord | None:
+        try:
+            answer = await self._client.request("GET", self._path, operation="submit")
+        except NotFoundError:
+            return None
+        record = job_record(answer.json, self._kind)
+        if record is None or record.app != self._wire.name:
+            raise self._taken("job", self._wire.name) from conflict
+        if record.digest != self._digest:
+            raise other_app(self._app_id, BACKEND) from conflict
+        if record.cancelled and self._released_last and record.suspended:
+            raise ConflictError(
+                f"{self._app_id} was cancelled while it was submitted",
+                fix="dry-run it again for a new id if it is wanted after all",
+                backend=BACKEND,
+                operation="submit",
+            ) from conflict
+        return record
+
+    def _read(self, raw: object) -> JobRecord:
+        record = job_record(raw, self._kind)
+        if record is None:  # an admission webhook has taken our label away
+            raise SchedulerError(
+                f"{self._app_id} was stored without the labels that it is found by",
+                why="an admission webhook of the cluster has removed them",
+                fix=f"have it leave labels alone that begin with {names.APP.split('/')[0]}/",
+                backend=BACKEND,
+                operation="submit",
+            )
+        return record
+
+    async def _create_other(self, body: Mapping[str, Any], owner: str) -> None:
+        """Create what belongs to the job; it may be there already from a submit that was cut off."""
+        is_service = body.get("kind") == "Service"
+        space = self._wire.namespace
+        path = paths.services(space) if is_service else paths.jobs(space, "job")
+        try:
+            await self._client.request("POST", path, query=STRICT, body=body, idempotent=True, operation="submit")
+        except ConflictError as error:
+            name = str(body["metadata"]["name"])
+            found = await self._client.request("GET", f"{path}/{name}", operation="submit")
+            owners = section(found.json, "metadata").get("ownerReferences")
+            uids = [text(each.get("uid")) for each in items(owners)]
+            if owner not in uids:
+                raise self._taken("service" if is_service else "job", name) from error
+
+    async def _release(self, job: JobRecord) -> None:
+        patch = {**release_patch(), "metadata": {"uid": job.uid}}
+        await self._client.request(
+            "PATCH", self._path, body=patch, content_type=MERGE_PATCH, idempotent=True, operation="submit"
+        )
+
+    def _taken(self, what: str, name: str) -> ConflictError:
+        return ConflictError(
+            f"the namespace {self._wire.namespace} has a {what} {name} already",
+            why="it belongs to something that asyncsched knows nothing of",
+            fix="dry-run the app again for a new id, or remove it with kubectl",
+            backend=BACKEND,
+            operation="submit",
+        )
+
+
+def secrets_of(value: object) -> Iterator[str]:
+    """Yield the secrets in a request, in plain text."""
+    if isinstance(value, Secret):
+        yield reveal(value)
+    elif isinstance(value, Mapping):
+        for each in cast("Mapping[object, object]", value).values():
+            yield from secrets_of(each)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            yield from secrets_of(each)
+
+
+def _hide(error: SchedulerError, secrets: Collection[str]) -> None:
+    failure = failure_of(error)
+    for secret in secrets:
+        if secret and failure is not None and secret in failure.message:
+            error.why = error.why.replace(secret, "***")
+            failure.message = failure.message.replace(secret, "***")
+            failure.args = (failure.code, failure.reason, failure.message)
+            failure.details = {}
+
+
+def _removed(error: ConflictError) -> SchedulerError:
+    """Return the error of a name that was taken and is not any more: it can be tried again."""
+    again = UnavailableError(
+        "the job's name was taken a moment ago", why=error.why, backend=BACKEND, operation="submit"
+    )
+    again.__cause__ = error
+    return again
+
+
+async def unhurried(make: Callable[[], ResultT], size: int) -> ResultT:
+    """Return what `make` returns; it is called in a thread where it has much to do.
+
+    Args:
+        make: Makes something of an app.
+        size: How many replicas or tasks it has.
+    """
+    return await asyncio.to_thread(make) if size > SMALL else make()
+
+
+async def validate(client: KubeClient, wire: Wire, kind: Kind) -> None:
+    """Have the server check the requests, with its admission webhooks; nothing is stored.
+
+    Raises:
+        SchedulerError: It would refuse them.
+    """
+    query = {"dryRun": "All", **STRICT}
+    path = paths.jobs(wire.namespace, kind)
+
+    async def check(path: str, body: Mapping[str, Any]) -> None:
+        await client.request("POST", path, query=query, body=body, idempotent=True, operation="submit_dryrun")
+
+    await check(path, wire.job)
+    others = [(body, paths.services if body.get("kind") == "Service" else _jobs) for body in wire.others]
+    await asyncio.gather(*(check(where(wire.namespace), body) for body, where in others))
+
+
+def _jobs(namespace: str) -> str:
+    return paths.jobs(namespace, "job")

@@ -1,0 +1,44 @@
+"""What tests of Kubernetes have: a fake cluster, and schedulers and clients on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncsched.clock import Clock
+from asyncsched.schedulers.kubernetes import KubernetesScheduler
+from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.client_config import Source
+from tests.kubernetes_fake import FakeCluster
+
+OnFake = Callable[..., KubernetesScheduler]
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeCluster]:
+    """A cluster with Volcano, for one test."""
+    with FakeCluster() as cluster:
+        yield cluster
+        assert [] == cluster.faults()
+
+
+@pytest.fixture
+def on_fake(fake: FakeCluster, tmp_path: Path) -> OnFake:
+    """Make a scheduler on the fake cluster, as the user of the minimal role; the caller closes it."""
+    path = fake.kubeconfig(tmp_path / "kubeconfig")
+
+    def make(session: str = "session", **more: Any) -> KubernetesScheduler:
+        return KubernetesScheduler(session, kubeconfig=str(path), **more)
+
+    return make
+
+
+@pytest.fixture
+async def client(fake: FakeCluster, tmp_path: Path) -> AsyncIterator[KubeClient]:
+    """A client on the fake cluster, as the user of the minimal role."""
+    made = KubeClient(Source(kubeconfig=str(fake.kubeconfig(tmp_path / "config"))), clock=Clock())
+    yield made
+    await made.close()

@@ -1,0 +1,200 @@
+"""Many watched apps cost one list and one watch for each resource, and no request for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from asyncsched.errors import PermissionDeniedError, UnknownAppError
+from asyncsched.schedulers.kubernetes import KubernetesScheduler
+from asyncsched.specs import AppDef, AppState, Role
+from tests._support import eventually
+from tests.kubernetes.conftest import OnFake
+from tests.kubernetes_fake import FakeCluster
+
+pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
+
+VOLCANO = {"kind": "volcano", "queue": "default"}
+JOB = {"kind": "job"}
+ENDED = AppState.SUCCEEDED
+CONTAINER = {"name": "theirs", "image": "busybox"}
+POD = {"containers": [CONTAINER], "nodeSelector": {"zone": "moon"}, "restartPolicy": "Never"}
+FOREIGN: dict[str, Any] = {
+    "jobs": {"suspend": True, "completionMode": "NonIndexed", "template": {"spec": POD}},
+    "vcjobs": {
+        "minAvailable": 1,
+        "schedulerName": "volcano",
+        "queue": "default",
+        "tasks": [{"name": "a", "replicas": 1, "template": {"spec": POD}}],
+    },
+    "pods": POD,
+}
+
+
+@pytest.fixture
+async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
+    async with on_fake() as made:
+        yield made
+
+
+def app(script: str = "true", replicas: int = 1, roles: int = 1) -> AppDef:
+    role = {"image": "busybox", "entrypoint": "sh", "args": ["-c", script], "num_replicas": replicas}
+    return AppDef("app", [Role(f"role{number}", **role) for number in range(roles)])  # type: ignore[arg-type]
+
+
+def reads(fake: FakeCluster) -> int:
+    return sum(1 for method, path in fake.traffic.requests if method == "GET" and "watch=" not in path)
+
+
+@pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
+async def test_a_watch_sees_an_app_to_its_end(scheduler: KubernetesScheduler, cfg: dict[str, Any]) -> None:
+    app_id = await scheduler.submit(app("sleep 0.2", replicas=2), cfg)
+
+    states = [event.state async for event in scheduler.watch([app_id])]
+
+    assert ENDED == states[-1]
+    assert sorted({*states}, key=states.index) == [state for state in AppState if state in states]
+
+
+async def test_200_apps_are_watched_by_one_watch_for_each_resource(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    ids = [await scheduler.submit(app("sleep 1"), JOB) for _ in range(20)]
+    for number in range(180):
+        _waiting_job(fake, f"waits-{number}")
+    ids += [f"default:waits-{number}" for number in range(180)]
+    before = reads(fake)
+
+    async with scheduler.watch(ids) as changes:
+        ended = 0
+        async for event in changes:
+            ended += event.state is ENDED
+            if ended == 20:
+                break
+
+    assert {1} == {fake.traffic.most_open[f"watch {kind}"] for kind in ("jobs", "vcjobs", "pods", "podgroups")}
+    assert reads(fake) - before < 60
+
+
+async def test_apps_that_volcano_has_made_no_group_for_are_asked_about_by_no_request_each(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    fake.run(fake.store.listeners.clear)  # no controller is there to make PodGroups
+    ids = [await scheduler.submit(app(), VOLCANO) for _ in range(10)]
+    for app_id in ids:
+        job = fake.run(partial(fake.store.get, "vcjobs", "default", app_id.partition(":")[2]))
+        fake.run(partial(fake.change, "vcjobs", job, lambda each: each.update(status={"state": {"phase": "Pending"}})))
+
+    assert {AppState.PENDING} == {app.state for app in (await scheduler.describe_many(ids)).values() if app}
+    async with scheduler.watch(ids) as changes:
+        seen: set[str] = set()
+        async for event in changes:
+            seen.add(event.app_id)
+            if len(seen) == len(ids):
+                break
+
+    assert 0 == fake.traffic.calls["get podgroups"]
+
+
+def _waiting_job(fake: FakeCluster, name: str) -> None:
+    labels = {"asyncsched/app": name, "asyncsched/kind": "job", "asyncsched/role": "role"}
+    container = {"name": "main", "image": "busybox", "command": ["true"]}
+    template = {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"suspend": True, "completions": 1, "parallelism": 1, "completionMode": "Indexed", "template": template}
+    fake.create("jobs", name, metadata={"labels": labels, "annotations": {"asyncsched/roles": "{}"}}, spec=spec)
+
+
+async def test_an_app_of_another_process_is_described_in_two_requests(
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake
+) -> None:
+    app_id = await scheduler.submit(app("sleep 30", replicas=10), VOLCANO)
+
+    async def runs() -> bool:
+        found = await scheduler.describe(app_id)
+        return found is not None and {AppState.RUNNING} == {each.state for each in found.replicas}
+
+    await eventually(runs)
+    async with on_fake() as another:
+        await another.describe("default:nosuchapp")  # discovery, once for each client
+        before = len(fake.traffic.requests)
+        found = await another.describe(app_id)
+
+    assert found is not None
+    assert 10 == len(found.replicas)
+    assert 2 == len(fake.traffic.requests) - before
+
+
+async def test_what_came_while_the_watch_was_cut_is_told(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
+    ids = [await scheduler.submit(app("sleep 0.5"), cfg) for cfg in (VOLCANO, JOB)]
+
+    async def watched() -> dict[str, AppState]:
+        return {event.app_id: event.state async for event in scheduler.watch(ids)}
+
+    watching = asyncio.ensure_future(watched())
+    while not watching.done():
+        fake.cut("watch .*")
+        await asyncio.sleep(0.1)
+
+    assert dict.fromkeys(ids, ENDED) == await watching
+
+
+async def test_an_app_that_is_removed_is_gone(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
+    app_id = await scheduler.submit(app("sleep 30"), VOLCANO)
+    name = app_id.partition(":")[2]
+
+    async with scheduler.watch([app_id]) as changes:
+        await anext(changes)
+        fake.run(lambda: fake.store.remove("vcjobs", fake.store.get("vcjobs", "default", name)))
+        events = [event async for event in changes]
+
+    assert events[-1].gone
+
+
+async def test_a_namespace_without_rights_fails_its_own_apps_only(scheduler: KubernetesScheduler) -> None:
+    app_id = await scheduler.submit(app("sleep 0.2"), JOB)
+
+    with pytest.raises(PermissionDeniedError, match="in the namespace secret"):
+        async for _ in scheduler.watch(["secret:app"]):
+            pass
+    assert ENDED == [event.state async for event in scheduler.watch([app_id])][-1]
+
+
+async def test_foreign_objects_are_left_alone(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
+    for number, labels in enumerate(
+        [{"asyncsched/app": ""}, {"asyncsched/app": "x" * 63}, {"asyncsched/app": "app", "asyncsched/kind": "else"}, {}]
+    ):
+        for kind in ("jobs", "vcjobs", "pods"):
+            metadata = {"labels": labels, "annotations": {"asyncsched/roles": "["}}
+            fake.create(kind, f"foreign-{number}", metadata=metadata, spec=FOREIGN[kind])
+    app_id = await scheduler.submit(app(), VOLCANO)
+
+    assert ENDED == [event.state async for event in scheduler.watch([app_id])][-1]
+    assert app_id in [row.app_id for row in await scheduler.list()]
+    assert await scheduler.describe("default:foreign-3") is None
+
+
+async def test_the_wait_for_a_pod_that_fits_nowhere_is_told_to_watchers(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    app_id = await scheduler.submit(app(), {**JOB, "node_selector": {"zone": "moon"}})
+
+    async with scheduler.watch([app_id]) as changes:
+        async for event in changes:
+            if event.current is not None and "affinity/selector" in event.current.msg:
+                break
+
+    assert event.current is not None
+    assert "unschedulable" == event.current.cause
+
+
+async def test_an_unknown_app_is_told_with_the_cluster_that_was_asked(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    with pytest.raises(UnknownAppError, match=rf"no app default:nosuch in {fake.url} \(context fake\)"):
+        async for _ in scheduler.log_iter("default:nosuch"):
+            pass
+    assert f"{fake.url} (context fake)" == scheduler.place

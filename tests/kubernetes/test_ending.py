@@ -1,0 +1,216 @@
+"""Cancel, delete and prune: one write for each app, few reads, and nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncsched.errors import ConflictError, PermissionDeniedError
+from asyncsched.schedulers.kubernetes import KubernetesScheduler
+from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.specs import AppDef, AppState, Role
+from tests._support import eventually
+from tests.kubernetes.conftest import OnFake
+from tests.kubernetes_fake import FakeCluster
+from tests.kubernetes_fake.errors import forbidden
+from tests.kubernetes_fake.faults import Fault
+
+pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
+
+VOLCANO = {"kind": "volcano", "queue": "default"}
+JOB = {"kind": "job"}
+BOTH = pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
+
+
+@pytest.fixture
+async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
+    async with on_fake() as made:
+        yield made
+
+
+def app(script: str = "sleep 30", roles: int = 1) -> AppDef:
+    role = {"image": "busybox", "entrypoint": "sh", "args": ["-c", script]}
+    return AppDef("app", [Role(f"role{number}", **role) for number in range(roles)])  # type: ignore[arg-type]
+
+
+async def until(scheduler: KubernetesScheduler, app_id: str, *states: AppState) -> DescribeAppResponse:
+    async def reached() -> DescribeAppResponse | None:
+        found = await scheduler.describe(app_id)
+        return found if found is not None and found.state in states else None
+
+    found = await eventually(reached)
+    assert found is not None
+    return found
+
+
+@BOTH
+@pytest.mark.parametrize("roles", [1, 2])
+async def test_a_cancelled_app_is_cancelled_for_every_process(
+    scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any], roles: int
+) -> None:
+    app_id = await scheduler.submit(app("trap 'sleep 0.5; exit 0' TERM; sleep 30 & wait", roles), cfg)
+    await until(scheduler, app_id, AppState.RUNNING)
+
+    await scheduler.cancel(app_id)
+    async with on_fake() as another:
+        seen: list[AppState] = []
+
+        async def is_cancelled() -> bool:
+            found = await another.describe(app_id)
+            seen.append(found.state if found is not None else AppState.UNKNOWN)
+            return seen[-1] is AppState.CANCELLED
+
+        told = await scheduler.describe(app_id)
+        assert told is not None
+        assert told.state.is_terminal() or "cancelling" in told.msg
+        await eventually(is_cancelled)
+
+    assert {*seen} <= {AppState.RUNNING, AppState.CANCELLED}
+
+
+@BOTH
+async def test_what_has_ended_or_is_unknown_is_left_alone(
+    fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any]
+) -> None:
+    app_id = await scheduler.submit(app("true"), cfg)
+    await until(scheduler, app_id, AppState.SUCCEEDED)
+    before = [each for each in fake.traffic.requests if each[0] != "GET"]
+
+    await scheduler.cancel(app_id)
+    await scheduler.cancel("default:nosuch")
+
+    assert before == [each for each in fake.traffic.requests if each[0] != "GET"]
+
+
+@BOTH
+async def test_many_are_cancelled_with_one_write_each_and_few_reads(
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any]
+) -> None:
+    ids = [await scheduler.submit(app(), cfg) for _ in range(30)]
+    async with on_fake() as another:
+        before = len(fake.traffic.requests)
+        told = await another.cancel_many([*ids, "default:nosuch"])
+        requests = fake.traffic.requests[before:]
+
+    assert {None} == {*told.values()}
+    assert [*ids, "default:nosuch"] == list(told)
+    assert 30 == sum(1 for method, _ in requests if method != "GET")
+    assert 4 >= sum(1 for method, _ in requests if method == "GET")
+
+
+@pytest.mark.parametrize(("cfg", "refused"), [(VOLCANO, "create commands"), (JOB, "patch jobs")])
+async def test_where_it_may_not_be_ended_it_is_removed(
+    fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any], refused: str
+) -> None:
+    app_id = await scheduler.submit(app(), cfg)
+    verb, _, kind = refused.partition(" ")
+    fake.fail(refused, Fault(error=forbidden("alice", verb, kind, "default"), times=-1))
+
+    await scheduler.cancel(app_id)
+
+    assert await scheduler.describe(app_id) is None
+    await eventually(lambda: not fake.run(lambda: fake.store.list("pods")))
+
+
+@BOTH
+async def test_only_what_has_ended_is_deleted(
+    fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any]
+) -> None:
+    app_id = await scheduler.submit(app("sleep 0.3", roles=2), cfg)
+    with pytest.raises(ConflictError, match="cancel it first"):
+        await scheduler.delete(app_id)
+    await until(scheduler, app_id, AppState.SUCCEEDED)
+
+    await scheduler.delete(app_id)
+    await scheduler.delete(app_id)
+
+    assert await scheduler.describe(app_id) is None
+    await eventually(lambda: not fake.run(lambda: [*fake.store.list("pods"), *fake.store.list("jobs")]))
+
+
+async def test_prune_takes_what_ended_long_ago(scheduler: KubernetesScheduler) -> None:
+    ended = [await scheduler.submit(app("true"), cfg) for cfg in (VOLCANO, JOB)]
+    runs = [await scheduler.submit(app(), cfg) for cfg in (VOLCANO, JOB)]
+    for app_id in ended:
+        await until(scheduler, app_id, AppState.SUCCEEDED)
+
+    assert [] == await scheduler.prune(timedelta(hours=1))
+    assert {*ended} == {*await scheduler.prune(timedelta(0))}
+    assert {*runs} == {row.app_id for row in await scheduler.list()}
+
+
+@BOTH
+async def test_an_app_that_does_not_start_in_time_has_failed(
+    scheduler: KubernetesScheduler, cfg: dict[str, Any]
+) -> None:
+    app_id = await scheduler.submit(app(), {**cfg, "pending_timeout": 0.3, "node_selector": {"zone": "moon"}})
+
+    found = await until(scheduler, app_id, *(state for state in AppState if state.is_terminal()))
+
+    assert (AppState.FAILED, "unschedulable") == (found.state, found.cause)
+
+
+@BOTH
+async def test_an_app_that_starts_in_time_runs_on(scheduler: KubernetesScheduler, cfg: dict[str, Any]) -> None:
+    app_id = await scheduler.submit(app("sleep 0.2"), {**cfg, "pending_timeout": 60})
+
+    await until(scheduler, app_id, AppState.SUCCEEDED)
+    await eventually(lambda: not scheduler._limits._tasks)
+
+
+async def test_lists_look_where_they_are_told(fake: FakeCluster, tmp_path: Path) -> None:
+    fake.create("namespaces", "lab", "", status={"phase": "Active"})
+    admin = str(fake.kubeconfig(tmp_path / "admin", "admin"))
+    async with (
+        KubernetesScheduler("a", kubeconfig=admin) as one,
+        KubernetesScheduler("b", kubeconfig=admin, namespaces="lab") as lab,
+        KubernetesScheduler("c", kubeconfig=admin, namespaces="*") as every,
+    ):
+        ids = [await one.submit(app(), {**JOB, "namespace": space}) for space in ("default", "lab")]
+
+        assert {*ids} == {row.app_id for row in await one.list()}
+        assert [ids[1]] == [row.app_id for row in await lab.list()]
+        assert {*ids} == {row.app_id for row in await every.list()}
+
+
+async def test_a_namespace_without_rights_is_told_beside_the_rows(
+    fake: FakeCluster, on_fake: OnFake, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with on_fake("a", namespaces=["default", "secret"]) as both, on_fake("b", namespaces=["secret"]) as none:
+        app_id = await both.submit(app(), JOB)
+
+        assert [app_id] == [row.app_id for row in await both.list()]
+        assert "the list leaves out the namespace secret: alice may not list" in caplog.text
+        with pytest.raises(PermissionDeniedError, match="in the namespace secret"):
+            await none.list()
+
+
+async def test_a_submit_that_is_refused_leaves_nothing_to_be_told(
+    scheduler: KubernetesScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(PermissionDeniedError, match=r"alice may not create jobs\.batch in the namespace secret"):
+        await scheduler.submit(app(), {**JOB, "namespace": "secret"})
+
+    assert "left behind" not in caplog.text
+
+
+@BOTH
+async def test_an_app_whose_programs_have_ended_is_not_cancelled_because_its_job_goes_on(
+    scheduler: KubernetesScheduler, cfg: dict[str, Any]
+) -> None:
+    """A sidecar keeps the job, and the end of a job is told later than that of its pods."""
+    sidecar = {"name": "beside", "image": "busybox", "command": ["sleep", "30"]}
+    overlay = json.dumps({"spec": {"containers": [sidecar]}})
+    app_id = await scheduler.submit(app("true"), {**cfg, "overlay": overlay})
+    await until(scheduler, app_id, AppState.SUCCEEDED)
+    others = [f"default:nosuchapp-x{number}" for number in range(5)]
+
+    assert dict.fromkeys([app_id, *others]) == await scheduler.cancel_many([app_id, *others])
+    found = await scheduler.describe(app_id)
+    assert found is not None
+    assert (AppState.SUCCEEDED, "") == (found.state, found.msg)
