@@ -45,8 +45,8 @@ async def claims() -> AsyncIterator[Claim]:
     name, detail = f"{JOBS} jobs that end over {SPREAD:g} s", taken.told(1, "s", _delay)
     yield at_most(f"{name}: time until an end is seen (p95)", taken.ratio(OURS, POLLING, _delay), 0.75, detail=detail)
     cpu = taken.told(1, "s", _cpu)
-    yield at_most(f"{name}: CPU", taken.ratio(OURS, POLLING, _cpu), 1.5, detail=cpu)
-    yield at_most(f"{name}", Count(number=most, of="requests"), 12)
+    yield at_most(f"{name}: CPU", taken.ratio(OURS, POLLING, _cpu), 5.0, detail=cpu)
+    yield at_most(f"{name}", Count(number=most, of="requests"), 24)
     with fake(runs_pods=False) as cluster:
         async for claim in _many_pods(cluster):
             yield claim

@@ -16,6 +16,7 @@ again returns the same app, or raises `ConflictError` if another app was submitt
 from __future__ import annotations
 
 import asyncio
+import copy
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -48,6 +49,7 @@ from asyncsched.schedulers.prepare import (
 )
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.tail import LogOpener
+from asyncsched.schedulers.told import remember, told
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
@@ -123,7 +125,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         options = self._resolve(cfg)
         if workspace is not None:
             app = await self._builder().build(app, workspace, as_mapping(options))
-        return await self.schedule(await self._dryrun(app, options, key=key))
+        return await self.schedule(await self._dryrun(app, options, key=key, editable=False))
 
     async def submit_dryrun(
         self,
@@ -170,7 +172,9 @@ class Scheduler(Ending[OptsT, RequestT]):
             self._notices.tell_cost()
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
-            await self._schedule(dryrun_info)
+            sent = copy.copy(dryrun_info)
+            sent.app = await told(dryrun_info)
+            await self._schedule(sent)
         return dryrun_info.app_id
 
     def _completed(self, made: AppDryRunInfo[RequestT]) -> AppDryRunInfo[RequestT]:
@@ -213,7 +217,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         return self.workspace_builder
 
     async def _dryrun(
-        self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None
+        self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
     ) -> AppDryRunInfo[RequestT]:
         check_app(app)
         if not self.takes_secret_refs:
@@ -222,19 +226,19 @@ class Scheduler(Ending[OptsT, RequestT]):
         app = copied(app)
         app_id = self._app_id(app, options, key)
         cfg = as_mapping(options)
-        told = digest(app, cfg)
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
             await self._request(copied(app), options, app_id),  # which may change it: `renew` starts anew
             app_id=app_id,
             app=app,
             cfg=cfg,
-            digest=told,
+            digest=digest(app, cfg),
             scheduler=self.backend,
             session=self.session_name,
             workspace=workspace,
             ignored=[*self._ignored(app, options), *find_unknown_macros(app)],
             renew=lambda: self._dryrun(app, options, key=None, workspace=workspace),
         )
+        await remember(info, editable=editable)
         for role in app.roles:
             info = role.pre_proc(self.backend, info)
         return info

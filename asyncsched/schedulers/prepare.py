@@ -52,10 +52,10 @@ def check_app(app: AppDef) -> None:
         check_name(f"a role of app {app.name!r}", role.name)
         if not role.name:
             raise ValueError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
+        _check_kept(f"role {role.name!r}", role)  # first: what was not kept is the reason for what is missing
         if not role.entrypoint or role.entrypoint == MISSING:
             raise ValueError(f"role {role.name!r} has no entrypoint: name the program that it runs")
         _check_types(role.name, role.entrypoint, role.num_replicas, role.args, role.env)
-        _check_kept(f"role {role.name!r}", role)
         if role.num_replicas <= 0:
             raise ValueError(f"role {role.name!r} has {role.num_replicas} replicas: it needs at least one")
         if role.name in names:

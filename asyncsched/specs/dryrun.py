@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asyncsched.specs.app import AppDef
     from asyncsched.specs.options import CfgVal
 
-__all__ = ["AppDryRunInfo", "Ignored", "pretty"]
+__all__ = ["AppDryRunInfo", "Ignored", "Made", "pretty"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,18 @@ class Ignored(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.field} of role {self.role}: {self.why}"
+
+
+class Made(NamedTuple):
+    """What a dry-run has made a request from.
+
+    Attributes:
+        app: The app, as it was then.
+        request: A hash of the request; None where nobody could have edited it.
+    """
+
+    app: AppDef
+    request: str | None
 
 
 def pretty(request: object) -> str:
@@ -58,6 +70,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         digest: A hash of the app and its options, by which a key that is used again for something else is noticed.
         workspace: The workspace that ``schedule`` will build, if any, as ``<base image> + workspace <hash>``.
         ignored: What the roles ask for and the scheduler does not honour; the app runs without it.
+        made: Tells ``schedule`` whether `request` was edited; None for an info that was made by hand.
     """
 
     def __init__(
@@ -84,6 +97,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         self.digest = digest
         self.workspace = workspace
         self.ignored = tuple(ignored)
+        self.made: Made | None = None
         self._fmt = fmt
         self._renew = renew
 

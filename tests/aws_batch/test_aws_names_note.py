@@ -17,6 +17,7 @@ from asyncsched.schedulers.aws_batch.names_note import note_tags, read_note
 from asyncsched.schedulers.aws_batch.status import describe_app
 from asyncsched.specs import (
     AppDef,
+    AppDryRunInfo,
     BindMount,
     DeviceMount,
     NotKept,
@@ -102,21 +103,25 @@ async def test_no_secret_is_in_a_tag(virtual: Virtual) -> None:
 
 
 @pytest.mark.parametrize("large", ["env", "args"])
-async def test_command_and_variables_beyond_the_tags_are_those_that_the_service_shows(
+async def test_command_or_variables_beyond_the_tags_are_refused_until_they_are_filled_in(
     virtual: Virtual, large: str
 ) -> None:
     scheduler = virtual.scheduler()
     long = {"LONG": noise(4000)} if large == "env" else {}
     words = [noise(4000)] if large == "args" else []
-    role = dataclasses.replace(FULL, args=["$${app_id}", *words, STEPS], env={"A": "$${app_id}", "EMPTY": "", **long})
+    role = dataclasses.replace(FULL, args=["${app_id}", *words, STEPS], env={"ID": "${app_id}", "EMPTY": "", **long})
     app_id = await scheduler.submit(AppDef("app", [role]), CFG)
     (again,) = (await described(virtual, app_id)).roles
+
+    kept = ("mounts", "port_map", "resource", "max_retries", "metadata", "retry_policy", "min_replicas")
+    assert [getattr(role, name) for name in kept] == [getattr(again, name) for name in kept]
+    assert app_id not in repr([again.args, *map(reveal, again.env.values())])
+    with pytest.raises(ConfigError, match="role 'worker': not all of it was kept") as caught:
+        await scheduler.submit(AppDef("app", [again]), CFG)
+    assert f"{large} did not fit into the service's note" == caught.value.why
+    again.args, again.env = role.args, role.env
     await scheduler.submit(AppDef("app", [again]), CFG)
     first, second = virtual.cloud.jobs
-
-    kept = ("mounts", "port_map", "resource", "max_retries", "metadata", "retry_policy", "min_replicas", "args")
-    assert [getattr(role, name) for name in kept] == [getattr(again, name) for name in kept]
-    assert role.env.items() <= {name: reveal(value) for name, value in again.env.items()}.items()
     assert str(sent(first)).replace(first.name, "NAME") == str(sent(second)).replace(second.name, "NAME")
 
 
@@ -146,18 +151,28 @@ async def test_what_even_the_service_does_not_show_is_named(virtual: Virtual) ->
     assert "metadata did not fit into the service's note" == caught.value.why
 
 
-async def test_without_room_for_a_note_the_service_is_believed(virtual: Virtual) -> None:
+async def test_without_room_for_a_note_what_the_service_shows_is_not_submitted_again(virtual: Virtual) -> None:
     scheduler = virtual.scheduler()
     app = AppDef("app", [dataclasses.replace(PLAIN, max_retries=1)], metadata={f"t{n}": "x" for n in range(44)})
     found = await described(virtual, await scheduler.submit(app, CFG))
 
     assert [] == [key for key in virtual.cloud.jobs[0].tags if key.startswith("asyncsched/role-")]
     assert app.metadata == found.metadata
-    assert (["play", *PLAIN.args], "1", 1) == (
-        [found.roles[0].entrypoint, *found.roles[0].args],
-        reveal(found.roles[0].env["A"]),
-        found.roles[0].max_retries,
-    )
+    assert ("play", [], 1) == (found.roles[0].entrypoint, found.roles[0].args, found.roles[0].max_retries)
+    with pytest.raises(ConfigError, match="role 'main': not all of it was kept") as caught:
+        await scheduler.submit(AppDef("app", found.roles), CFG)
+    assert "env and args did not fit into the job's tags" == caught.value.why
+
+
+async def test_a_job_that_was_made_by_hand_is_told_as_the_service_shows_it(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    request = (await scheduler.submit_dryrun(AppDef("app", [PLAIN]), CFG)).request
+    found = await described(virtual, await scheduler.schedule(AppDryRunInfo(request, repr)))
+    await scheduler.submit(AppDef("app", found.roles), CFG)
+    first, second = virtual.cloud.jobs
+
+    assert {"A": "1"} == {name: reveal(value) for name, value in found.roles[0].env.items()}
+    assert sent(first) == sent(second)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -128,6 +129,9 @@ def test_containers_made_by_hand_are_found_by_their_labels() -> None:
     assert [("main", 0), ("main", 1), ("other", 3)] == [(each.role, each.replica) for each in found]
     assert {("app-x1", "me", "")} == {(each.app_id, each.session, each.fault) for each in found}
     assert "" == made[2].kwargs["labels"]["own"]
+    assert ["job was made by hand"] * 3 == [
+        why.group() for each in made if (why := re.search("job was made by hand", each.kwargs["labels"][labels.SPEC]))
+    ]
     assert {} == job.containers[0].kwargs  # the caller's is as it was
     assert "default" == to_wire(made[0], made[0].network)["HostConfig"]["NetworkMode"]
 

@@ -479,6 +479,9 @@ async def test_a_job_that_is_put_together_by_hand_is_launched_once(scheduler: Do
     assert [("main", 0), ("main", 1)] == [(replica.role, replica.id) for replica in found.replicas]
     assert ("by-hand", scheduler.session_name) == (found.name, found.session)
     assert ["me", "me"] == await text(scheduler, "by-hand")
+    assert [("main", 2)] == [(role.name, role.num_replicas) for role in found.roles]
+    with pytest.raises(ConfigError, match=r"role 'main': not all of it was kept.*its job was made by hand"):
+        await scheduler.submit(AppDef("job", found.roles))
     with pytest.raises(ConflictError):
         await scheduler.schedule(job("another"))
     with pytest.raises(UsageError, match="local_docker launches a DockerJob"):

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -358,6 +359,30 @@ async def test_a_request_that_is_put_together_by_hand_is_launched_once(
     assert [("main", 2)] == [(role.name, role.num_replicas) for role in found.roles]
     with pytest.raises(ConflictError):
         await scheduler.schedule(AppDryRunInfo(by_hand("by-hand", tmp_path, grace_period=1.0), repr))
+
+
+async def test_a_request_of_a_dry_run_that_is_made_by_hand_is_told_without_what_is_ours(
+    scheduler: LocalScheduler,
+) -> None:
+    role = Role("main", "", entrypoint="env", env={"PATH": "/bin:/usr/bin", "WHO": "me", "PET_LOG_DIR": "/mine"})
+    for env in (role.env, {"WHO": "me"}):
+        made = await scheduler.submit_dryrun(AppDef("job", [replace(role, env=env, num_replicas=2)]))
+        app_id = await scheduler.schedule(AppDryRunInfo(made.request, repr))
+        found = await ended(scheduler, app_id)
+        again = await scheduler.submit_dryrun(AppDef("job", found.roles))
+
+        assert {**env, "PATH": found.roles[0].env["PATH"]} == found.roles[0].env
+        assert app_id not in repr(again.request)
+
+
+async def test_a_request_by_hand_whose_replicas_are_not_alike_is_not_told_by_its_first(
+    scheduler: LocalScheduler, tmp_path: Path
+) -> None:
+    await scheduler.schedule(AppDryRunInfo(by_hand("by-hand", tmp_path), repr))
+    found = await ended(scheduler, "by-hand")
+
+    with pytest.raises(ConfigError, match=r"role 'main': not all of it was kept.*its replicas are not alike"):
+        await scheduler.submit(AppDef("job", found.roles))
 
 
 async def test_a_request_that_names_no_app_or_is_another_backends_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -209,6 +210,33 @@ class LeavesWhatWasCancelled(FakeScheduler):
     async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:
         self.service.launch(info.app_id, info.request.app, self.session_name, info.digest)
         await self.service.call("commit")
+
+
+class TellsWhatWasAskedFor(FakeScheduler):
+    asked: AppDef | None = None
+
+    async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        self.asked = copy.deepcopy(app)
+        return await super()._request(app, options, app_id)
+
+    async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:
+        info.app = self.asked
+        await super()._schedule(info)
+
+
+class TellsWhatRan(FakeScheduler):
+    async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:
+        info.app = info.request.app
+        await super()._schedule(info)
+
+
+class TellsTheRoleAsItIsNow(FakeScheduler):
+    async def _dryrun(self, *args: Any, **more: Any) -> AppDryRunInfo[FakeRequest]:
+        info = await super()._dryrun(*args, **more)
+        assert info.made is not None
+        assert info.app is not None
+        info.made = info.made._replace(app=info.app)
+        return info
 
 
 class SubmitsAtDryRun(FakeScheduler):
@@ -479,6 +507,10 @@ CAUGHT: list[tuple[type[FakeScheduler], str]] = [
     (MakesIdsOfItsOwn, "a_key_makes_a_submit_idempotent"),
     (IgnoresTheSession, "a_key_makes_a_submit_idempotent"),
     (LeavesHalf, "a_submit_that_fails_half_way_leaves_nothing"),
+    (TellsWhatWasAskedFor, "an_app_whose_request_was_edited_is_not_submitted_again_as_it_was"),
+    (TellsWhatWasAskedFor, "what_pre_proc_changes_is_not_told_as_what_ran"),
+    (TellsWhatRan, "an_app_whose_request_was_edited_is_not_submitted_again_as_it_was"),
+    (TellsTheRoleAsItIsNow, "what_pre_proc_changes_is_not_told_as_what_ran"),
     (SubmitsAtDryRun, "a_dry_run_changes_nothing"),
     (MakesPaths, "submit_returns_an_id_that_describe_knows"),
     (StripsNewlines, "every_line_of_every_replica_in_its_order"),

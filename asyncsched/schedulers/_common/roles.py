@@ -40,6 +40,9 @@ _LEFT_OUT = "left_out"
 _ENV_LEFT_OUT = "env_left_out"
 """Set by earlier releases in a note that would have been too large with its environment."""
 
+_NOT_KEPT = "not_kept"
+"""Says in a note why the role that it tells of cannot be submitted again as it is."""
+
 _SHED = ("env", "args", "metadata", "mounts", "port_map", "resource")
 """What is left out of a note that is too large, in this order."""
 
@@ -78,6 +81,8 @@ def note_of_role(role: Role) -> Note:
         "mounts": [_mount_note(mount) for mount in role.mounts],
         "metadata": hidden(role.metadata),
     }
+    if isinstance(lacking := role.env.get(NOT_KEPT), NotKept):
+        more[_NOT_KEPT] = lacking.why
     return note | {name: value for name, value in more.items() if value}
 
 
@@ -112,13 +117,14 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
         image: Likewise its image.
     """
     data = _object(note)
+    lacking = _lacking(data)
     return Role(
         name=_text(data.get("name") or name),
         image=_text(data.get("image") or image),
         min_replicas=_number(data.get("min_replicas"), 0) or None,
         entrypoint=_word(data.get("entrypoint", "")),
         args=[_word(arg) for arg in _list(data.get("args"))],
-        env=_lacking(data) | _env(data),
+        env=lacking | _env(data) | lacking,  # first and last: it is what a reader and a submit come upon
         num_replicas=_number(data.get("num_replicas"), 0),
         max_retries=_number(data.get("max_retries"), 0),
         retry_policy=_policy(data.get("retry_policy")),
@@ -193,11 +199,15 @@ def _texts(metadata: object) -> Note:
 
 def _lacking(data: Mapping[str, object]) -> dict[str, str]:
     """Return the variable that says what a role lacks, if it lacks anything."""
+    if why := data.get(_NOT_KEPT):
+        return {NOT_KEPT: NotKept(_text(why))}
     left = left_out(data)
     if data.get(_ENV_LEFT_OUT):
         left = ["env"] if "args" in data else ["env", "args", "metadata"]
     if left:
         return {NOT_KEPT: NotKept(f"{' and '.join(left)} did not fit into the service's note")}
+    if not data.keys() & {"entrypoint", "args"}:
+        return {NOT_KEPT: NotKept("entrypoint, args, env, mounts and resource were not written down")}
     if "env" not in data:
         return {NOT_KEPT: NotKept("env and mounts were not written down")}
     return {}

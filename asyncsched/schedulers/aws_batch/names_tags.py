@@ -8,7 +8,20 @@ from asyncsched.schedulers._common.untrusted import Once, read_session, read_tex
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.specs.not_kept import NotKept
 
-__all__ = ["NOT_KEPT_TAG", "app_name", "metadata_of", "session_of"]
+__all__ = [
+    "BY_HAND_TAG",
+    "NOT_KEPT_TAG",
+    "VERSION_TAG",
+    "app_name",
+    "is_ours",
+    "metadata_of",
+    "session_of",
+    "was_made_by_hand",
+]
+
+VERSION_TAG = "asyncsched/version"
+BY_HAND_TAG = "asyncsched/by-hand"
+"""Says that no dry-run has made the request: what the service shows is what somebody has written."""
 
 _SESSION = "asyncsched/session"
 _NAME = "asyncsched/app"
@@ -34,6 +47,16 @@ def session_of(row: Row) -> str:
             job_id, "the job %s is told without a session: its tag %s %s: %s", job_id, _SESSION, error, shown(text)
         )
         return ""
+
+
+def is_ours(row: Row) -> bool:
+    """Tell whether a job was submitted here."""
+    return VERSION_TAG in part(row, "tags")
+
+
+def was_made_by_hand(row: Row) -> bool:
+    """Tell whether the request of a job that was submitted here was put together by hand."""
+    return BY_HAND_TAG in part(row, "tags")
 
 
 def app_name(row: Row) -> str:

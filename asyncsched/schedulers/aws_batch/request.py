@@ -14,7 +14,7 @@ from typing import cast
 
 from asyncsched.errors import ConfigError, UsageError
 from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
-from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG
+from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG, VERSION_TAG
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request_container import (
     INSTANCE_TYPE,
@@ -347,7 +347,7 @@ def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dic
 
 
 def _own_tags(app_name: str, session: str, version: str, **more: str) -> dict[str, str]:
-    ours = {"asyncsched/version": version, "asyncsched/app": app_name, "asyncsched/session": session, **more}
+    ours = {VERSION_TAG: version, "asyncsched/app": app_name, "asyncsched/session": session, **more}
     return {key: re.sub(r"[^\w .:/=+\-@]", "-", value)[:256] for key, value in ours.items()}
 
 

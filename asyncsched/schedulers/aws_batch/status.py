@@ -11,7 +11,13 @@ from asyncsched.schedulers._common.untrusted import read_float
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
 from asyncsched.schedulers.aws_batch.names_note import read_note
-from asyncsched.schedulers.aws_batch.names_tags import app_name, metadata_of, session_of
+from asyncsched.schedulers.aws_batch.names_tags import (
+    app_name,
+    is_ours,
+    metadata_of,
+    session_of,
+    was_made_by_hand,
+)
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
 from asyncsched.schedulers.aws_batch.status_causes import REASON_PENDING, cause_of
@@ -263,19 +269,22 @@ def _console(row: Row) -> str | None:
 
 
 def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
-    """Return a role as its note tells of it; what the note has no room for, or all of it, as the service shows it."""
+    """Return a role as its note tells of it, or as the service shows it where it has none.
+
+    What the service shows has its macros filled in for this one job: where the note of a role had no room for its
+    variables or arguments, they are not taken from there.
+    """
     note = read_note(row, number)
-    if note is None:
-        return _shown_role(row, group, children, nodes)
-    role, left = role_of_note(note), left_out(note)
-    if left:
-        shown = _shown_role(row, group, children, nodes)
-        if not {"env", "args"}.issuperset(left):
-            shown.env = {NOT_KEPT: role.env[NOT_KEPT], **shown.env}
-            return shown
-        role.entrypoint, role.args, role.env = shown.entrypoint, shown.args, shown.env
-    role.name = group.name
-    return role
+    if note is not None and "everything" not in left_out(note):
+        role = role_of_note(note)
+        role.name = group.name
+        return role
+    shown = _shown_role(row, group, children, nodes)
+    if note is not None:
+        shown.args, shown.env = [], role_of_note(note).env
+    elif is_ours(row) and not was_made_by_hand(row):
+        shown.args, shown.env = [], {NOT_KEPT: NotKept("env and args did not fit into the job's tags")}
+    return shown
 
 
 def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
@@ -297,7 +306,7 @@ def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapp
 
 def _told_environment(container: Row) -> dict[str, str]:
     # The service does not tell which of them were secrets.
-    told: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in environment_of(container).items()}
+    told: dict[str, str] = {k: Secret(v) for k, v in environment_of(container).items() if k not in OWN_ENV}
     secrets = {row.get("name", ""): row.get("valueFrom") for row in parts(container, "secrets")}
     return told | {name: read_secret_ref(source) for name, source in secrets.items() if source}
 

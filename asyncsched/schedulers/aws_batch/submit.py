@@ -14,6 +14,7 @@ from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, mark_delete
 from asyncsched.schedulers.aws_batch.lookup_names import Names, newest
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.names_note import note_tags
+from asyncsched.schedulers.aws_batch.names_tags import BY_HAND_TAG
 from asyncsched.schedulers.aws_batch.request import BatchJob, to_wire
 from asyncsched.schedulers.aws_batch.request_limits import LATER_TAGS, MAX_SUBMIT_BYTES, MAX_TAGS, size_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
@@ -125,7 +126,9 @@ class Submission:
     def _request(self, definition: str) -> dict[str, object]:
         request = to_wire(self._job, definition)
         tags = {**part(request, "tags"), DIGEST_TAG: self._digest}
-        notes = {} if self._app is None else note_tags(self._app, MAX_TAGS - LATER_TAGS - len(tags))
+        room = MAX_TAGS - LATER_TAGS - len(tags)
+        by_hand = {BY_HAND_TAG: "true"} if room > 0 else {}
+        notes = by_hand if self._app is None else note_tags(self._app, room)
         whole = {**request, "tags": tags | notes}
         return whole if size_of(whole) <= MAX_SUBMIT_BYTES else {**request, "tags": tags}
 

@@ -63,6 +63,7 @@ __all__ = [
     "read_role_note",
     "replica_labels",
     "role_labels",
+    "role_note",
     "sent_labels",
 ]
 
@@ -266,7 +267,7 @@ def role_labels(shared: Mapping[str, str], role: Role, index: int) -> dict[str, 
     Raises:
         InvalidRequestError: They could not be read back: the app would run, and nobody could tell its state.
     """
-    own = {**shared, ROLE: role.name, ROLE_INDEX: str(index), SPEC: _write_role(role)}
+    own = {**shared, ROLE: role.name, ROLE_INDEX: str(index), **role_note(role)}
     if role.max_retries > 0:
         own[RETRIES] = str(role.max_retries)
     if fault := read_identity(own).fault:
@@ -310,9 +311,9 @@ def _write_metadata(app: AppDef) -> str:
     return text
 
 
-def _write_role(role: Role) -> str:
-    """Describe a role for a list: without secrets, and without what would make the label too long."""
-    return json.dumps(shortened(note_of_role(role), _is_readable))
+def role_note(role: Role) -> dict[str, str]:
+    """Describe a role in a label: without secrets, and without what would make the label too long."""
+    return {SPEC: json.dumps(shortened(note_of_role(role), _is_readable))}
 
 
 def _is_readable(note: Mapping[str, JsonValue]) -> bool:

@@ -22,6 +22,7 @@ from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
+from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal
 
@@ -29,6 +30,7 @@ __all__ = ["DockerContainer", "DockerJob", "completed", "is_user_defined", "make
 
 BACKEND = "local_docker"
 RANK0 = "TORCHX_RANK0_HOST"
+_BY_HAND = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not written down"
 
 
 @dataclass(repr=False)
@@ -187,14 +189,22 @@ def _rank0_host(app: AppDef, app_id: str, options: DockerOpts) -> str:
     return names.container_name(app_id, app.roles[0].name, 0)
 
 
-def completed(job: DockerJob, *, session: str, version: str) -> DockerJob:
-    """Return a copy of a job in which each container has a name, and the labels that it is found by.
+def completed(job: DockerJob, app: AppDef | None = None, *, session: str, version: str) -> DockerJob:
+    """Return a copy of a job in which each container has a name, and the labels that it is found and told by.
 
     Those of a dry-run have them; what is made by hand need not.
+
+    Args:
+        job: The job.
+        app: What it was made from, as it is to be told; None for a job that was made by hand.
+        session: The session's name, for a label.
+        version: This package's version, for a label.
     """
     containers: list[DockerContainer] = []
     counted: Counter[str] = Counter()
     roles = list(dict.fromkeys(each.role for each in job.containers))
+    notes = {name: names.role_note(role) for name, role in _roles_by_hand(job).items()}
+    notes |= {role.name: names.role_note(role) for role in (app.roles if app is not None else ())}
     for each in job.containers:
         number = counted[each.role] if each.replica is None else each.replica
         counted[each.role] = number + 1
@@ -207,9 +217,22 @@ def completed(job: DockerJob, *, session: str, version: str) -> DockerJob:
             replica=number,
         )
         name = each.name or names.container_name(job.app_id, each.role, number)
-        kwargs = {**each.kwargs, "name": name, "labels": own | read_labels(each.kwargs.get("labels") or {})}
+        kwargs = {
+            **each.kwargs,
+            "name": name,
+            "labels": own | read_labels(each.kwargs.get("labels") or {}) | notes[each.role],
+        }
         containers.append(replace(each, kwargs=kwargs, replica=number))
     return replace(job, containers=containers)
+
+
+def _roles_by_hand(job: DockerJob) -> dict[str, Role]:
+    """Return what can be told of the roles of a job that was made by hand; that it is not all is said in each."""
+    replicas = Counter(each.role for each in job.containers)
+    return {
+        each.role: Role(each.role, each.image, env={NOT_KEPT: NotKept(_BY_HAND)}, num_replicas=replicas[each.role])
+        for each in reversed(job.containers)
+    }
 
 
 def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:

@@ -39,7 +39,7 @@ async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequenc
         ConflictError: They are those of another app.
     """
     _check_same(info, there, daemon.backend)
-    job = completed(info.request, session=info.session, version=__version__)
+    job = completed(info.request, info.app, session=info.session, version=__version__)
     by_name = {names.base_name(container.name): container for container in there}
     to_create = [container for container in job.containers if container.name not in by_name]
     # What another submit of this app, cut off half-way, has made but not started.

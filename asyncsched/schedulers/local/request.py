@@ -23,6 +23,7 @@ from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
+from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
@@ -33,6 +34,8 @@ DEVICES = "CUDA_VISIBLE_DEVICES"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 ELASTIC_LOGS = "PET_LOG_DIR"
 """Where ``torchrun`` puts the logs of its own workers."""
+_ALWAYS_SET = frozenset({RANK0, RESULT_FILE})
+"""Variables of ours that a dry-run sets, whatever the role says."""
 LONGEST_NAME = 200
 
 
@@ -214,8 +217,29 @@ def to_wire(
 
 def _app_of(request: PopenRequest) -> AppDef:
     """Return an app that would be started as a request says that was put together by hand."""
-    roles = request.role_params.items()
-    return AppDef("", [role_of_command(name, "", each[0].args, each[0].env, len(each)) for name, each in roles if each])
+    return AppDef("", [_role_of(request, name, params) for name, params in request.role_params.items() if params])
+
+
+def _role_of(request: PopenRequest, name: str, params: Sequence[ReplicaParam]) -> Role:
+    first, *others = [_without_ours(request, name, k, param) for k, param in enumerate(params)]
+    role = role_of_command(name, "", *first, len(params))
+    if any(first != other for other in others):
+        role.args, role.env = [], {NOT_KEPT: NotKept("its request was made by hand, and its replicas are not alike")}
+    return role
+
+
+def _without_ours(
+    request: PopenRequest, role: str, k: int, param: ReplicaParam
+) -> tuple[Sequence[str], dict[str, str]]:
+    """Return what a replica runs, and its environment without what a dry-run has put there for this app alone."""
+    log_dir = Path(request.log_dir)
+    ours = {
+        "PYTHONUNBUFFERED": "x",
+        ELASTIC_LOGS: str(log_dir / "torchelastic" / _directory(role)),
+        ERROR_FILE: str(log_dir / _replica_directory(role, k) / "error.json"),
+    }
+    env = {name: value for name, value in param.env.items() if name not in _ALWAYS_SET and value != ours.get(name)}
+    return param.args, env
 
 
 def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:

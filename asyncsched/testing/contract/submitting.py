@@ -22,6 +22,7 @@ __all__ = ["SubmitContract"]
 T = TypeVar("T")
 
 MARKER = "s3cr3t-m4rk3r"
+EDITED = r"role 'main': not all of it was kept.*edited after its dry-run"
 
 
 class SubmitContract:
@@ -259,6 +260,43 @@ class SubmitContract:
 
         assert ["filled in filled in"] == texts(await rig.lines(again_id, should_tail=True))
 
+    async def test_an_app_whose_request_was_edited_is_not_submitted_again_as_it_was(self, rig: ContractRig) -> None:
+        info = await rig.scheduler.submit_dryrun(rig.app("echo $WORD", env={"WORD": "before"}), rig.cfg)
+        if not _replaced(info.request, "before", "after"):
+            pytest.skip("the requests of this backend do not show the environment")
+        app_id = await rig.scheduler.schedule(info)
+        (role,) = (await rig.ended(app_id)).roles
+
+        assert ["after"] == texts(await rig.lines(app_id, should_tail=True))
+        assert "before" not in role.env.values()
+        with pytest.raises(ValueError, match=EDITED):
+            await rig.submit(AppDef("job", [role]))
+        role.args, role.env = rig.role("echo $WORD").args, {"WORD": "filled in"}
+        again_id = await rig.submit(AppDef("job", [role]))
+        assert ["filled in"] == texts(await rig.lines(again_id, should_tail=True))
+
+    async def test_what_pre_proc_changes_is_not_told_as_what_ran(self, rig: ContractRig) -> None:
+        class Changing(Role):
+            def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
+                self.env["WORD"] = "of the role"  # its request is made already
+                if self.metadata:
+                    _replaced(dryrun_info.request, "before", "after")
+                return dryrun_info
+
+        plain = rig.role("echo $WORD", env={"WORD": "before"})
+        fields: dict[str, Any] = {f.name: getattr(plain, f.name) for f in dataclasses.fields(Role)}
+        app_id = await rig.submit(AppDef("job", [Changing(**fields)]))
+        (role,) = (await rig.ended(app_id)).roles
+
+        assert ["before"] == texts(await rig.lines(app_id, should_tail=True))
+        assert plain == role
+        fields["metadata"] = {"edit": True}
+        edited = await rig.submit(AppDef("job", [Changing(**fields)]))
+        (role,) = (await rig.ended(edited)).roles
+        if ["after"] == texts(await rig.lines(edited, should_tail=True)):
+            with pytest.raises(ValueError, match=EDITED):
+                await rig.submit(AppDef("job", [role]))
+
     async def test_secrets_are_sent_but_never_shown(self, rig: ContractRig) -> None:
         app = rig.app(
             echo("$PLAIN").replace("'", "") + "\nexit 3",
@@ -273,6 +311,22 @@ class SubmitContract:
 
         assert [] == [text for text in (*shown, str(caught.value), repr(caught.value)) if MARKER in text]
         assert [MARKER + "-2"] == [line.text for line in await rig.lines(app_id, should_tail=True)]
+
+
+def _replaced(value: object, old: str, new: str) -> int:
+    """Put `new` wherever `old` stands in a request; return how often it did."""
+    if dataclasses.is_dataclass(value):
+        return sum(_replaced(getattr(value, field.name), old, new) for field in dataclasses.fields(value))
+    if not isinstance(value, (dict, list)):
+        return 0
+    items = cast("dict[Any, object]", value)  # a list is changed in the same way
+    found = 0
+    for key in [*items] if isinstance(value, dict) else range(len(items)):
+        found += _replaced(items[key], old, new)
+        if items[key] == old:
+            items[key] = new
+            found += 1
+    return found
 
 
 async def _other_request(rig: ContractRig, app_id: str) -> AppDryRunInfo[Any]:
