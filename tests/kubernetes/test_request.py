@@ -24,7 +24,7 @@ from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.request_limits import MAX_BYTES, missing_queue
 from asyncsched.schedulers.kubernetes.request_values import escaped
-from asyncsched.schedulers.kubernetes.status import describe
+from asyncsched.schedulers.kubernetes.status import describe_app
 from asyncsched.schedulers.kubernetes.status_jobs import Kind, job_record
 from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role, Secret, SecretRef, macros, named_resources
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
@@ -643,7 +643,7 @@ def test_what_is_sent_is_what_is_described(kind: Kind) -> None:
     jobs = [
         job_record({**body, "metadata": {**body["metadata"], "uid": str(n)}}, kind) for n, body in enumerate(bodies)
     ]
-    found = describe([job for job in jobs if job is not None])
+    found = describe_app([job for job in jobs if job is not None])
 
     assert found is not None
     assert ("default:the-name", "app", "session") == (found.app_id, found.name, found.session)

@@ -44,7 +44,7 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.resources_aws import INSTANCE_TYPE
 from asyncsched.specs.state import AppState, ReplicaStatus
 
-__all__ = ["KubernetesScheduler"]
+__all__ = ["KubernetesScheduler", "create_scheduler"]
 
 
 class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
@@ -224,3 +224,28 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
             for closed in (self._client, self._reflectors, self._limits):
                 closing.push_async_callback(closed.close)
+
+
+def create_scheduler(
+    session_name: str,
+    client: object | None = None,
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    namespaces: Sequence[str] | str | None = None,
+    **tunables: Unpack[Tunables],
+) -> KubernetesScheduler:
+    """Make a scheduler for Kubernetes; no call is made and nothing is read before its first use.
+
+    Args:
+        session_name: The session that submitted apps are marked with.
+        client: An ApiClient of kubernetes_asyncio: its configuration is used, by connections of our own; it is never
+            closed here.
+        kubeconfig: Files to read, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``.
+        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
+        namespaces: Where lists look: names, or ``*`` for all.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+    """
+    return KubernetesScheduler(
+        session_name, client, kubeconfig=kubeconfig, context=context, namespaces=namespaces, **tunables
+    )
