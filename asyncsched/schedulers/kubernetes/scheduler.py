@@ -41,6 +41,7 @@ from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.resources_aws import INSTANCE_TYPE
 from asyncsched.specs.state import AppState, ReplicaStatus
 
 __all__ = ["KubernetesScheduler", "create_scheduler"]
@@ -72,6 +73,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     takes_secret_refs = True
     keeps_cancelled_logs = False
     keeps_attempts = False
+    capabilities = frozenset({INSTANCE_TYPE})
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
 
     def __init__(
