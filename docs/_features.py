@@ -77,6 +77,8 @@ def not_honoured(name: str) -> list[str]:
     """Return the table of what a backend takes no notice of."""
     scheduler = built_in()[name]
     rows = [[f"`{field}`", why] for field, why in sorted(scheduler.ignores.items())]
+    if scheduler.capabilities is not None:
+        rows.append(["`resource.capabilities`", f"read is {_capabilities(scheduler)}, and no other"])
     if "max_retries" not in scheduler.ignores and (missing := {*RetryPolicy} - scheduler.retry_policies):
         others = ", ".join(f"`{policy}`" for policy in sorted(missing))
         rows.append(
@@ -95,7 +97,13 @@ def _limit(limit: str, scheduler: AnyScheduler) -> str:
 
 
 def _taken(field: str, scheduler: AnyScheduler) -> str:
+    if field == "resource.capabilities" and scheduler.capabilities is not None:
+        return f"taken: {_capabilities(scheduler)}"
     return f"ignored: {scheduler.ignores[field]}" if field in scheduler.ignores else "taken"
+
+
+def _capabilities(scheduler: AnyScheduler) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(scheduler.capabilities or ()))
 
 
 def _yes(value: bool) -> str:

@@ -50,7 +50,10 @@ def test_a_column_says_what_the_backend_says(name: str) -> None:
     for field in FIELDS:
         why = scheduler.ignores.get(field)
 
-        assert ("taken" if why is None else f"ignored: {why}") == told[f"`{field}`"]
+        some = scheduler.capabilities if field == "resource.capabilities" else None
+        taken = "taken" if some is None else f"taken: {', '.join(f'`{each}`' for each in sorted(some))}"
+
+        assert (taken if why is None else f"ignored: {why}") == told[f"`{field}`"]
     options = {what for what, row in cells(made.options()).items() if row[NAMES.index(name)] == "✔️"}
 
     assert {f"`{field.name}`" for field in fields(scheduler.options)} == options

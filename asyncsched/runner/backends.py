@@ -37,7 +37,8 @@ class Backends:
         params: Further arguments for factories, by the scheduler's name.
 
     Raises:
-        ConfigError: `params` are not given by scheduler, or are for one that is made already.
+        ConfigError: `params` are not given by scheduler, are for one that is made already, or one of them is not a
+            parameter of its scheduler. What a plugin takes is looked at when its scheduler is made.
         UnknownSchedulerError: They are for a scheduler that is not among the given ones.
     """
 
@@ -59,6 +60,9 @@ class Backends:
         self._making: dict[str, asyncio.Future[AnyScheduler]] = {}
         if schedulers is not None:
             self.check(params)
+        for name, each in params.items():
+            if factory := find_built_in(name) if self._factories is None else self._factories[name]:
+                check_parameters(name, factory, each)
 
     async def names(self) -> tuple[str, ...]:
         """Return all names, the default first."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.lines import split_lines_iterator as split_lines_iterator
     from asyncsched.schedulers.port import Answers as Answers
     from asyncsched.schedulers.port import StatePort as StatePort
+    from asyncsched.schedulers.prepare import check_seconds as check_seconds
     from asyncsched.schedulers.registry import SchedulerFactory as SchedulerFactory
     from asyncsched.schedulers.registry import get_default_scheduler_name as get_default_scheduler_name
     from asyncsched.schedulers.registry import get_scheduler as get_scheduler
@@ -51,6 +52,7 @@ __all__ = [
     "Tunables",
     "WorkspaceBuilder",
     "app_note",
+    "check_seconds",
     "filter_regex",
     "get_default_scheduler_name",
     "get_scheduler",
@@ -79,6 +81,7 @@ _HOME = {
     "Tunables": "asyncsched.schedulers.bounds",
     "WorkspaceBuilder": "asyncsched.schedulers.hooks",
     "app_note": "asyncsched.schedulers._common.roles",
+    "check_seconds": "asyncsched.schedulers.prepare",
     "filter_regex": "asyncsched.schedulers.lines",
     "get_default_scheduler_name": "asyncsched.schedulers.registry",
     "get_scheduler": "asyncsched.schedulers.registry",

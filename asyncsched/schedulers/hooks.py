@@ -69,6 +69,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         keeps_attempts: Whether the lines of an attempt that nobody has read stay until the app is deleted.
         takes_secret_refs: Whether the service fills in environment values that are a `SecretRef`.
         ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
+        capabilities: The capabilities of a resource that are read here; others are told like a field that is ignored.
+            None where `ignores` says all there is to say.
         retry_policies: Which replicas are started again after a failure, as a role may ask for it.
     """
 
@@ -89,6 +91,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     keeps_attempts: ClassVar[bool] = True
     takes_secret_refs: ClassVar[bool] = False
     ignores: ClassVar[Mapping[str, str]] = {}
+    capabilities: ClassVar[frozenset[str] | None] = None
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
 
     @property
@@ -114,8 +117,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         return getattr(request, "app_id", ""), request
 
     def _ignored(self, app: AppDef, options: OptsT) -> Iterable[Ignored]:
-        """Return what the app asks for and does not get; by default what `ignores` and `retry_policies` say."""
-        return find_ignored(app, self.ignores, self.retry_policies, self.backend)
+        """Return what the app asks for and does not get; by default what the class declares of it."""
+        return find_ignored(app, self.ignores, self.retry_policies, self.backend, self.capabilities)
 
     @abc.abstractmethod
     async def _schedule(self, info: AppDryRunInfo[RequestT]) -> None:

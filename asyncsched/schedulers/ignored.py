@@ -32,8 +32,16 @@ FIELDS: Mapping[str, Callable[[Role], bool]] = {
 """The fields that a backend may declare in `Scheduler.ignores`, and how a role is seen to use one."""
 
 
+QUIET = frozenset({"resource.cpu", "resource.memMB"})
+"""Fields that a dry-run tells and a log does not: most components set them, whether or not a user has asked."""
+
+
 def find_ignored(
-    app: AppDef, ignores: Mapping[str, str], retry_policies: Collection[RetryPolicy], backend: str
+    app: AppDef,
+    ignores: Mapping[str, str],
+    retry_policies: Collection[RetryPolicy],
+    backend: str,
+    capabilities: Collection[str] | None = None,
 ) -> Iterator[Ignored]:
     """Yield what the roles of an app ask for in vain.
 
@@ -42,12 +50,16 @@ def find_ignored(
         ignores: The fields that the backend does not honour, and why.
         retry_policies: Which replicas the backend can start again after a failure.
         backend: The backend's name.
+        capabilities: Those of a resource that the backend reads; None if `ignores` says all there is to say.
     """
     alone = sum(role.num_replicas for role in app.roles) == 1  # then every policy means the same
     for role in app.roles:
         for field, why in ignores.items():
             if FIELDS[field](role):
                 yield Ignored(role.name, field, why)
+        if capabilities is not None and (unread := role.resource.capabilities.keys() - capabilities):
+            why = f"{backend} reads {', '.join(sorted(capabilities))}, and not {', '.join(sorted(unread))}"
+            yield Ignored(role.name, "resource.capabilities", why)
         retried = role.max_retries > 0 and "max_retries" not in ignores and not alone
         if retried and role.retry_policy not in retry_policies:
             yield Ignored(role.name, "retry_policy", _policies(role.retry_policy, retry_policies, backend))
@@ -72,7 +84,7 @@ class Notices:
 
     def tell_ignored(self, ignored: Iterable[Ignored]) -> None:
         """Say what has no effect here."""
-        new = {each.field: str(each) for each in ignored if each.field not in self._told}
+        new = {each.field: str(each) for each in ignored if each.field not in self._told | QUIET}
         if new:
             self._told.update(new)
             _log.warning("%s ignores %s", self._backend, "; ".join(new.values()))

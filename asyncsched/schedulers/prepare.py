@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from asyncsched.errors import ConfigError, ConflictError, UsageError
+from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
 from asyncsched.specs.app import MISSING, AppDef, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
@@ -24,6 +24,7 @@ __all__ = [
     "check_key",
     "check_name",
     "check_request",
+    "check_seconds",
     "check_secret_refs",
     "digest",
     "digest_of_request",
@@ -33,6 +34,9 @@ __all__ = [
 
 TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
 """The names under which the option `timeout` may stand."""
+
+LONGEST_TIME = 1e9
+"""Thirty years, in seconds: what is longer no timer keeps."""
 
 _LATER = frozenset({"timeout", "pending_timeout"})
 """Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
@@ -195,6 +199,25 @@ def other_app(app_id: str, backend: str) -> ConflictError:
 def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:
     """Tell whether these options limit how long an app runs."""
     return any(cfg.get(name) is not None for name in TIMEOUTS)
+
+
+def check_seconds(option: str, value: float | None, *, least: float | None = None, most: float = LONGEST_TIME) -> None:
+    """Raise RunOptionError for a time that cannot be kept; None is no limit.
+
+    Args:
+        option: The option's name.
+        value: Its value.
+        least: The shortest time; None for any above 0.
+        most: The longest.
+    """
+    if value is None or (0 < value <= most if least is None else least <= value <= most):
+        return
+    bound = "more than 0" if least is None else f"at least {least:.0f}"
+    raise RunOptionError(
+        f"{option} must be {bound} and at most {most:.0f} seconds, got {value!r}",
+        key=option,
+        fix="write a number of seconds in these bounds, or leave it out",
+    )
 
 
 def check_request(request: object, wanted: type, backend: str) -> None:

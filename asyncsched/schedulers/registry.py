@@ -48,19 +48,33 @@ class _BuiltIn(NamedTuple):
     package: str = ""  # ... and the package in it that its absence is known by
     begins_ahead: bool = False
     parameters: tuple[str, ...] = ()  # of its factory, which may be configured beside the run options
+    takes: tuple[str, ...] = ()  # all that its factory takes beside `Tunables`: to check them imports no backend
+
+
+_AWS_CLIENTS = ("client", "log_client", "docker_client", "region", "profile", "endpoint_url")
 
 
 # The first one is the default.
 _BUILT_IN: dict[str, _BuiltIn] = {
-    "local_cwd": _BuiltIn("asyncsched.schedulers.local", begins_ahead=True),
+    "local_cwd": _BuiltIn(
+        "asyncsched.schedulers.local",
+        begins_ahead=True,
+        takes=("cache_size", "extra_paths", "image_provider_class", "keep_for"),
+    ),
     "local_docker": _BuiltIn("asyncsched.schedulers.docker", "docker", "aiodocker"),
     "kubernetes": _BuiltIn(
         "asyncsched.schedulers.kubernetes",
         "kubernetes",
         "kubernetes_asyncio",
         parameters=("context", "kubeconfig", "namespaces"),
+        takes=("client", "kubeconfig", "context", "namespaces"),
     ),
-    "aws_batch": _BuiltIn("asyncsched.schedulers.aws_batch", "aws", "aiobotocore"),
+    "aws_batch": _BuiltIn(
+        "asyncsched.schedulers.aws_batch",
+        "aws",
+        "aiobotocore",
+        takes=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
+    ),
     "gcp_batch": _BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
 }
 
@@ -72,13 +86,18 @@ class _LazyFactory:
         self._name = name
         self._built_in = built_in
 
-    def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
+    @property
+    def takes(self) -> Sequence[str]:
+        """What it takes beside the session's name and `Tunables`."""
+        return self._built_in.takes
+
+    def __call__(self, /, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
         built_in = self._built_in
         if built_in.package:
             check_package(self._name, built_in.package, built_in.extra)
         # An import error from here on is a fault of what is installed, and shows itself.
         create = importlib.import_module(built_in.module).create_scheduler
-        check_parameters(self._name, create, kwargs)
+        check_parameters(self._name, self, kwargs)
         return cast("Scheduler[Any, Any]", create(session_name, **kwargs))
 
     def __repr__(self) -> str:
@@ -91,7 +110,7 @@ class _PluginFactory:
     def __init__(self, entry: EntryPoint) -> None:
         self._entry = entry
 
-    def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
+    def __call__(self, /, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
         made = self._make(session_name, kwargs)
         if not _is_scheduler(made):
             raise ConfigError(
@@ -232,33 +251,41 @@ def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> Schedu
 
 
 def check_parameters(scheduler: str, factory: Callable[..., object], parameters: Mapping[str, object]) -> None:
-    """Raise ConfigError for a parameter that a scheduler's factory does not take; the message names the nearest."""
-    if not parameters or (known := _parameters_of(factory)) is None:
+    """Raise ConfigError for a parameter that a scheduler's factory does not take; the message names the nearest.
+
+    No backend of our own is imported for it.
+    """
+    if not parameters:
         return
     import difflib
 
+    first, known = _parameters_of(factory)
     for name in parameters:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+        if name == first if known is None else name not in known:
+            near = difflib.get_close_matches(name, known or (), n=1)
+            hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}" if known else "leave it out"
             raise ConfigError(f"{scheduler} has no parameter {name!r}", fix=hint)
 
 
-def _parameters_of(factory: Callable[..., object]) -> list[str] | None:
-    """Return the parameters that a factory takes beside the session's name; None if it takes any."""
+def _parameters_of(factory: Callable[..., object]) -> tuple[str, Sequence[str] | None]:
+    """Return the name of the first parameter, which is the session's name, and those of all others; None for any."""
     import inspect
 
     from asyncsched.schedulers.bounds import Tunables
 
+    if isinstance(factory, _LazyFactory):
+        return "session_name", [*factory.takes, *Tunables.__annotations__]
+    parameters = [*inspect.signature(factory).parameters.values()]
+    first = parameters[0].name if parameters else ""
     known: list[str] = []
-    for parameter in [*inspect.signature(factory).parameters.values()][1:]:
+    for parameter in parameters[1:]:
         if parameter.kind is not parameter.VAR_KEYWORD:
             known.append(parameter.name)
         elif "Tunables" in str(parameter.annotation):
             known += Tunables.__annotations__
         else:
-            return None
-    return known
+            return first, None
+    return first, known
 
 
 def _known(factories: Mapping[str, SchedulerFactory]) -> str:

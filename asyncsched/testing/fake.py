@@ -18,7 +18,7 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import check_request, other_app
+from asyncsched.schedulers.prepare import check_request, check_seconds, other_app
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.copies import copied
@@ -110,6 +110,8 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
 
     @override
     async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        check_seconds("timeout", options.timeout)
+        check_seconds("pending_timeout", options.pending_timeout)
         for number, role in enumerate(app.roles):
             values = macros.Values("/", app_id, "0", "TORCHX_RANK0_HOST")
             app.roles[number] = values.apply(role)

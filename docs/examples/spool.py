@@ -24,6 +24,7 @@ from asyncsched.schedulers import (
     Scheduler,
     Tunables,
     app_note,
+    check_seconds,
     read_app_note,
 )
 from asyncsched.specs import FailureCause, combine, find_cause, macros, make_app_handle, reveal
@@ -55,6 +56,7 @@ class SpoolRequest:
 
 
 def make_request(app: AppDef, options: SpoolOptions, app_id: str) -> SpoolRequest:
+    check_seconds("timeout", options.timeout)
     replicas: list[SpoolReplica] = []
     for number, role in enumerate(app.roles):
         if wrong := [name for name in role.env if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)]:
@@ -134,7 +136,7 @@ def read_replica(role: str, k: int, place: str, found: Found) -> ReplicaStatus:
     status = ReplicaStatus(
         k, AppState.PENDING, role, "localhost", started_at=to_time(started), finished_at=to_time(ended)
     )
-    if stopped != "-" and alive == "-":
+    if stopped != "-" and (alive == "-" or code != "-"):
         status.state, status.cause = AppState.CANCELLED, FailureCause.CANCELLED
     elif code == "124" and json.loads(found.note)["timeout"]:  # the code of `timeout`
         status.state, status.cause, status.reason = AppState.FAILED, FailureCause.TIMEOUT, "it ran too long"

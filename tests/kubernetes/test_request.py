@@ -24,7 +24,7 @@ from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.request_limits import MAX_BYTES, missing_queue
 from asyncsched.schedulers.kubernetes.request_values import escaped
-from asyncsched.schedulers.kubernetes.status import describe
+from asyncsched.schedulers.kubernetes.status import describe_app
 from asyncsched.schedulers.kubernetes.status_jobs import Kind, job_record
 from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role, Secret, SecretRef, macros, named_resources
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
@@ -479,9 +479,9 @@ def test_what_is_not_honoured_is_told(kind: Any, mine: AppDef, options: dict[str
         ({"queue": "A b"}, "queue cannot be 'A b'"),
         ({"service_account": "x_y"}, "service_account cannot be 'x_y'"),
         ({"priority_class": ""}, "priority_class cannot be ''"),
-        ({"timeout": 0}, "timeout must be a number of seconds above 0, got 0"),
+        ({"timeout": 0}, "timeout must be more than 0 and at most 1000000000 seconds, got 0"),
         ({"pending_timeout": float("nan")}, "pending_timeout must be"),
-        ({"grace_period": -1}, "grace_period must be .* from 0 on, got -1"),
+        ({"grace_period": -1}, "grace_period must be at least 0 and at most 1000000000 seconds, got -1"),
         ({"ttl": -1}, "ttl must be"),
         ({"reserved_memmb": -1}, "reserved_memmb must be"),
         ({"min_available": 9}, "min_available must be 1 to 1.*got 9"),
@@ -643,7 +643,7 @@ def test_what_is_sent_is_what_is_described(kind: Kind) -> None:
     jobs = [
         job_record({**body, "metadata": {**body["metadata"], "uid": str(n)}}, kind) for n, body in enumerate(bodies)
     ]
-    found = describe([job for job in jobs if job is not None])
+    found = describe_app([job for job in jobs if job is not None])
 
     assert found is not None
     assert ("default:the-name", "app", "session") == (found.app_id, found.name, found.session)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asyncsched.errors import MalformedHandleError
 from asyncsched.schedulers.kubernetes import names
-from asyncsched.schedulers.kubernetes.status import Native, describe, needs_events, results_of
+from asyncsched.schedulers.kubernetes.status import Native, describe_app, needs_events, results_of
 from asyncsched.schedulers.kubernetes.status_jobs import (
     JobRecord,
     Kind,
@@ -52,7 +52,7 @@ def app(replicas: int = 2, **more: Any) -> AppDef:
 
 
 def described(job: JobRecord | list[JobRecord], *pods: PodRecord, **more: Any) -> DescribeAppResponse:
-    found = describe(job if isinstance(job, list) else [job], pods, **more)
+    found = describe_app(job if isinstance(job, list) else [job], pods, **more)
     assert found is not None
     return found
 
@@ -231,7 +231,7 @@ def test_several_jobs_are_one_app(first: tuple[str, ...], second: tuple[str, ...
 
     assert (state, f"default:{APP}") == (found.state, found.app_id)
     assert [("one", 1), ("two", 2)] == [(role.role, len(role.replicas)) for role in found.roles_statuses]
-    assert describe(jobs[:1]) is None  # the one that the app is named after is gone
+    assert describe_app(jobs[:1]) is None  # the one that the app is named after is gone
 
 
 def test_a_cancel_of_several_jobs_is_never_a_failure() -> None:
@@ -797,7 +797,7 @@ def test_objects_of_any_content_are_read_or_passed_over(data: st.DataObject) -> 
     group = pod_group_record(raws[0])
 
     for each in jobs:
-        found = describe([each], pods, group, events)
+        found = describe_app([each], pods, group, events)
         assert found is None or isinstance(found.state, AppState)
         needs_events([each], pods)
     list_rows(jobs)

@@ -96,6 +96,46 @@ async def test_each_change_is_one_message_and_is_published(
     assert AppState.SUCCEEDED not in [state for _, state in port.published[:-1]]
 
 
+class Watching(Port):
+    """Watches an app no more once it has ended, as the feed does."""
+
+    def publish(self, app_id: str, response: DescribeAppResponse | None) -> None:
+        super().publish(app_id, response)
+        if response is not None and response.state.is_terminal():
+            assert self.on_discard is not None
+            self.app_ids = ()
+            self.on_discard(app_id)
+
+
+async def test_a_change_is_one_message_and_one_answer_to_compare(
+    scheduler: LocalScheduler, home: Path, tmp_path: Path
+) -> None:
+    # What the replica leaves behind holds its output open, so that it has exited a second before it is over.
+    waits = WAITS.format(tmp_path / "go")
+    app_id = await scheduler.submit(app(shell(f"{waits}; sleep 1000 & exit 0")), {"detach": True})
+    place = Home([home])
+    supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
+    messages: list[bytes] = []
+    supervisors.listen(lambda _, message: messages.append(message), lambda _: None)
+    port = Watching(app_id)
+    reading = asyncio.create_task(
+        StateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock()).run()
+    )
+    try:
+        await eventually(lambda: port.asked == [app_id])
+        (tmp_path / "go").touch()
+        await eventually(lambda: port.published and port.published[-1] == (app_id, AppState.SUCCEEDED))
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+        await supervisors.close(10.0)
+        place.close()
+
+    # It has exited, and then been over. The feed makes a fingerprint of all that is published, or answered when asked.
+    assert [(app_id, AppState.RUNNING), (app_id, AppState.SUCCEEDED)] == port.published
+    assert (2, [app_id]) == (len(messages), port.asked)
+
+
 def _over(home: Path, app_id: str, count: int) -> bool:
     return sum(each["over"] for each in read_state(home, app_id)["replicas"]) == count
 

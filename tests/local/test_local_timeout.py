@@ -74,7 +74,7 @@ async def test_one_that_ends_in_time_is_not_touched(scheduler: LocalScheduler, h
 
 @pytest.mark.parametrize("seconds", [0, -1, 1.1e9, float("inf"), float("nan")])
 async def test_its_bounds_are_checked(scheduler: LocalScheduler, seconds: float) -> None:
-    with pytest.raises(RunOptionError, match=re.escape(f"got {seconds:g}")):
+    with pytest.raises(RunOptionError, match=re.escape(f"got {seconds!r}")):
         await scheduler.submit_dryrun(app(shell("true")), {"timeout": seconds})
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
 from asyncsched.runner import Runner
+from asyncsched.schedulers import get_scheduler_factories
 from asyncsched.specs import AppState, Stream
 from asyncsched.testing import FakeScheduler
 from tests._support import eventually
@@ -176,19 +179,44 @@ def test_parameters_that_are_no_mapping_are_told_what_they_have_to_be() -> None:
     assert 'write aws_batch={"parameter": value}' == caught.value.fix
 
 
-async def test_an_unknown_parameter_is_told_with_its_scheduler_and_the_nearest_name() -> None:
-    async with Runner("me", local_cwd={"cash_size": 7}) as runner:
-        with pytest.raises(ConfigError, match="local_cwd has no parameter 'cash_size'") as caught:
-            await runner.scheduler("local_cwd")
+def test_an_unknown_parameter_is_told_with_its_scheduler_and_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match="local_cwd has no parameter 'cash_size'") as caught:
+        Runner("me", local_cwd={"cash_size": 7})
     assert "did you mean cache_size?" == caught.value.fix
 
 
+@pytest.mark.parametrize("parameter", ["no_such_thing", "session_name", "self"])
 @pytest.mark.parametrize("name", ["local_cwd", "local_docker", "aws_batch"])
-async def test_every_backend_refuses_an_unknown_parameter_in_the_same_words(name: str) -> None:
-    async with Runner("me", **{name: {"no_such_thing": 1}}) as runner:
-        with pytest.raises(ConfigError, match=f"{name} has no parameter 'no_such_thing'") as caught:
-            await runner.scheduler(name)
+def test_every_backend_refuses_an_unknown_parameter_in_the_same_words(name: str, parameter: str) -> None:
+    told = f"{name} has no parameter '{parameter}'"
+    with pytest.raises(ConfigError, match=told) as caught:
+        Runner("me", **{name: {parameter: 1}})
     assert "request_timeout" in caught.value.fix
+    with pytest.raises(ConfigError, match=told):
+        Runner("me", {name: get_scheduler_factories()[name]}, **{name: {parameter: 1}})
+
+
+def test_the_sessions_name_is_no_parameter_of_a_callers_own_factory() -> None:
+    with pytest.raises(ConfigError, match="cold has no parameter 'session_name'"):
+        Runner("me", {"cold": Cold()}, cold={"session_name": "x"})
+
+
+def test_looking_at_parameters_imports_no_backend() -> None:
+    program = """
+import sys
+from asyncsched.runner import Runner
+from asyncsched.schedulers import get_scheduler_factories
+try:
+    Runner("me", aws_batch={"regoin": "x"}, local_docker={"request_timeout": 1.0})
+except Exception as error:
+    print(error)
+backends = "asyncsched.schedulers.aws_batch", "asyncsched.schedulers.docker"
+print([name for name in sys.modules if name.startswith(backends)])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "aws_batch has no parameter 'regoin'" in done.stdout
+    assert "[]" == done.stdout.splitlines()[-1]
 
 
 async def test_parameters_for_a_scheduler_that_nobody_knows_are_not_lost() -> None:

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from asyncsched.components.finder import get_component
 from asyncsched.schedulers import Scheduler
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.schedulers.docker import DockerScheduler
@@ -13,6 +14,7 @@ from asyncsched.schedulers.ignored import FIELDS, find_ignored
 from asyncsched.schedulers.local import CWDImageProvider, LocalScheduler
 from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role, Secret, SecretRef
 from asyncsched.specs.dryrun import Ignored
+from asyncsched.specs.resources_aws import INSTANCE_TYPE
 from asyncsched.testing import FakeScheduler
 
 
@@ -42,7 +44,9 @@ async def test_a_dry_run_lists_what_local_cwd_does_not_honour() -> None:
         "min_replicas",
         "mounts",
         "port_map",
+        "resource.cpu",
         "resource.gpu",
+        "resource.memMB",
         "resource.capabilities",
         "resource.devices",
     } == {each.field for each in info.ignored}
@@ -61,6 +65,49 @@ async def test_a_plain_role_asks_for_nothing_in_vain() -> None:
         info = await scheduler.submit_dryrun(AppDef("app", [Role("worker", "", entrypoint="true")]))
 
     assert () == info.ignored
+
+
+@pytest.mark.parametrize("name", ["utils.echo", "utils.sh"])
+async def test_a_size_that_a_component_sets_is_told_by_the_dry_run_alone(
+    caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    app = get_component(name).app(["true"] if name == "utils.sh" else [])
+    with caplog.at_level(logging.WARNING, "asyncsched"):
+        async with LocalScheduler("me", CWDImageProvider) as scheduler:
+            info = await scheduler.submit_dryrun(app)
+            await scheduler.schedule(info)
+
+    assert ["resource.cpu", "resource.memMB"] == [each.field for each in info.ignored]
+    assert "# local_cwd ignores resource.cpu of role" in repr(info)
+    assert [] == [each.getMessage() for each in caplog.records]
+
+
+async def test_capabilities_that_aws_batch_does_not_read_are_told() -> None:
+    async with AWSBatchScheduler("me") as scheduler:
+        two = await scheduler.submit_dryrun(needing({"zz": "b", INSTANCE_TYPE: "p4d.24xlarge"}, 2), {"queue": "q"})
+        one = await scheduler.submit_dryrun(needing({INSTANCE_TYPE: "p4d.24xlarge"}, 1), {"queue": "q"})
+        named = {"queue": "q", "instance_type": "p5.48xlarge"}
+        other = await scheduler.submit_dryrun(needing({INSTANCE_TYPE: "p4d.24xlarge"}, 2), named)
+
+    assert (Ignored("worker", "resource.capabilities", f"aws_batch reads {INSTANCE_TYPE}, and not zz"),) == two.ignored
+    why = f"a container job runs on what its queue has: {INSTANCE_TYPE} is for multi-node jobs"
+    assert (Ignored("worker", "resource.capabilities", why),) == one.ignored
+    assert () == other.ignored
+
+
+async def test_a_timeout_that_is_rounded_up_is_told() -> None:
+    role = Role("worker", "busybox", entrypoint="true", resource=Resource(cpu=1, gpu=0, memMB=100))
+    async with AWSBatchScheduler("me") as scheduler:
+        rounded = await scheduler.submit_dryrun(AppDef("app", [role]), {"queue": "q", "timeout": 70.5})
+        whole = await scheduler.submit_dryrun(AppDef("app", [role]), {"queue": "q", "timeout": 71.0})
+
+    assert (Ignored("worker", "timeout", "AWS Batch counts whole seconds: 71 instead of 70.5"),) == rounded.ignored
+    assert () == whole.ignored
+
+
+def needing(capabilities: dict[str, object], replicas: int) -> AppDef:
+    size = Resource(cpu=1, gpu=0, memMB=100, capabilities=capabilities)
+    return AppDef("app", [Role("worker", "busybox", entrypoint="true", num_replicas=replicas, resource=size)])
 
 
 @pytest.mark.parametrize("backend", [LocalScheduler, DockerScheduler, AWSBatchScheduler, FakeScheduler])

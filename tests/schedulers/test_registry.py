@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
@@ -188,3 +190,13 @@ def test_listing_schedulers_imports_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[] []" == done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", [name for name in registry.known_names() if registry.find_built_in(name)])
+def test_the_parameters_that_are_declared_are_those_that_the_factory_takes(name: str) -> None:
+    built_in = registry._BUILT_IN[name]
+    create = importlib.import_module(built_in.module).create_scheduler
+    taken = [each.name for each in inspect.signature(create).parameters.values() if each.kind is not each.VAR_KEYWORD]
+
+    assert ["session_name", *built_in.takes] == taken
+    assert {*built_in.parameters} <= {*built_in.takes}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import AsyncSchedError, ConflictError, SchedulerError, UnknownAppError
+from asyncsched.errors import AsyncSchedError, ConfigError, ConflictError, SchedulerError, UnknownAppError
 from asyncsched.logs import LogLine, LogQuery, LogSource, QueueSource, label
 from asyncsched.schedulers import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.hooks import TERMINAL
@@ -389,9 +389,29 @@ class TellsNoCause(Described):
         return dataclasses.replace(app, cause=None)
 
 
+class TellsTheAppsCauseAlone(Described):
+    def twist(self, app: DescribeAppResponse) -> DescribeAppResponse | None:
+        for replica in app.replicas:
+            replica.cause = None
+        return app
+
+
 class RunsOnOverItsTime(FakeScheduler):
     async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
         return await super()._request(app, dataclasses.replace(options, timeout=None), app_id)
+
+
+class TakesAnyTime(FakeScheduler):
+    async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        options = dataclasses.replace(options, timeout=None, pending_timeout=None)
+        return await super()._request(app, options, app_id)
+
+
+class RefusesInOtherWords(FakeScheduler):
+    async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        if options.timeout is not None:
+            raise ConfigError(f"timeout={options.timeout} is out of range")
+        return await super()._request(app, options, app_id)
 
 
 class RetriesWhatTookTooLong(Described):
@@ -508,7 +528,12 @@ CAUGHT: list[tuple[type[FakeScheduler], str]] = [
     (NeverEnds, "way_1_plain_async_for"),
     (ForgetsLogsOfTheCancelled, "logs_stay_after_cancelling_or_are_told_to_be_gone"),
     (TellsNoCause, "a_cause_is_told_for_each_end"),
+    (TellsTheAppsCauseAlone, "a_cause_is_told_for_each_end"),
+    (TellsTheAppsCauseAlone, "over_its_time_an_app_is_failed_and_not_retried"),
+    (TellsTheAppsCauseAlone, "an_app_that_never_starts_is_failed_in_time"),
     (RunsOnOverItsTime, "over_its_time_an_app_is_failed_and_not_retried"),
+    (TakesAnyTime, "a_limit_of_time_that_cannot_be_kept_is_refused"),
+    (RefusesInOtherWords, "a_limit_of_time_that_cannot_be_kept_is_refused"),
     (RetriesWhatTookTooLong, "over_its_time_an_app_is_failed_and_not_retried"),
     (WaitsForEver, "an_app_that_never_starts_is_failed_in_time"),
     (CancelsOneOfMany, "many_apps_are_cancelled_at_once"),

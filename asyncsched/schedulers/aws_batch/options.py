@@ -46,7 +46,8 @@ class AWSBatchOpts:
     ] = "auto"
     platform: Annotated[Literal["EC2", "FARGATE", "MANAGED_INSTANCES"], Doc("what runs the containers")] = "EC2"
     timeout: Annotated[
-        float | None, Doc("seconds that an attempt may run (at least 60): over it the app is FAILED, and not retried")
+        float | None,
+        Doc("seconds that an attempt may run (at least 60, rounded up): over it the app is FAILED, and not retried"),
     ] = None
     timeout_s: Annotated[int | None, Doc("another name of timeout")] = None
     pending_timeout: Annotated[

@@ -37,7 +37,7 @@ from asyncsched.schedulers.aws_batch.request_limits import (
     size_of,
 )
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import pretty
+from asyncsched.specs.dryrun import Ignored, pretty
 from asyncsched.specs.masking import hidden, is_hidden
 from asyncsched.specs.secret import Secret
 
@@ -49,9 +49,12 @@ __all__ = [
     "check_unrenamed",
     "definition_hash",
     "definition_to_wire",
+    "is_multinode",
     "make_request",
     "own_definition",
+    "rounded_timeout",
     "to_wire",
+    "unread_instance_types",
 ]
 
 Json = dict[str, object]
@@ -124,7 +127,7 @@ def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: st
     check_app(app, options)
     name = app_id.rpartition(":")[2]
     nodes = sum(role.num_replicas for role in app.roles)
-    multinode = nodes > 1 or options.job_type == "multinode"
+    multinode = is_multinode(app, options)
     check_options(options, multinode=multinode)
     tags = _tags(app, options, session, version)
     check_tags(tags)
@@ -158,6 +161,29 @@ def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: st
     check_size("job definition", definition_to_wire(job), MAX_DEFINITION_BYTES)
     check_size("job", to_wire(job, "x" * 128), MAX_SUBMIT_BYTES)
     return job
+
+
+def is_multinode(app: AppDef, options: AWSBatchOpts) -> bool:
+    """Return whether an app becomes a multi-node job."""
+    return sum(role.num_replicas for role in app.roles) > 1 or options.job_type == "multinode"
+
+
+def unread_instance_types(app: AppDef) -> Iterator[Ignored]:
+    """Yield the roles of a container job that ask for a type of instance."""
+    for role in app.roles:
+        if INSTANCE_TYPE in role.resource.capabilities:
+            why = f"a container job runs on what its queue has: {INSTANCE_TYPE} is for multi-node jobs"
+            yield Ignored(role.name, "resource.capabilities", why)
+
+
+def rounded_timeout(app: AppDef, options: AWSBatchOpts) -> Iterator[Ignored]:
+    """Yield for each role that its attempts get more time than was asked for."""
+    limit = options.timeout
+    if limit is not None and limit != math.ceil(limit):
+        for role in app.roles:
+            yield Ignored(
+                role.name, "timeout", f"AWS Batch counts whole seconds: {math.ceil(limit)} instead of {limit}"
+            )
 
 
 def adopt(job: BatchJob, *, session: str, version: str) -> tuple[str, BatchJob]:

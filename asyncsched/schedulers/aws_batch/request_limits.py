@@ -9,6 +9,7 @@ from typing import cast
 
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.secret import Secret
 
@@ -40,6 +41,7 @@ MAX_OVERRIDES_BYTES = 7 * 1024
 """ECS takes 8192 characters for each task, in which Batch needs some for its own variables."""
 
 MAX_TAGS = 50
+SHORTEST_TIMEOUT = 60
 MAX_TIMEOUT = 2**31 - 1
 
 LATER_TAGS = 2
@@ -137,14 +139,9 @@ def _check_timeout(options: AWSBatchOpts) -> None:
     if options.timeout is not None and options.timeout_s is not None:
         why = "they are two names of one option"
         raise ConfigError("timeout and timeout_s are both given", why=why, fix="leave timeout_s out")
-    for name, limit in (("timeout", options.timeout), ("timeout_s", options.timeout_s)):
-        if limit is not None and not 60 <= limit <= MAX_TIMEOUT:
-            fix = f"AWS Batch takes 60 s and more, up to {MAX_TIMEOUT} s"
-            raise ConfigError(f"{name}={limit:g} is out of range", fix=fix)
-    pending = options.pending_timeout
-    if pending is not None and not 0 < pending <= MAX_TIMEOUT:
-        fix = f"choose more than 0 s, up to {MAX_TIMEOUT} s"
-        raise ConfigError(f"pending_timeout={pending:g} is out of range", fix=fix)
+    check_seconds("timeout", options.timeout, least=SHORTEST_TIMEOUT, most=MAX_TIMEOUT)
+    check_seconds("timeout_s", options.timeout_s, least=SHORTEST_TIMEOUT, most=MAX_TIMEOUT)
+    check_seconds("pending_timeout", options.pending_timeout)
 
 
 def _check_platform(options: AWSBatchOpts) -> None:

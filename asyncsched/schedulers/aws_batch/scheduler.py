@@ -30,7 +30,17 @@ from asyncsched.schedulers.aws_batch.lookup_list import list_apps
 from asyncsched.schedulers.aws_batch.lookup_names import Known
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
-from asyncsched.schedulers.aws_batch.request import BatchJob, adopt, check_shape, check_unrenamed, make_request
+from asyncsched.schedulers.aws_batch.request import (
+    BatchJob,
+    adopt,
+    check_shape,
+    check_unrenamed,
+    is_multinode,
+    make_request,
+    rounded_timeout,
+    unread_instance_types,
+)
+from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
@@ -85,6 +95,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     options = AWSBatchOpts
     ignores = IGNORES
+    capabilities = frozenset({INSTANCE_TYPE})
     retry_policies = frozenset({RetryPolicy.APPLICATION})
     takes_secret_refs = True
     is_billed = True
@@ -151,6 +162,9 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     @override
     def _ignored(self, app: AppDef, options: AWSBatchOpts) -> Iterable[Ignored]:
         yield from super()._ignored(app, options)
+        if not is_multinode(app, options):
+            yield from unread_instance_types(app)
+        yield from rounded_timeout(app, options)
         if options.pending_timeout is not None:
             yield from kept_by_submitter(app, "pending_timeout")
 

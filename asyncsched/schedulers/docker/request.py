@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from asyncsched.errors import InvalidRequestError, RunOptionError
+from asyncsched.errors import InvalidRequestError
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request_host import make_host_kwargs
 from asyncsched.schedulers.docker.request_wire import make_body, read_command, read_labels
+from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
@@ -29,7 +30,6 @@ __all__ = ["DockerContainer", "DockerJob", "completed", "is_user_defined", "make
 BACKEND = "local_docker"
 RANK0 = "TORCHX_RANK0_HOST"
 _BY_HAND = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not written down"
-_LONGEST_GRACE = 1e9  # Docker reads a whole number of 32 bits
 
 
 @dataclass(repr=False)
@@ -123,18 +123,8 @@ def make_request(
     for role in app.roles:
         if not role.image.strip():
             raise InvalidRequestError(f"the role {role.name!r} has no image", fix="name the image that it runs in")
-    if not 0 <= options.grace_period <= _LONGEST_GRACE:
-        raise RunOptionError(
-            f"the grace period {options.grace_period:g} is no number of seconds",
-            key="grace_period",
-            fix="write 0 or more; 0 ends a replica at once",
-        )
-    if options.timeout is not None and not 0 < options.timeout < math.inf:
-        raise RunOptionError(
-            f"timeout must be a number of seconds above 0, got {options.timeout:g}",
-            key="timeout",
-            fix="leave it out for no limit",
-        )
+    check_seconds("grace_period", options.grace_period, least=0)  # Docker reads a whole number of 32 bits
+    check_seconds("timeout", options.timeout)
     job = DockerJob(
         app_id,
         [],

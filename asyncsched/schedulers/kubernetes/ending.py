@@ -10,12 +10,13 @@ from typing import Any
 from asyncsched._tasks import gather_bounded
 from asyncsched.clock import Clock
 from asyncsched.errors import ConflictError, NotFoundError, PermissionDeniedError, SchedulerError
+from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 from asyncsched.schedulers.kubernetes.lookup import ONE_BY_ONE, Found, Lookup
-from asyncsched.schedulers.kubernetes.status import describe
+from asyncsched.schedulers.kubernetes.status import describe_app
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord
 from asyncsched.schedulers.kubernetes.submit import BACKGROUND, MERGE_PATCH
 from asyncsched.schedulers.responses import ListAppResponse
@@ -63,23 +64,17 @@ class Endings:
             ConflictError: It has not.
         """
         found = await self._lookup.find(app_id, operation="delete")
-        app = describe(found.jobs, found.pods)
+        app = describe_app(found.jobs, found.pods)
         if app is None:
             return
         if not app.state.is_terminal():
-            raise ConflictError(
-                f"{app_id} is {app.state.name}",
-                why="only an app that has ended can be deleted",
-                fix="cancel it first",
-                backend=BACKEND,
-                operation="delete",
-            )
+            raise not_ended(app_id, BACKEND, f"it is {app.state.name}")
         await self._remove(found.jobs, "delete")
 
     async def give_up(self, app_id: str) -> None:
         """End an app that has waited too long for its first run: it has failed, and was not cancelled."""
         found = await self._lookup.find(app_id, operation="pending_timeout")
-        app = describe(found.jobs, found.pods)
+        app = describe_app(found.jobs, found.pods)
         if app is None or app.state not in (AppState.SUBMITTED, AppState.PENDING):
             return
         if found.jobs[0].kind == "volcano":
@@ -130,7 +125,7 @@ class Endings:
         return await self._lookup.find(app_id, operation=operation)
 
     async def _end(self, app_id: str, found: Found) -> None:
-        app = describe(found.jobs, found.pods)
+        app = describe_app(found.jobs, found.pods)
         if app is None or app.state.is_terminal() or all(job.cancelled for job in found.jobs):
             return
         try:

@@ -17,7 +17,7 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import Events
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import describe, needs_events
+from asyncsched.schedulers.kubernetes.status import describe_app, needs_events
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, PodGroupRecord, job_record, pod_group_record
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
 from asyncsched.schedulers.port import Answers, as_answer
@@ -140,7 +140,7 @@ class Lookup:
                 group = await self._pod_group(first)
             uids = [*(job.uid for job in found.jobs), *(pod.uid for pod in found.pods)]
             events = await self._events.about(namespace, [*uids, *([group.uid] if group is not None else ())])
-        told = partial(describe, found.jobs, found.pods, group, events)
+        told = partial(describe_app, found.jobs, found.pods, group, events)
         response = await asyncio.to_thread(told) if len(found.pods) > LARGE else told()
         is_cancelled = response is not None and app_id in self._cancelled and not response.state.is_terminal()
         if response is not None and is_cancelled and "cancelling" not in response.msg:

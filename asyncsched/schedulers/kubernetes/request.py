@@ -225,13 +225,14 @@ class _Making:
         }
 
 
-def to_wire(job: KubernetesJob, app_id: str, digest: str) -> Wire:
+def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = None) -> Wire:
     """Return what is sent of a request, which may have been edited since it was made.
 
     Args:
         job: The request.
         app_id: The id that it is scheduled under.
         digest: The digest of what was asked for, which an annotation tells.
+        app: What is to be told of its app; None where the request tells it.
 
     Raises:
         UsageError: It is of another app than `app_id`, or names images to push.
@@ -253,7 +254,10 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str) -> Wire:
             fix="push them yourself, and leave images_to_push empty",
         )
     body: Json = revealed(copy.deepcopy(job.resource))
-    body["metadata"].setdefault("annotations", {})[names.REQUEST] = digest
+    annotations = body["metadata"].setdefault("annotations", {})
+    annotations[names.REQUEST] = digest
+    if app is not None:  # the note of the dry-run is that of the app before the request was edited
+        annotations[names.ROLES] = note_of(app)
     wire = Wire(namespace=namespace, name=name, job=body, others=tuple(revealed(each) for each in job.others))
     for each in (wire.job, *wire.others):
         check_size(str(each.get("kind", "object")), each)

@@ -13,6 +13,7 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request_overlay import CONTROLLED
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
+from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.secret import Secret
 
@@ -34,7 +35,7 @@ MAX_BYTES = 1_200_000
 MAX_ANNOTATIONS = 256 * 1024
 MAX_REPLICAS = 100_000
 """Pods of an Indexed Job."""
-_LONGEST_TIME = 2**31 - 1
+_LARGEST = 2**31 - 1
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?")
@@ -118,22 +119,13 @@ def missing_queue(queues: Sequence[str] | None = None) -> RunOptionError:
 
 
 def _check_numbers(options: KubernetesOpts, replicas: int) -> None:
-    for key in ("timeout", "pending_timeout"):
-        limit = cast("float | None", getattr(options, key))
-        if limit is not None and not 0 < limit <= _LONGEST_TIME:
-            raise RunOptionError(
-                f"{key} must be a number of seconds above 0, got {limit:g}", key=key, fix="leave it out for no limit"
-            )
-    for key, unit in (
-        ("grace_period", "seconds"),
-        ("ttl", "seconds"),
-        ("reserved_millicpu", ""),
-        ("reserved_memmb", ""),
-    ):
-        amount = cast("float | None", getattr(options, key))
-        if amount is not None and not 0 <= amount <= _LONGEST_TIME:
-            what = f"{key} must be {f'a number of {unit}' if unit else 'a number'} from 0 on, got {amount:g}"
-            raise RunOptionError(what, key=key, fix="write 0 or more")
+    check_seconds("timeout", options.timeout)
+    check_seconds("pending_timeout", options.pending_timeout)
+    check_seconds("grace_period", options.grace_period, least=0)
+    check_seconds("ttl", options.ttl, least=0)
+    for key, amount in (("reserved_millicpu", options.reserved_millicpu), ("reserved_memmb", options.reserved_memmb)):
+        if not 0 <= amount <= _LARGEST:
+            raise RunOptionError(f"{key} must be a number from 0 on, got {amount:g}", key=key, fix="write 0 or more")
     least = options.min_available
     if least is not None and not 1 <= least <= replicas:
         raise RunOptionError(

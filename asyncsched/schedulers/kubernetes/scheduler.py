@@ -41,9 +41,10 @@ from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.resources_aws import INSTANCE_TYPE
 from asyncsched.specs.state import AppState, ReplicaStatus
 
-__all__ = ["KubernetesScheduler"]
+__all__ = ["KubernetesScheduler", "create_scheduler"]
 
 
 class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
@@ -72,6 +73,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     takes_secret_refs = True
     keeps_cancelled_logs = False
     keeps_attempts = False
+    capabilities = frozenset({INSTANCE_TYPE})
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
 
     def __init__(
@@ -147,7 +149,8 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     @override
     async def _schedule(self, info: AppDryRunInfo[KubernetesJob]) -> None:
         job = info.request
-        wire = await unhurried(partial(to_wire, job, info.app_id, info.digest), job.size)
+        app = info.app or AppDef("")  # of a request that was made by hand nothing is told of its roles
+        wire = await unhurried(partial(to_wire, job, info.app_id, info.digest, app), job.size)
         await self._server.check_kind(job.kind)
         submission = Submission(
             self._client,
@@ -222,3 +225,28 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
             for closed in (self._client, self._reflectors, self._limits):
                 closing.push_async_callback(closed.close)
+
+
+def create_scheduler(
+    session_name: str,
+    client: object | None = None,
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    namespaces: Sequence[str] | str | None = None,
+    **tunables: Unpack[Tunables],
+) -> KubernetesScheduler:
+    """Make a scheduler for Kubernetes; no call is made and nothing is read before its first use.
+
+    Args:
+        session_name: The session that submitted apps are marked with.
+        client: An ApiClient of kubernetes_asyncio: its configuration is used, by connections of our own; it is never
+            closed here.
+        kubeconfig: Files to read, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``.
+        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
+        namespaces: Where lists look: names, or ``*`` for all.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+    """
+    return KubernetesScheduler(
+        session_name, client, kubeconfig=kubeconfig, context=context, namespaces=namespaces, **tunables
+    )

@@ -20,7 +20,7 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import UnreadableResult, read_result
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
-__all__ = ["Native", "describe", "needs_events", "pods_of", "results_of", "session_of"]
+__all__ = ["Native", "describe_app", "needs_events", "pods_of", "results_of", "session_of"]
 
 _MOST_REPLICAS = 100_000
 _MOST_TOLD = 3
@@ -39,7 +39,7 @@ class Native(NamedTuple):
     pods: tuple[PodRecord, ...]
 
 
-def describe(
+def describe_app(
     jobs: Sequence[JobRecord],
     pods: Iterable[PodRecord] = (),
     pod_group: PodGroupRecord | None = None,

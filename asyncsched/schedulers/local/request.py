@@ -19,6 +19,7 @@ from asyncsched.schedulers._common.roles import app_note, role_of_command
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
 from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE
+from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
@@ -35,8 +36,6 @@ ELASTIC_LOGS = "PET_LOG_DIR"
 """Where ``torchrun`` puts the logs of its own workers."""
 _ALWAYS_SET = frozenset({RANK0, RESULT_FILE})
 """Variables of ours that a dry-run sets, whatever the role says."""
-LONGEST_TIME = 1e9
-"""Thirty years: what is longer no timer keeps."""
 LONGEST_NAME = 200
 
 
@@ -125,12 +124,8 @@ def make_request(
 
 def check_options(options: LocalOpts) -> None:
     """Raise RunOptionError for a value that cannot be kept."""
-    if not 0 <= options.grace_period <= LONGEST_TIME:
-        raise RunOptionError(f"a grace period of {options.grace_period:g} s cannot be kept", key="grace_period")
-    if options.timeout is not None and not 0 < options.timeout <= LONGEST_TIME:
-        raise RunOptionError(
-            f"timeout must be more than 0 and at most {LONGEST_TIME:g} seconds, got {options.timeout:g}", key="timeout"
-        )
+    check_seconds("grace_period", options.grace_period, least=0)
+    check_seconds("timeout", options.timeout)
     if options.max_log_bytes <= 0:
         raise RunOptionError(f"{options.max_log_bytes} bytes hold no log", key="max_log_bytes")
 

@@ -65,11 +65,12 @@ IGNORES = {
     "min_replicas": "all replicas start, or none does",
     "mounts": "a process sees the machine's own files",
     "port_map": "a process listens on the machine's own ports",
+    "resource.cpu": "a process may use every processor of the machine",
+    "resource.memMB": "a process may use all memory of the machine",
     "resource.gpu": "every process sees all GPUs, unless auto_set_cuda_visible_devices divides them",
     "resource.capabilities": "the host is this machine",
     "resource.devices": "a process sees the machine's own devices",
 }
-"""Processors and memory are not limited either: a request is met by a machine that has them."""
 
 SETTLING = 5.0
 """Seconds that ending an app may take beyond its grace period."""

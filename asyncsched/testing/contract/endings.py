@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
-from asyncsched.errors import ConfigError
+from asyncsched.errors import ConfigError, RunOptionError
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult
 from asyncsched.specs.secret_ref import SecretRef
@@ -38,7 +40,16 @@ class EndContract:
         ended = await rig.ended(await rig.scheduler.submit(app, {**rig.cfg, "timeout": rig.timeout}))
 
         assert (AppState.FAILED, FailureCause.TIMEOUT) == (ended.state, ended.cause)
+        assert [FailureCause.TIMEOUT] == [replica.cause for replica in ended.replicas]
         assert {0, None} >= {replica.num_restarts for replica in ended.replicas}
+
+    async def test_a_limit_of_time_that_cannot_be_kept_is_refused(self, rig: ContractRig) -> None:
+        options = {field.name for field in fields(rig.scheduler.options)} & {"timeout", "pending_timeout"}
+        for option, seconds in product(options, (0.0, -1.0, float("inf"), float("nan"))):
+            told = rf"{option} must be (more than|at least) \d+ and at most \d+ seconds, got {seconds!r}"
+            with pytest.raises(RunOptionError, match=told) as caught:
+                await rig.scheduler.submit_dryrun(rig.app(echo("x")), {**rig.cfg, option: seconds})
+            assert option == caught.value.key
 
     async def test_an_app_that_never_starts_is_failed_in_time(self, rig: ContractRig) -> None:
         if rig.never_starts is None:
@@ -51,6 +62,7 @@ class EndContract:
         assert elsewhere is not None
         for told in (ended, elsewhere):
             assert (AppState.FAILED, FailureCause.UNSCHEDULABLE) == (told.state, told.cause)
+            assert {FailureCause.UNSCHEDULABLE} >= {replica.cause for replica in told.replicas}
 
     async def test_many_apps_are_cancelled_at_once(self, rig: ContractRig) -> None:
         running = [await rig.submit(rig.app(rig.long_sleep)) for _ in range(3)]
