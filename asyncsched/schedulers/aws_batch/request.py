@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from asyncsched.errors import ConfigError, InvalidRequestError, UsageError
+from asyncsched.errors import ConfigError, UsageError
 from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG, VERSION_TAG
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
@@ -196,28 +196,6 @@ def adopt(job: BatchJob, *, session: str, version: str) -> tuple[str, BatchJob]:
     definition["jobDefinitionName"] = name if name.startswith(DEFINITION_PREFIX) else _definition_name(name)
     definition["tags"] = _own_tags(job.name, session, version) | cast("dict[str, str]", definition.get("tags", {}))
     return f"{queue_name(job.queue)}:{job.name}", replace(job, job_def=definition)
-
-
-def check_shape(job: BatchJob) -> None:
-    """Check that a request's definition, which may be edited or put together by hand, says what runs.
-
-    Raises:
-        InvalidRequestError: It does not.
-    """
-    kind = job.job_def.get("type", "container")
-    nodes = job.job_def.get("nodeProperties")
-    if kind == "multinode" and not (isinstance(nodes, dict) and {"numNodes", "nodeRangeProperties"} <= {*nodes}):
-        fix = "give nodeProperties a numNodes and nodeRangeProperties"
-    elif kind != "multinode" and not job.job_def.keys() & {"containerProperties", "ecsProperties"}:
-        fix = "give it containerProperties, ecsProperties, or nodeProperties, as RegisterJobDefinition takes them"
-    else:
-        return
-    raise InvalidRequestError(
-        f"the job_def of the job {job.name} does not say what runs",
-        why=f"it is of the type {kind}, and has {', '.join(sorted(job.job_def)) or 'nothing'}",
-        fix=fix,
-        backend="aws_batch",
-    )
 
 
 def check_unrenamed(job: BatchJob, app_id: str) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from asyncsched.errors import ConfigError
+from asyncsched.errors import ConfigError, InvalidRequestError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
@@ -25,6 +25,7 @@ __all__ = [
     "check_fargate",
     "check_options",
     "check_own_tags",
+    "check_shape",
     "check_size",
     "check_tags",
     "revealed",
@@ -257,3 +258,25 @@ def revealed(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [revealed(item) for item in cast("Sequence[object]", value)]
     return value
+
+
+def check_shape(name: str, job_def: Mapping[str, object]) -> None:
+    """Check that a request's definition, which may be edited or put together by hand, says what runs.
+
+    Raises:
+        InvalidRequestError: It does not.
+    """
+    kind = job_def.get("type", "container")
+    nodes = job_def.get("nodeProperties")
+    if kind == "multinode" and not (isinstance(nodes, dict) and {"numNodes", "nodeRangeProperties"} <= {*nodes}):
+        fix = "give nodeProperties a numNodes and nodeRangeProperties"
+    elif kind != "multinode" and not job_def.keys() & {"containerProperties", "ecsProperties"}:
+        fix = "give it containerProperties, ecsProperties, or nodeProperties, as RegisterJobDefinition takes them"
+    else:
+        return
+    raise InvalidRequestError(
+        f"the job_def of the job {name} does not say what runs",
+        why=f"it is of the type {kind}, and has {', '.join(sorted(job_def)) or 'nothing'}",
+        fix=fix,
+        backend="aws_batch",
+    )

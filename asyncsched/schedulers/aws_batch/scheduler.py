@@ -33,7 +33,6 @@ from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import (
     BatchJob,
     adopt,
-    check_shape,
     check_unrenamed,
     is_multinode,
     make_request,
@@ -41,6 +40,7 @@ from asyncsched.schedulers.aws_batch.request import (
     unread_instance_types,
 )
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE
+from asyncsched.schedulers.aws_batch.request_limits import check_shape
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
@@ -171,7 +171,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
         check_unrenamed(info.request, info.app_id)
-        check_shape(info.request)
+        check_shape(info.request.name, info.request.job_def)
         known = self._jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:
             known = await self._submitted(info)
