@@ -272,7 +272,8 @@ def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], node
     """Return a role as its note tells of it, or as the service shows it where it has none.
 
     What the service shows has its macros filled in for this one job: where the note of a role had no room for its
-    variables or arguments, they are not taken from there.
+    variables or arguments, they are not taken from there. A job without a note is shown as it ran, and cannot be
+    submitted again.
     """
     note = read_note(row, number)
     if note is not None and "everything" not in left_out(note):
@@ -282,8 +283,11 @@ def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], node
     shown = _shown_role(row, group, children, nodes)
     if note is not None:
         shown.args, shown.env = [], role_of_note(note).env
-    elif is_ours(row) and not was_made_by_hand(row):
-        shown.args, shown.env = [], {NOT_KEPT: NotKept("env and args did not fit into the job's tags")}
+    elif not is_ours(row) or was_made_by_hand(row):
+        shown.env = {name: value for name, value in shown.env.items() if name not in OWN_ENV}
+    else:
+        why = "env and args are shown as AWS Batch fills them in: the job's tags do not tell how they were given"
+        shown.env = {**shown.env, NOT_KEPT: NotKept(why)}
     return shown
 
 
@@ -306,7 +310,7 @@ def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapp
 
 def _told_environment(container: Row) -> dict[str, str]:
     # The service does not tell which of them were secrets.
-    told: dict[str, str] = {k: Secret(v) for k, v in environment_of(container).items() if k not in OWN_ENV}
+    told: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in environment_of(container).items()}
     secrets = {row.get("name", ""): row.get("valueFrom") for row in parts(container, "secrets")}
     return told | {name: read_secret_ref(source) for name, source in secrets.items() if source}
 
