@@ -187,11 +187,25 @@ class Subscription(StreamCore):
     @override
     async def aclose(self) -> None:
         """Leave the feed, and wait for its end if this was its last watcher."""
-        self._detach()
+        try:
+            await self._leave()
+        finally:
+            self._detach()
         self._pending.clear()
         self._waiter.wake()
         if self._loop is not None:
             await self._feed.settle()
+
+    async def _leave(self) -> None:
+        """Stop watching each app; the loop has its turns between thousands of them."""
+        if self._loop is None or self.closed:
+            return
+        budget = budget_of(self._loop)
+        budget.begin()
+        while self._watched:
+            app_id, _ = self._watched.popitem()
+            self._feed.unsubscribe(app_id, self)
+            await budget.breathe()
 
     def statistics(self) -> WatchStatistics:
         """Return what the watch has done so far."""

@@ -6,7 +6,7 @@ import os
 import re
 from functools import lru_cache
 
-__all__ = ["is_secret_name"]
+__all__ = ["is_secret_name", "may_name_secrets"]
 
 _WORD_ENDS = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+"
 
@@ -22,6 +22,15 @@ _SECRET_WORDS = (
     f"|[A-Z0-9](?<!OLD)_PWD$|{_OWNERS}PWD$"
     "|(?:API|ACCESS|PRIVATE|ENCRYPTION|SIGNING)_?KEY$"
 )
+
+_PARTS = ("SECRET", "PASS", "CREDENTIAL", "TOKEN", "PWD", "KEY")
+"""Each name that is secret by itself has one of these in it."""
+
+
+def may_name_secrets(text: str) -> bool:
+    """Tell whether a secret name can stand in a text: a quick look before a thorough one."""
+    upper = text.upper()
+    return any(part in upper for part in _PARTS) or bool(os.environ.get("ASYNCSCHED_SECRET_NAMES"))
 
 
 def is_secret_name(name: str) -> bool:

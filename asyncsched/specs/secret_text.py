@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from asyncsched.specs.secret_names import is_secret_name
+from asyncsched.specs.secret_names import is_secret_name, may_name_secrets
 
 __all__ = ["follows_secret_option", "replaced", "secret_spans"]
 
@@ -23,7 +23,7 @@ _NAMED = rf"(?<![\w.-])(?<!\w\()(?<!, )(?:--?({_NAME})(?:=|[ \t]+(?!-))|({_NAME}
 
 _VALUE = r"""(?:"[^"]*"|'[^']*'|\\.|[^\s;&|()])*"""
 
-_URL = r"""(?<=[A-Za-z0-9])://[^\s/?#:@"']*:([^\s/?#"']+)@"""
+_URL = r"""(?<=[A-Za-z0-9])://[^\s/?#:@"']{0,512}:([^\s/?#"']{1,4096})@"""
 
 _REFERENCE = r"\$\{\w+\}|\$\(\w+\)"
 _SHELL_REFERENCE = rf"(?s){_REFERENCE}|\$\w*|\$\(.*\)|`.*"
@@ -44,6 +44,8 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _named(text: str) -> Iterator[tuple[int, int]]:
+    if not may_name_secrets(text):  # long texts are common, and secrets in them are not
+        return
     for found in re.finditer(_NAMED, text):
         if is_secret_name(found[1] or found[2]) and (value := re.compile(_VALUE).match(text, found.end())):
             start, end = value.span()
@@ -54,9 +56,11 @@ def _named(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _in_urls(text: str) -> Iterator[tuple[int, int]]:
-    for found in re.finditer(_URL, text):
-        if not _is_read_by_shell(found[1]):
+    url, at = re.compile(_URL), text.find("://")
+    while at >= 0:
+        if (found := url.match(text, at)) and not _is_read_by_shell(found[1]):
             yield found.span(1)
+        at = text.find("://", at + 3)
 
 
 def _is_read_by_shell(value: str) -> bool:
