@@ -47,6 +47,8 @@ def job(
         "labels": labels,
         "annotations": annotations,
     }
+    if role:
+        metadata["ownerReferences"] = [{"uid": "job-0"}]
     return {"metadata": metadata, "spec": spec, "status": status or {}}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,13 +13,14 @@ from hypothesis import strategies as st
 
 from asyncsched.errors import MalformedHandleError
 from asyncsched.schedulers.kubernetes import names
-from asyncsched.schedulers.kubernetes.status import Native, describe_app, needs_events, results_of
+from asyncsched.schedulers.kubernetes.status import Native, describe_app, needs_events, pods_of, results_of
 from asyncsched.schedulers.kubernetes.status_jobs import (
     JobRecord,
     Kind,
     PodGroupRecord,
     event_record,
     job_record,
+    jobs_of_app,
     pod_group_record,
 )
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record
@@ -739,6 +741,24 @@ def test_results_are_what_the_kubelet_kept() -> None:
     assert {("main", 0), ("main", 2)} == results.keys()
     assert {"loss": 1} == results["main", 0]
     assert "larger than 4096 bytes" in str(results["main", 2])
+
+
+def test_labels_alone_make_nothing_a_part_of_an_app() -> None:
+    first, second = indexed(two()), indexed(two(), role=1)
+    copy = replace(second, name="my-copy", uid="copy", owners=())
+    stranger = replace(second, name="stranger", uid="stranger", owners=("somebody-else",))
+
+    assert [first, second] == jobs_of_app([copy, first, stranger, second])
+    assert [first] == jobs_of_app([first, replace(second, kind="volcano")])
+    assert [] == jobs_of_app([second, copy])
+
+
+@pytest.mark.parametrize("owner", ["", "somebody-else"])
+def test_a_pod_that_only_has_the_labels_is_no_replica(owner: str) -> None:
+    mine = read(pod(phase="Running"))
+    bare = replace(mine, name="bare", uid="bare", owner=owner)
+
+    assert [mine] == pods_of([volcano("Running", app())], [bare, mine])
 
 
 # Rows

@@ -14,7 +14,7 @@ from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
 from asyncsched.schedulers.kubernetes.lookup import Found, Lookup
 from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status import needs_events
-from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, PodGroupRecord
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, PodGroupRecord, jobs_of_app
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
 from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
@@ -60,8 +60,7 @@ class _Namespace:
     def find(self, name: str) -> Found:
         """Return what is known of an app."""
         for reflector in self._jobs:
-            jobs = reflector.snapshot(name)
-            if any(job.is_first for job in jobs):
+            if jobs := jobs_of_app(reflector.snapshot(name)):
                 groups = self._groups.snapshot(name) if self._groups is not None else ()
                 knows_group = self._groups is not None and self._groups.synced
                 return Found(jobs, self._pods.snapshot(name), next(iter(groups), None), knows_group)

@@ -94,6 +94,8 @@ class PodLogs:
         found = self._followed.get(app.app_id)
         if found is None:
             found = self._followed[app.app_id] = AppPods(self.client, namespace, name, self._reflectors)
+        if isinstance(app.native, Native):
+            found.owners.update(job.uid for job in app.native.jobs)
         await found.open()
         return found
 

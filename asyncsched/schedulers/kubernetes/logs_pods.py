@@ -40,6 +40,7 @@ class AppPods:
         self._unsubscribe: Callable[[], None] | None = None
         self._told: dict[Place, Callable[[], None]] = {}
         self._pods: dict[Place, tuple[PodRecord, ...]] = {}
+        self.owners: set[str] = set()
         self._due = False
         self._list: asyncio.Task[None] | None = None
 
@@ -55,8 +56,12 @@ class AppPods:
                 told()
 
     def of(self, place: Place) -> Sequence[PodRecord]:
-        """Return the pods of one replica."""
-        return self._pods.get(place, ())
+        """Return the pods of one replica: those of the app's jobs, as far as these are known.
+
+        Labels are no proof: a pod that nobody controls, or another job does, may carry them as well.
+        """
+        pods = self._pods.get(place, ())
+        return [pod for pod in pods if pod.owner in self.owners] or pods
 
     async def open(self) -> None:
         """Wait until it is known what there is."""

@@ -18,7 +18,14 @@ from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import Events
 from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status import describe_app, needs_events
-from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, PodGroupRecord, job_record, pod_group_record
+from asyncsched.schedulers.kubernetes.status_jobs import (
+    JobRecord,
+    Kind,
+    PodGroupRecord,
+    job_record,
+    jobs_of_app,
+    pod_group_record,
+)
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
 from asyncsched.schedulers.port import Answers, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
@@ -122,7 +129,7 @@ class Lookup:
             record = job_record(answer.json, kind)
             return [record] if record is not None and record.app == name else []
         jobs = await self._all(paths.jobs(namespace, kind), lambda raw: job_record(raw, kind), operation, app=name)
-        return jobs if any(job.is_first for job in jobs) else []
+        return jobs_of_app(jobs)
 
     async def pods(self, namespace: str, name: str, operation: str) -> list[tuple[PodRecord, Kind | None]]:
         """Read the pods of an app, each with the kind of its job as far as it tells."""
@@ -205,9 +212,8 @@ class Lookup:
             await budget.breathe()
         found: dict[str, Found] = {}
         for app_id in app_ids:
-            mine = jobs.get(app_id, [])
-            first = next((job for job in mine if job.is_first), None)
-            found[app_id] = Found() if first is None else Found(_of_kind(mine, first), by_app.get(app_id, []))
+            mine = jobs_of_app(jobs.get(app_id, []))
+            found[app_id] = Found(mine, by_app.get(app_id, [])) if mine else Found()
         return found
 
     async def _with_groups(self, namespace: str, found: dict[str, Found]) -> dict[str, Found]:
@@ -266,11 +272,6 @@ def _pod_and_kind(raw: Mapping[str, Any]) -> tuple[PodRecord, Kind | None] | Non
 
 def _job_reader(kind: Kind) -> Callable[[Mapping[str, Any]], JobRecord | None]:
     return lambda raw: job_record(raw, kind)
-
-
-def _of_kind(jobs: Sequence[JobRecord], first: JobRecord) -> list[JobRecord]:
-    """Return the jobs of one kind: a name may be taken by a job of each."""
-    return [job for job in jobs if job.kind == first.kind]
 
 
 def _ordered(kinds: Sequence[Kind], likely: Kind | None) -> list[Kind]:

@@ -114,7 +114,7 @@ class _App:
 
     def _state_of(self, job: JobRecord) -> AppState:
         state = job_state(job)
-        own = [pod for pod in self.newest.values() if pod.owner in (job.uid, "")]
+        own = [pod for pod in self.newest.values() if pod.owner == job.uid]
         alive = [pod for pod in own if not pod_state(pod).is_terminal()]
         if state is AppState.CANCELLED and alive:
             return AppState.RUNNING  # they are being ended
@@ -278,7 +278,7 @@ def _earliest(times: Iterable[datetime | None]) -> datetime | None:
 def pods_of(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> list[PodRecord]:
     """Return the pods of these jobs, in the order of roles, replicas and attempts."""
     owners = {job.uid for job in jobs}
-    own = [pod for pod in pods if pod.app == jobs[0].app and (not pod.owner or pod.owner in owners)]
+    own = [pod for pod in pods if pod.app == jobs[0].app and pod.owner in owners]
     return sorted(own, key=lambda pod: (pod.task, pod.replica, _age(pod)))
 
 

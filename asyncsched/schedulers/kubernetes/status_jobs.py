@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast
@@ -18,6 +18,7 @@ __all__ = [
     "PodGroupRecord",
     "event_record",
     "job_record",
+    "jobs_of_app",
     "pod_group_record",
 ]
 
@@ -51,6 +52,7 @@ class JobRecord:
         app: The name of its app.
         name: Its own name: the app's, but for the Jobs of later roles.
         uid: What tells it from every other job.
+        owners: The uids of what it is owned by.
         resource_version: The version that was read.
         created_at: When it was made.
         deleted_at: When its deletion was asked for.
@@ -86,6 +88,7 @@ class JobRecord:
     app: str
     name: str
     uid: str
+    owners: tuple[str, ...] = ()
     resource_version: str = ""
     created_at: datetime | None = None
     deleted_at: datetime | None = None
@@ -128,6 +131,19 @@ class JobRecord:
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of this type if it holds."""
         return next((each for each in self.conditions if each.type == kind), None)
+
+
+def jobs_of_app(jobs: Iterable[JobRecord]) -> list[JobRecord]:
+    """Return the job that an app is named after and those that it owns; none without it.
+
+    Labels are no proof: anybody can copy the manifest of a job of ours. The first job has the name that only one can
+    have, and the Jobs of other roles name it as their owner.
+    """
+    jobs = list(jobs)
+    first = next((job for job in jobs if job.is_first), None)
+    if first is None:
+        return []
+    return [job for job in jobs if job is first or (job.kind == first.kind and first.uid in job.owners)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +203,7 @@ def job_record(raw: object, kind: Kind) -> JobRecord | None:
         app=app,
         name=name,
         uid=uid,
+        owners=_owners(metadata),
         resource_version=text(metadata.get("resourceVersion")),
         created_at=moment(metadata.get("creationTimestamp")),
         deleted_at=moment(metadata.get("deletionTimestamp")),
@@ -263,13 +280,17 @@ def _timeout(spec: Raw) -> int | None:
     return None
 
 
+def _owners(metadata: Raw) -> tuple[str, ...]:
+    return tuple(text(each.get("uid")) for each in items(metadata.get("ownerReferences")))
+
+
 def pod_group_record(raw: object) -> PodGroupRecord | None:
     """Return what is kept of a PodGroup; None for what is not one. Never raises."""
     metadata, status = section(raw, "metadata"), section(raw, "status")
     name, uid = text(metadata.get("name")), text(metadata.get("uid"))
     if not (name and uid):
         return None
-    owners = [text(each.get("uid")) for each in items(metadata.get("ownerReferences"))]
+    owners = _owners(metadata)
     return PodGroupRecord(
         namespace=shared_text(metadata.get("namespace")) or "default",
         name=name,

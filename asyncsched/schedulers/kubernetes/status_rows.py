@@ -8,7 +8,7 @@ from typing import cast
 
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.status import session_of
-from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record, jobs_of_app
 from asyncsched.schedulers.kubernetes.status_pods import items, section, shared_text
 from asyncsched.schedulers.kubernetes.status_states import JOB_STATUS, VOLCANO_PHASES, job_state, state_of_phase
 from asyncsched.schedulers.responses import ListAppResponse
@@ -77,8 +77,13 @@ def _rows(jobs: Iterable[tuple[JobRecord, AppState]], backend: str) -> list[List
     apps: dict[tuple[str, str], list[tuple[JobRecord, AppState]]] = {}
     for job, state in jobs:
         apps.setdefault((job.namespace, job.app), []).append((job, state))
-    rows = [row for members in apps.values() if (row := _row(members, backend)) is not None]
+    rows = [row for members in apps.values() if (row := _row(_own(members), backend)) is not None]
     return sorted(rows, key=lambda row: row.created_at or _START, reverse=True)
+
+
+def _own(members: Sequence[tuple[JobRecord, AppState]]) -> list[tuple[JobRecord, AppState]]:
+    own = {id(job) for job in jobs_of_app(job for job, _ in members)}
+    return [(job, state) for job, state in members if id(job) in own]
 
 
 def _row(jobs: Sequence[tuple[JobRecord, AppState]], backend: str) -> ListAppResponse | None:
