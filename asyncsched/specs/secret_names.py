@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
-__all__ = ["is_secret_name", "may_name_secrets"]
+__all__ = ["find_parts", "is_secret_name"]
 
 _WORD_ENDS = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+"
 
@@ -23,14 +24,20 @@ _SECRET_WORDS = (
     "|(?:API|ACCESS|PRIVATE|ENCRYPTION|SIGNING)_?KEY$"
 )
 
-_PARTS = ("SECRET", "PASS", "CREDENTIAL", "TOKEN", "PWD", "KEY")
+_PARTS = (b"SECRET", b"PASS", b"CREDENTIAL", b"TOKEN", b"PWD", b"KEY")
 """Each name that is secret by itself has one of these in it."""
 
 
-def may_name_secrets(text: str) -> bool:
-    """Tell whether a secret name can stand in a text: a quick look before a thorough one."""
-    upper = text.upper()
-    return any(part in upper for part in _PARTS) or bool(os.environ.get("ASYNCSCHED_SECRET_NAMES"))
+def find_parts(text: str) -> Iterator[int]:
+    """Find the places in a text that a secret name may hold: quickly, and in long texts too."""
+    letters = text.encode("ascii", "replace").upper()  # each character becomes one byte
+    for part in _PARTS:
+        at = letters.find(part)
+        while at >= 0:
+            yield at
+            at = letters.find(part, at + len(part))
+    if os.environ.get("ASYNCSCHED_SECRET_NAMES"):
+        yield from (word.start() for word in re.finditer(r"[\w.-]+", text))
 
 
 def is_secret_name(name: str) -> bool:

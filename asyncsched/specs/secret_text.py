@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from asyncsched.specs.secret_names import is_secret_name, may_name_secrets
+from asyncsched.specs.secret_names import find_parts, is_secret_name
 
 __all__ = ["follows_secret_option", "replaced", "secret_spans"]
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
 
-_WHOLE = rf"(?s)[-+]{{0,2}}({_NAME})=(.*)"
+_WHOLE = rf"[-+]{{0,2}}({_NAME})"
+
+_NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+_LONGEST_NAME = 256
 
 # A keyword argument of a program in a script, as in `f(1, token=x)`, is left alone.
 _NAMED = rf"(?<![\w.-])(?<!\w\()(?<!, )(?:--?({_NAME})(?:=|[ \t]+(?!-))|({_NAME})=)"
@@ -34,8 +37,10 @@ _SETTINGS = frozenset({"", "true", "false", "none", "null"})
 
 def secret_spans(text: str) -> list[tuple[int, int]]:
     """Return where secrets stand in a text, in order and apart."""
-    if (whole := re.fullmatch(_WHOLE, text)) and is_secret_name(whole[1]):
-        return [] if text[0] in "-+" and _is_harmless(whole[2]) else [whole.span(2)]
+    name, equals, value = text[:_LONGEST_NAME].partition("=")
+    if equals and (whole := re.fullmatch(_WHOLE, name)) and is_secret_name(whole[1]):
+        is_shown = text[0] in "-+" and len(text) <= _LONGEST_NAME and _is_harmless(value)
+        return [] if is_shown else [(len(name) + 1, len(text))]
     apart: list[tuple[int, int]] = []
     for start, end in sorted([*_named(text), *_in_urls(text)]):
         if not apart or start >= apart[-1][1]:
@@ -44,15 +49,23 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _named(text: str) -> Iterator[tuple[int, int]]:
-    if not may_name_secrets(text):  # long texts are common, and secrets in them are not
+    if "=" not in text and "-" not in text:
         return
-    for found in re.finditer(_NAMED, text):
-        if is_secret_name(found[1] or found[2]) and (value := re.compile(_VALUE).match(text, found.end())):
+    named, read = re.compile(_NAMED), re.compile(_VALUE)
+    for begin in sorted({_begin(text, at) for at in find_parts(text)}):
+        found = named.match(text, begin)
+        if found and is_secret_name(found[1] or found[2]) and (value := read.match(text, found.end())):
             start, end = value.span()
             if end - start >= 2 and value[0][0] == value[0][-1] and value[0][0] in "\"'":
                 start, end = start + 1, end - 1
             if not _is_harmless(text[start:end]) and not _is_read_by_shell(text[start:end]):
                 yield start, end
+
+
+def _begin(text: str, at: int) -> int:
+    """Return where the name begins that a place in a text belongs to, with the dashes of an option."""
+    before = text[max(0, at - _LONGEST_NAME) : at]
+    return at - len(before) + len(before.rstrip(_NAME_CHARACTERS))
 
 
 def _in_urls(text: str) -> Iterator[tuple[int, int]]:

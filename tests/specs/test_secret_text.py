@@ -78,8 +78,17 @@ def test_hiding_twice_changes_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["a", "--", "a.", "x://a:", "--token ", "A_TOKEN='", 'A_TOKEN="', "a:b@", "A_TOKEN=\\"]
+    "part",
+    ["a", "--", "a.", "x://a:", "--token ", "A_TOKEN='", 'A_TOKEN="', "a:b@", "A_TOKEN=\\", "KEY", "pass ", "KEY-"],
 )
 def test_long_texts_are_read_in_time(part: str) -> None:
     """A step of a quadratic search here would run into the test's time limit."""
     masked([part * 20_000])
+
+
+def test_a_secret_is_found_in_the_middle_of_a_long_text() -> None:
+    long = "x" * 2_000_000
+
+    assert [f"{long}; A_TOKEN=*** {long}"] == masked([f"{long}; A_TOKEN=abc {long}"])
+    assert "A_TOKEN=***" == masked([f"A_TOKEN={long}"])[0]
+    assert [f"{long}_TOKEN=abc"] == masked([f"{long}_TOKEN=abc"]), "nothing is called by two million letters"

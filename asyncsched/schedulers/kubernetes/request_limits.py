@@ -47,6 +47,9 @@ def check_app(app: AppDef, kind: Kind) -> None:
     Raises:
         ConfigError: Kubernetes has no place for such an app.
     """
+    least = sum(len(text) for role in app.roles for text in (*role.args, *role.env.values()))
+    if least > MAX_BYTES:  # before anything is made of it: megabytes take their time
+        raise _too_large(f"app {app.name!r}", f"its arguments and variables have {least:,} characters")
     for role in app.roles:
         if not role.image.strip():
             raise ConfigError(f"the role {role.name!r} has no image", fix="name the image that it runs in")
@@ -216,16 +219,20 @@ def check_size(what: str, body: Mapping[str, object]) -> None:
     """
     size = len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass"))
     if size > MAX_BYTES:
-        raise ConfigError(
-            f"the {what} is too large",
-            why=f"it has {size:,} bytes, and Kubernetes keeps objects of up to {MAX_BYTES:,}",
-            fix="use fewer roles and shorter arguments; variables with ${replica_id} make a copy for each replica",
-        )
+        raise _too_large(what, f"it has {size:,} bytes")
     annotations = cast("dict[str, str]", cast("dict[str, Any]", body["metadata"]).get("annotations") or {})
     length = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if length > MAX_ANNOTATIONS:
         why = f"they have {length:,} bytes, and Kubernetes takes {MAX_ANNOTATIONS:,}"
         raise ConfigError(f"the annotations of the {what} are too large", why=why, fix="shorten annotations")
+
+
+def _too_large(what: str, size: str) -> ConfigError:
+    return ConfigError(
+        f"the {what} is too large",
+        why=f"{size}, and Kubernetes keeps objects of up to {MAX_BYTES:,} bytes",
+        fix="use fewer roles and shorter arguments; variables with ${replica_id} make a copy for each replica",
+    )
 
 
 def revealed(value: object) -> Any:
