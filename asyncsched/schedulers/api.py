@@ -42,6 +42,7 @@ from asyncsched.schedulers.prepare import (
     as_mapping,
     check_app,
     check_key,
+    check_same_app,
     check_secret_refs,
     digest,
     digest_of_request,
@@ -149,7 +150,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         An ``AppDryRunInfo(request)`` that was made by hand is launched, too: its request names the app.
 
         Raises:
-            UsageError: The dry-run was made for another scheduler, or its request names no app.
+            UsageError: The dry-run was made for another scheduler, or its request names no app or another one.
             ConflictError: Another app has the id.
             SchedulerError: The service refused or failed; nothing is left behind.
         """
@@ -166,6 +167,7 @@ class Scheduler(Ending[OptsT, RequestT]):
                 "a dry-run only shows a workspace, it does not build it",
                 fix="call submit with the workspace",
             )
+        check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
         self._notices.tell_ignored(dryrun_info.ignored)
         # A request that was put together by hand has no options, and may have a limit of its own.
         if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):

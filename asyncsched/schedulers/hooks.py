@@ -109,12 +109,19 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         `app` is a copy of the caller's and may be changed. Secrets stay `Secret` until they are sent.
         """
 
+    def _named(self, request: RequestT) -> str | None:
+        """Return the id of the app that a request names, None where it names none; by default its `app_id`.
+
+        A dry-run whose request names another app than its own is refused.
+        """
+        return getattr(request, "app_id", None)
+
     def _adopt(self, request: RequestT) -> tuple[str, RequestT]:
         """Return the app's id and the request to send, for one that was put together by hand; change nothing.
 
-        By default the id is the request's `app_id`, and the request is sent as it is.
+        By default the id is the one that `_named` returns, and the request is sent as it is.
         """
-        return getattr(request, "app_id", ""), request
+        return self._named(request) or "", request
 
     def _ignored(self, app: AppDef, options: OptsT) -> Iterable[Ignored]:
         """Return what the app asks for and does not get; by default what the class declares of it."""

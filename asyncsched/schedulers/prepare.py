@@ -24,6 +24,7 @@ __all__ = [
     "check_key",
     "check_name",
     "check_request",
+    "check_same_app",
     "check_seconds",
     "check_secret_refs",
     "digest",
@@ -194,6 +195,16 @@ def other_app(app_id: str, backend: str) -> ConflictError:
         backend=backend,
         operation="submit",
     )
+
+
+def check_same_app(named: str | None, app_id: str) -> None:
+    """Raise UsageError for a request that names another app than its dry-run: nobody would find it by either id."""
+    if named not in (None, app_id):
+        raise UsageError(
+            f"the request names the app {named}, and its dry-run the app {app_id}",
+            why="the id is fixed at the dry-run",
+            fix="leave what names the app in the request as it is, or dry-run the app again",
+        )
 
 
 def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:

@@ -118,9 +118,9 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         return FakeRequest(app, options.queue, Limits(options.timeout, options.pending_timeout), app_id)
 
     @override
-    def _adopt(self, request: FakeRequest) -> tuple[str, FakeRequest]:
+    def _named(self, request: FakeRequest) -> str:
         check_request(request, FakeRequest, self.backend)
-        return request.app_id, request
+        return request.app_id
 
     @override
     async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:

@@ -33,7 +33,7 @@ from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import (
     BatchJob,
     adopt,
-    check_unrenamed,
+    app_id_of,
     is_multinode,
     make_request,
     rounded_timeout,
@@ -155,9 +155,13 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
 
     @override
-    def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
+    def _named(self, request: BatchJob) -> str:
         check_request(request, BatchJob, self.backend)
-        return adopt(request, session=self.session_name, version=__version__)
+        return app_id_of(request)
+
+    @override
+    def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
+        return self._named(request), adopt(request, session=self.session_name, version=__version__)
 
     @override
     def _ignored(self, app: AppDef, options: AWSBatchOpts) -> Iterable[Ignored]:
@@ -170,7 +174,6 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
-        check_unrenamed(info.request, info.app_id)
         check_shape(info.request.name, info.request.job_def)
         known = self._jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:

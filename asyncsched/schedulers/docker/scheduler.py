@@ -110,9 +110,9 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
             yield from kept_by_submitter(app, "timeout")
 
     @override
-    def _adopt(self, request: DockerJob) -> tuple[str, DockerJob]:
+    def _named(self, request: DockerJob) -> str:
         check_request(request, DockerJob, self.backend)
-        return request.app_id, request
+        return request.app_id
 
     @override
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:

@@ -57,6 +57,12 @@ class KubernetesJob:
         return pretty(self)
 
     @property
+    def app_id(self) -> str:
+        """The id of the app that it names."""
+        metadata: Mapping[str, Any] = self.resource.get("metadata") or {}
+        return names.app_id(str(metadata.get("namespace", "default")), str(metadata.get("name")))
+
+    @property
     def kind(self) -> Kind:
         """Which kind the job is of."""
         return "volcano" if str(self.resource.get("apiVersion", "")).startswith("batch.volcano.sh/") else "job"
@@ -235,18 +241,10 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
         app: What is to be told of its app; None where the request tells it.
 
     Raises:
-        UsageError: It is of another app than `app_id`, or names images to push.
+        UsageError: It names images to push.
         ConfigError: It is larger than the server takes.
     """
-    metadata: Mapping[str, Any] = job.resource.get("metadata") or {}
     namespace, name = names.split_app_id(app_id)
-    edited = f"{metadata.get('namespace', namespace)}:{metadata.get('name')}"
-    if edited != app_id:
-        raise UsageError(
-            f"the request names the job {edited}, and the app's id is {app_id}",
-            why="the id is fixed at the dry-run",
-            fix="leave the metadata's name and namespace as they are, or dry-run again",
-        )
     if job.images_to_push:
         raise UsageError(
             f"{', '.join(job.images_to_push)} cannot be pushed",

@@ -138,6 +138,11 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         return job
 
     @override
+    def _named(self, request: KubernetesJob) -> str:
+        check_request(request, KubernetesJob, self.backend)
+        return request.app_id
+
+    @override
     def _adopt(self, request: KubernetesJob) -> tuple[str, KubernetesJob]:
         check_request(request, KubernetesJob, self.backend)
         return adopt(request, session=self.session_name, version=__version__)

@@ -164,11 +164,16 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         return [each for each in super()._ignored(app, options) if not (divided and each.field == "resource.gpu")]
 
     @override
-    def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
+    def _named(self, request: PopenRequest) -> str:
         check_request(request, PopenRequest, self.backend)
+        return request.app_id
+
+    @override
+    def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
+        app_id = self._named(request)
         # Logs that somebody wants in a place of his own are kept there, and stay there.
         elsewhere = bool(request.role_log_dirs) and not Path(request.log_dir).is_relative_to(self._home.path)
-        return request.app_id, replace(request, own_tree=request.own_tree or elsewhere)
+        return app_id, replace(request, own_tree=request.own_tree or elsewhere)
 
     @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:

@@ -193,6 +193,16 @@ class SubmitContract:
         with pytest.raises(UsageError, match="elsewhere"):
             await rig.scheduler.schedule(info)
 
+    async def test_a_request_that_was_made_another_apps_is_refused(self, rig: ContractRig) -> None:
+        info, other = [await rig.scheduler.submit_dryrun(rig.app(echo("hello")), rig.cfg) for _ in range(2)]
+        info.request = other.request
+
+        with pytest.raises(UsageError) as caught:
+            await rig.scheduler.schedule(info)
+        assert f"the request names the app {other.app_id}, and its dry-run the app {info.app_id}" in str(caught.value)
+        assert "the id is fixed at the dry-run" == caught.value.why
+        assert [None, None] == [await rig.scheduler.describe(each.app_id) for each in (info, other)]
+
     async def test_a_submit_that_fails_half_way_leaves_nothing(self, rig: ContractRig) -> None:
         if rig.unstartable is None:
             pytest.skip("this backend has no way to fail half-way")
