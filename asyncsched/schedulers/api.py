@@ -242,7 +242,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         )
         await remember(info, editable=editable)
         for role in app.roles:
-            info = role.pre_proc(self.backend, info)
+            info = info.continued(role.pre_proc(self.backend, info))
         return info
 
     # Looking

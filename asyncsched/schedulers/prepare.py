@@ -146,7 +146,8 @@ def _lost(value: object) -> Iterator[tuple[str, str]]:
     """Yield where something stands that was not kept, and why it was not."""
     if isinstance(value, Role):
         yield from _lost({"entrypoint": value.entrypoint, "variable": value.env, "argument": value.args})
-        yield from _lost({"image": value.image, "metadata": value.metadata, "mount": value.mounts})
+        yield from _lost({"image": value.image, "base_image": value.base_image})
+        yield from _lost({"metadata": value.metadata, "mount": value.mounts})
         yield from _lost({"capability": value.resource.capabilities})
     elif isinstance(value, Mapping):
         for name, item in cast("Mapping[object, object]", value).items():

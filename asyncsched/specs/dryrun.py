@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -113,6 +114,14 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
             why = "it was not made by a scheduler"
             raise UsageError("This dry-run cannot be renewed", why=why, fix="dry-run the app again")
         return await self._renew()
+
+    def continued(self, after: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
+        """Return what a role's `pre_proc` has made of this dry-run; one that it has made anew gives the request."""
+        if after.scheduler:
+            return after
+        whole = copy.copy(self)
+        whole.request, whole._fmt = after.request, after._fmt
+        return whole
 
     def __repr__(self) -> str:
         text = "\n".join([self._fmt(self.request), *(f"# {self.scheduler} ignores {each}" for each in self.ignored)])

@@ -85,6 +85,8 @@ def note_of_role(role: Role) -> Note:
         "mounts": [_mount_note(mount) for mount in role.mounts],
         "metadata": hidden(role.metadata),
     }
+    if role.base_image is not None:
+        note["base_image"] = _kept([role.base_image])[0]
     more[_REASONS] = _reasons(role)
     if isinstance(lacking := role.env.get(NOT_KEPT), NotKept):
         more[_NOT_KEPT] = lacking.why
@@ -128,6 +130,7 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
         name=_text(data.get("name") or name),
         image=_unhidden(_word(data.get("image", ""))) or image,
         min_replicas=_number(data.get("min_replicas"), 0) or None,
+        base_image=_unhidden(_word(data["base_image"])) if "base_image" in data else None,
         entrypoint=_word(data.get("entrypoint", "")),
         args=[_word(arg, why.get(f"argument {k}")) for k, arg in enumerate(_list(data.get("args")))],
         env=lacking | _env(data) | lacking,  # first and last: it is what a reader and a submit come upon

@@ -12,6 +12,7 @@ import pytest
 from asyncsched.errors import ConflictError, RunOptionError, SchedulerError, UsageError
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.mounts import VolumeMount
 from asyncsched.specs.not_kept import NotKept
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.state import AppState
@@ -308,6 +309,29 @@ class SubmitContract:
         if ["after"] == texts(await rig.lines(edited, should_tail=True)):
             with pytest.raises(ValueError, match=EDITED):
                 await rig.submit(AppDef("job", [role]))
+
+    @pytest.mark.parametrize("edit", [False, True])
+    async def test_a_dry_run_that_pre_proc_makes_anew_is_told_like_its_own(self, rig: ContractRig, edit: bool) -> None:
+        class Anew(Role):
+            def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
+                request = copy.deepcopy(dryrun_info.request)
+                if edit:
+                    _replaced(request, "before", "after")
+                return AppDryRunInfo(request, repr)
+
+        plain = rig.role("echo $WORD", env={"WORD": "before"}, mounts=[VolumeMount("data", "/mnt")])
+        plain = dataclasses.replace(plain, mounts=plain.mounts if "mounts" in rig.scheduler.ignores else [])
+        app = AppDef("job", [Anew(**{f.name: getattr(plain, f.name) for f in dataclasses.fields(Role)})], {"a": "b"})
+        info = await rig.scheduler.submit_dryrun(app, rig.cfg)
+        found = await rig.ended(await rig.scheduler.schedule(info))
+        (said,) = texts(await rig.lines(info.app_id, should_tail=True))
+
+        assert ("job", {"a": "b"}) == (found.name, found.metadata)
+        if said == "before":
+            assert [plain] == found.roles
+        else:
+            with pytest.raises(ValueError, match=EDITED):
+                await rig.submit(AppDef("job", found.roles))
 
     async def test_secrets_are_sent_but_never_shown(self, rig: ContractRig) -> None:
         app = rig.app(
