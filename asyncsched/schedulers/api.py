@@ -33,6 +33,7 @@ from asyncsched.logs.budget import budget_of
 from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.encodable import check_encodable
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
@@ -222,6 +223,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
     ) -> AppDryRunInfo[RequestT]:
         check_app(app)
+        check_encodable(app, takes_bytes=self.takes_bytes)
         if not self.takes_secret_refs:
             check_secret_refs(app, self.backend)
         check_key(key)

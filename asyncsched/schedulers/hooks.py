@@ -67,6 +67,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         can_kill: Whether `kill` ends an app sooner than `cancel` does.
         keeps_cancelled_logs: Whether the log of an app that was cancelled can still be read.
         keeps_attempts: Whether the lines of an attempt that nobody has read stay until the app is deleted.
+        takes_bytes: Whether arguments and values of variables may hold bytes that are no UTF-8, which are surrogates in
+            texts of Python. An app that holds some is refused elsewhere.
         takes_secret_refs: Whether the service fills in environment values that are a `SecretRef`.
         ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
         capabilities: The capabilities of a resource that are read here; others are told like a field that is ignored.
@@ -89,6 +91,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     can_kill: ClassVar[bool] = False
     keeps_cancelled_logs: ClassVar[bool] = True
     keeps_attempts: ClassVar[bool] = True
+    takes_bytes: ClassVar[bool] = False
     takes_secret_refs: ClassVar[bool] = False
     ignores: ClassVar[Mapping[str, str]] = {}
     capabilities: ClassVar[frozenset[str] | None] = None

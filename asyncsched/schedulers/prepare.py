@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
 from asyncsched.specs.app import MISSING, AppDef, Role
-from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
+from asyncsched.specs.encodable import half_character
+from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount, source_of
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.secret import reveal
@@ -72,14 +73,12 @@ def check_name(what: str, name: object) -> None:
     """Raise ValueError for a name that is not text, or that no file, label or terminal can hold."""
     if not isinstance(name, str):
         raise ValueError(f"{what} has the name {name!r}: write a text")
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
+    if half := half_character(name):
         raise ConfigError(
             f"{what} has the name {name!r}",
-            why=f"U+{ord(name[error.start]):04X} is half a character, or no byte of UTF-8: no service keeps it",
+            why=f"{half}: no service keeps it",
             fix="use text that UTF-8 can hold; in a shell, a UTF-8 locale such as LANG=C.UTF-8",
-        ) from error
+        )
 
 
 def _check_types(role: str, entrypoint: object, replicas: object, args: object, env: object) -> None:
@@ -156,7 +155,7 @@ def _lost(value: object) -> Iterator[tuple[str, str]]:
         for number, item in enumerate(cast("Sequence[object]", value)):
             yield from ((f" {number}{place}", why) for place, why in _lost(item))
     elif isinstance(value, (BindMount, VolumeMount, DeviceMount)):
-        yield from _lost(value.src if isinstance(value, VolumeMount) else value.src_path)
+        yield from _lost(source_of(value))
     elif isinstance(value, NotKept):
         yield "", value.why
     elif isinstance(value, str) and NOT_KEPT in reveal(value):

@@ -14,9 +14,10 @@ from typing import Any, cast
 
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
+from asyncsched.specs.encodable import half_character
 from asyncsched.specs.macros import escaped
 from asyncsched.specs.masking import hidden, is_hidden
-from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, source_of
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.secret import Secret
@@ -128,10 +129,10 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
     lacking = _lacking(data)
     return Role(
         name=_text(data.get("name") or name),
-        image=_unhidden(_word(data.get("image", ""))) or image,
+        image=_unhidden(_word(data.get("image", ""), why.get("image"))) or image,
         min_replicas=_number(data.get("min_replicas"), 0) or None,
-        base_image=_unhidden(_word(data["base_image"])) if "base_image" in data else None,
-        entrypoint=_word(data.get("entrypoint", "")),
+        base_image=_unhidden(_word(data["base_image"], why.get("base_image"))) if "base_image" in data else None,
+        entrypoint=_word(data.get("entrypoint", ""), why.get("entrypoint")),
         args=[_word(arg, why.get(f"argument {k}")) for k, arg in enumerate(_list(data.get("args")))],
         env=lacking | _env(data) | lacking,  # first and last: it is what a reader and a submit come upon
         num_replicas=_number(data.get("num_replicas"), 0),
@@ -140,7 +141,11 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
         resource=_read_resource(data.get("resource")),
         port_map={well_formed(port): _number(number, 0) for port, number in _object(data.get("port_map")).items()},
         metadata=_unhidden(_object(data.get("metadata"))),
-        mounts=[mount for each in _list(data.get("mounts")) if (mount := _read_mount(_object(each))) is not None],
+        mounts=[
+            mount
+            for number, each in enumerate(_list(data.get("mounts")))
+            if (mount := _read_mount(_object(each), why.get(f"mount {number}"))) is not None
+        ],
     )
 
 
@@ -174,7 +179,7 @@ def _kept(texts: Sequence[str]) -> list[JsonValue]:
     """Return texts, with null for each that has a secret in it or was not kept before."""
     shown = cast("list[JsonValue]", hidden(texts))
     return [
-        None if isinstance(text, (Secret, NotKept)) or kept != text else str(text)
+        None if isinstance(text, (Secret, NotKept)) or kept != text or half_character(text) else str(text)
         for text, kept in zip(texts, shown, strict=True)
     ]
 
@@ -189,7 +194,15 @@ def _reasons(role: Role) -> Note:
     """Return why a text was not kept, where it is no secret."""
     texts = {f"variable {name}": value for name, value in role.env.items() if name != NOT_KEPT}
     texts |= {f"argument {number}": arg for number, arg in enumerate(role.args)}
-    return {place: text.why for place, text in texts.items() if isinstance(text, NotKept) and text.why != _SECRET}
+    texts |= {"image": role.image, "base_image": role.base_image or "", "entrypoint": role.entrypoint}
+    texts |= {f"mount {number}": source_of(mount) for number, mount in enumerate(role.mounts)}
+    return {place: why for place, text in texts.items() if (why := _reason(text))}
+
+
+def _reason(text: str) -> str:
+    if isinstance(text, NotKept):
+        return "" if text.why == _SECRET else text.why
+    return "" if isinstance(text, Secret) else half_character(text)
 
 
 def _resource(resource: Resource) -> Note:
@@ -202,11 +215,11 @@ def _resource(resource: Resource) -> Note:
 
 
 def _mount_note(mount: Mount) -> Note:
+    kind = "device" if isinstance(mount, DeviceMount) else "bind" if isinstance(mount, BindMount) else "volume"
+    note: Note = {"type": kind, "src": _kept([source_of(mount)])[0], "dst": mount.dst_path}
     if isinstance(mount, DeviceMount):
-        return {"type": "device", "src": _kept([mount.src_path])[0], "dst": mount.dst_path, "perm": mount.permissions}
-    if isinstance(mount, BindMount):
-        return {"type": "bind", "src": _kept([mount.src_path])[0], "dst": mount.dst_path, "readonly": mount.read_only}
-    return {"type": "volume", "src": _kept([mount.src])[0], "dst": mount.dst_path, "readonly": mount.read_only}
+        return note | {"perm": mount.permissions}
+    return note | {"readonly": mount.read_only}
 
 
 def _texts(metadata: object) -> Note:
@@ -270,8 +283,8 @@ def _read_resource(value: object) -> Resource:
     )
 
 
-def _read_mount(note: Mapping[str, object]) -> Mount | None:
-    src, dst = _unhidden(_word(note.get("src", ""))), _text(note.get("dst", ""))
+def _read_mount(note: Mapping[str, object], why: object) -> Mount | None:
+    src, dst = _unhidden(_word(note.get("src", ""), why)), _text(note.get("dst", ""))
     make: Mapping[str, Callable[[], Mount]] = {
         "bind": lambda: BindMount(src, dst, note.get("readonly") is True),
         "volume": lambda: VolumeMount(src, dst, note.get("readonly") is True),

@@ -100,6 +100,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     runs_here = True
     ends_with_submitter = True
     can_kill = True
+    takes_bytes = True
     ignores = IGNORES
     retry_policies = frozenset()
 

@@ -333,6 +333,26 @@ class SubmitContract:
             with pytest.raises(ValueError, match=EDITED):
                 await rig.submit(AppDef("job", found.roles))
 
+    @pytest.mark.parametrize(
+        ("place", "fields"),
+        [
+            ("variable A", {"env": {"A": "x\udc80"}}),
+            ("variable A", {"env": {"A": Secret("x\ud800")}}),
+            ("argument 2", {"args": ["-c", "", "x\udc80"]}),
+            ("metadata a 0", {"metadata": {"a": ["x\udc80"]}}),
+        ],
+    )
+    async def test_what_utf_8_cannot_hold_is_refused_or_was_not_kept(
+        self, rig: ContractRig, place: str, fields: dict[str, Any]
+    ) -> None:
+        app = AppDef("job", [dataclasses.replace(rig.role(""), **fields)])
+        with pytest.raises((ValueError, SchedulerError)) as caught:
+            found = await rig.ended(await rig.submit(app))
+            assert "\ud800" not in str(fields)
+            await rig.submit(AppDef(found.name, found.roles))
+        if "half a character" in str(caught.value):
+            assert f"role 'main': {place} " in str(caught.value)
+
     async def test_secrets_are_sent_but_never_shown(self, rig: ContractRig) -> None:
         app = rig.app(
             echo("$PLAIN").replace("'", "") + "\nexit 3",
