@@ -176,7 +176,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
             sent = copy.copy(dryrun_info)
-            sent.app = await told(dryrun_info)
+            sent.app = await told(dryrun_info, self.made_from)
             await self._schedule(sent)
         return dryrun_info.app_id
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol
 
 from typing_extensions import TypeVar
@@ -73,6 +73,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
         capabilities: The capabilities of a resource that are read here; others are told like a field that is ignored.
             None where `ignores` says all there is to say.
+        made_from: By a name that stands in a request, the fields of a role that it is made from, which are not told of
+            an app whose request was edited there. Empty: none of them is told of an app whose request was edited.
         retry_policies: Which replicas are started again after a failure, as a role may ask for it.
     """
 
@@ -95,6 +97,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     takes_secret_refs: ClassVar[bool] = False
     ignores: ClassVar[Mapping[str, str]] = {}
     capabilities: ClassVar[frozenset[str] | None] = None
+    made_from: ClassVar[Mapping[str, Collection[str]]] = {}
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
 
     @property

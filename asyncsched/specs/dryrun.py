@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from asyncsched.errors import UsageError
 from asyncsched.specs.masking import find_secrets, masked
+from asyncsched.specs.plain import Plain
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.secret import redact, showing_secrets
 
@@ -42,11 +43,14 @@ class Made(NamedTuple):
 
     Attributes:
         app: The app, as it was then.
-        request: A hash of the request; None where nobody could have edited it.
+        request: A plain copy of the request; None where nobody could have edited it.
     """
 
     app: AppDef
-    request: str | None
+    request: Plain
+
+    def __repr__(self) -> str:  # the copy holds secrets
+        return f"{type(self).__name__}({self.app!r})"
 
 
 def pretty(request: object) -> str:

@@ -73,6 +73,12 @@ class FakeRequest:
     app_id: str = ""
 
 
+MADE_FROM = {
+    field: (field,) for field in ("image", "entrypoint", "args", "env", "mounts", "resource", "port_map", "max_retries")
+}
+"""What of a request is made from which fields of a role: it holds the roles."""
+
+
 class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     """A scheduler over a `FakeService`.
 
@@ -88,6 +94,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     options = FakeOptions
     takes_secret_refs = True
     ignores = IGNORES
+    made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.REPLICA})
 
     def __init__(

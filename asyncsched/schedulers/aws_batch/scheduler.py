@@ -67,6 +67,20 @@ IGNORES = {
 MAX_FRESH = 10_000
 """Names made here that nobody can have submitted yet, so that no call has to ask."""
 
+MADE_FROM: Mapping[str, Collection[str]] = {
+    "image": ("image",),
+    "command": ("entrypoint", "args", "env"),
+    "environment": ("env",),
+    "secrets": ("env",),
+    "volumes": ("mounts",),
+    "mountPoints": ("mounts",),
+    "linuxParameters": ("mounts", "resource"),
+    "resourceRequirements": ("resource",),
+    "instanceType": ("resource",),
+    "retryStrategy": ("max_retries",),
+}
+"""What of a request is made from which fields of a role; a command may export variables."""
+
 
 class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     """Runs apps as jobs of AWS Batch: a single replica as a container job, several as a multi-node one.
@@ -96,6 +110,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     options = AWSBatchOpts
     ignores = IGNORES
     capabilities = frozenset({INSTANCE_TYPE})
+    made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.APPLICATION})
     takes_secret_refs = True
     is_billed = True

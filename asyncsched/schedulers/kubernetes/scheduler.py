@@ -46,6 +46,26 @@ from asyncsched.specs.state import AppState, ReplicaStatus
 
 __all__ = ["KubernetesScheduler", "create_scheduler"]
 
+MADE_FROM: Mapping[str, Collection[str]] = {
+    "image": ("image",),
+    "command": ("entrypoint", "args"),
+    "args": ("entrypoint", "args"),
+    "env": ("env",),
+    "envFrom": ("env",),
+    "volumes": ("mounts",),
+    "volumeMounts": ("mounts",),
+    "volumeDevices": ("mounts",),
+    "resources": ("resource",),
+    "nodeSelector": ("resource",),
+    "affinity": ("resource",),
+    "ports": ("port_map",),
+    "maxRetry": ("max_retries",),
+    "policies": ("max_retries",),
+    "backoffLimit": ("max_retries",),
+    "backoffLimitPerIndex": ("max_retries",),
+}
+"""What of a request is made from which fields of a role."""
+
 
 class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     """Runs each replica as a pod: of a Volcano job, or of Indexed Jobs where Volcano is not installed.
@@ -74,6 +94,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     keeps_cancelled_logs = False
     keeps_attempts = False
     capabilities = frozenset({INSTANCE_TYPE})
+    made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
 
     def __init__(

@@ -75,6 +75,9 @@ IGNORES = {
 SETTLING = 5.0
 """Seconds that ending an app may take beyond its grace period."""
 
+MADE_FROM = {"args": ("entrypoint", "args"), "env": ("env",)}
+"""What of a request is made from which fields of a role."""
+
 
 class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     """Runs each replica as a process of this machine, under a supervisor that outlives nothing but it.
@@ -102,6 +105,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     can_kill = True
     takes_bytes = True
     ignores = IGNORES
+    made_from = MADE_FROM
     retry_policies = frozenset()
 
     def __init__(
