@@ -99,9 +99,9 @@ def _called(item: Plain) -> str:
     return name if isinstance(name, str) else ""
 
 
-def listed(names: Iterator[str]) -> str:
+def listed(names: Iterator[str], most: int = _NAMED) -> str:
     """Return the first of some names, each cut, and that there are more."""
-    first = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in islice(names, _NAMED)]
+    first = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in islice(names, most)]
     return ", ".join(first) + (" and more" if next(names, None) is not None else "")
 
 

@@ -9,10 +9,11 @@ What is read may have been written by anybody, or by another release: what is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from asyncsched.schedulers._common.untrusted import well_formed
+from asyncsched.schedulers.told import listed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.encodable import half_character
 from asyncsched.specs.macros import escaped
@@ -27,6 +28,7 @@ from asyncsched.specs.secret_ref import SecretRef
 __all__ = [
     "app_note",
     "left_out",
+    "note_by_hand",
     "note_of_role",
     "read_app_note",
     "role_of_command",
@@ -48,6 +50,8 @@ _NOT_KEPT = "not_kept"
 _SHED = ("env", "args", "metadata", "mounts", "port_map", "resource")
 """What is left out of a note that is too large, in this order."""
 
+_MOST_NAMED = 50
+
 _REASONS = "reasons"
 """Says in a note of what was not kept why that is, where it is no secret."""
 
@@ -65,6 +69,13 @@ def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
     roles = [role_of_note(each) for each in _list(data.get("roles"))]
     metadata = {well_formed(name): _text(value) for name, value in _object(data.get("metadata")).items()}
     return roles, cast("dict[str, str]", _unhidden(metadata))
+
+
+def note_by_hand(made_with: Iterable[str]) -> Note:
+    """Return the note of a role of whose request, which was made by hand, only the names of its fields are known."""
+    why = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not written down"
+    names = listed(iter(dict.fromkeys(made_with)), _MOST_NAMED)
+    return {_NOT_KEPT: f"{why}; it was made with {names}" if names else why}
 
 
 def note_of_role(role: Role) -> Note:

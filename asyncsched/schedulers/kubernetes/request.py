@@ -7,13 +7,13 @@ The result is a plain value: it prints readably with its secrets masked, and may
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsched.errors import UsageError
 from asyncsched.schedulers.kubernetes import names, request_job, request_volcano
-from asyncsched.schedulers.kubernetes.names_note import note_of
+from asyncsched.schedulers.kubernetes.names_note import note_of, note_of_hand_made
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request_limits import (
     check_app,
@@ -231,7 +231,7 @@ class _Making:
         }
 
 
-def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = None) -> Wire:
+def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = None, *, by_hand: bool = False) -> Wire:
     """Return what is sent of a request, which may have been edited since it was made.
 
     Args:
@@ -239,6 +239,7 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
         app_id: The id that it is scheduled under.
         digest: The digest of what was asked for, which an annotation tells.
         app: What is to be told of its app; None where the request tells it.
+        by_hand: Whether the request was made by hand: of its app nothing is told but the names of its fields.
 
     Raises:
         UsageError: It names images to push.
@@ -254,12 +255,24 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
     body: Json = revealed(copy.deepcopy(job.resource))
     annotations = body["metadata"].setdefault("annotations", {})
     annotations[names.REQUEST] = digest
-    if app is not None:  # the note of the dry-run is that of the app before the request was edited
+    if by_hand:
+        annotations[names.ROLES] = note_of_hand_made(_made_with(job))
+    elif app is not None:  # the note of the dry-run is that of the app before the request was edited
         annotations[names.ROLES] = note_of(app)
     wire = Wire(namespace=namespace, name=name, job=body, others=tuple(revealed(each) for each in job.others))
     for each in (wire.job, *wire.others):
         check_size(str(each.get("kind", "object")), each)
     return wire
+
+
+def _made_with(job: KubernetesJob) -> Iterator[str]:
+    """Yield the names of what the pods of a request are made with."""
+    for body in (job.resource, *job.others):
+        spec = body.get("spec") or {}
+        for owner in (*(spec.get("tasks") or ()), spec):
+            pod = (owner.get("template") or {}).get("spec") or {}
+            yield from (f"pod.{name}" for name in pod if name != "containers")
+            yield from (f"container.{name}" for each in pod.get("containers") or () for name in each if name != "name")
 
 
 def release_patch() -> Json:

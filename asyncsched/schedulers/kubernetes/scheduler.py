@@ -175,8 +175,8 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     @override
     async def _schedule(self, info: AppDryRunInfo[KubernetesJob]) -> None:
         job = info.request
-        app = info.app or AppDef("")  # of a request that was made by hand nothing is told of its roles
-        wire = await unhurried(partial(to_wire, job, info.app_id, info.digest, app), job.size)
+        make = partial(to_wire, job, info.app_id, info.digest, info.app, by_hand=info.app is None)
+        wire = await unhurried(make, job.size)
         await self._server.check_kind(job.kind)
         submission = Submission(
             self._client,

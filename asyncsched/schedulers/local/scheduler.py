@@ -10,9 +10,11 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import Unpack, override
 
+from asyncsched.errors import ConfigError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.program import Programs
@@ -29,6 +31,7 @@ from asyncsched.schedulers.local.images import (
     fetch_roles,
     make_provider,
     named_directory,
+    working_directory,
 )
 from asyncsched.schedulers.local.logs import log_sources
 from asyncsched.schedulers.local.lookup import Apps, describe_all, described
@@ -183,9 +186,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request
-        wire = await asyncio.to_thread(
-            to_wire, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
-        )
+        wire = await asyncio.to_thread(_wire, info)
         launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
             async with self._supervisors.detached() as connection:
@@ -265,6 +266,14 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
             await self._supervisors.close(self.cleanup_timeout)
         finally:  # a supervisor that hangs takes all the time there is
             self._home.close()
+
+
+def _wire(info: AppDryRunInfo[PopenRequest]) -> dict[str, Any]:
+    try:
+        cwd = working_directory()
+    except ConfigError:  # it was removed, and matters to nothing that is started elsewhere
+        cwd = ""
+    return to_wire(info.request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ), cwd=cwd)
 
 
 def create_scheduler(
