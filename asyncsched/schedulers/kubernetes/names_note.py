@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers._common.roles import (
@@ -82,9 +83,6 @@ def read_note(note: str, tasks: Sequence[tuple[str, int]]) -> tuple[list[Role], 
     if roles and all(role.name for role in roles):
         return roles, metadata
     known = [(task, min(replicas, _MOST_REPLICAS)) for task, replicas in tasks if task]
-    lacking = (
-        {key: value for key, value in data.items() if key not in ("roles", "metadata")}
-        if isinstance(data, dict)
-        else {}
-    )
+    whole = cast("dict[str, object]", data) if isinstance(data, dict) else {}
+    lacking = {key: value for key, value in whole.items() if key not in ("roles", "metadata")}
     return [role_of_note({**lacking, "name": task, "num_replicas": replicas}) for task, replicas in known], metadata

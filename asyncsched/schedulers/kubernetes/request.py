@@ -268,11 +268,13 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
 def _made_with(job: KubernetesJob) -> Iterator[str]:
     """Yield the names of what the pods of a request are made with."""
     for body in (job.resource, *job.others):
-        spec = body.get("spec") or {}
-        for owner in (*(spec.get("tasks") or ()), spec):
-            pod = (owner.get("template") or {}).get("spec") or {}
+        spec: Json = body.get("spec") or dict[str, Any]()
+        owners: list[Json] = [*(spec.get("tasks") or ()), spec]
+        for owner in owners:
+            pod: Json = (owner.get("template") or dict[str, Any]()).get("spec") or dict[str, Any]()
+            containers: list[Json] = pod.get("containers") or []
             yield from (f"pod.{name}" for name in pod if name != "containers")
-            yield from (f"container.{name}" for each in pod.get("containers") or () for name in each if name != "name")
+            yield from (f"container.{name}" for each in containers for name in each if name != "name")
 
 
 def release_patch() -> Json:
