@@ -38,13 +38,17 @@ _PARTS = (b"SECRET", b"PASS", b"CREDENTIAL", b"TOKEN", b"PWD", b"KEY", b"AUTH", 
 """Each name that is secret by itself has one of these in it."""
 
 
+_ALONE = frozenset(bytes([byte]) for byte in b" \t\n\"'{") | {b""}
+
+
 def find_parts(text: str) -> Iterator[int]:
     """Find the places in a text that a secret name may hold: quickly, and in long texts too."""
     letters = text.encode("ascii", "replace").upper()  # each character becomes one byte
     for part in _PARTS:
         at = letters.find(part)
         while at >= 0:
-            yield at
+            if part != b"KEY" or letters[at - 1 : at] not in _ALONE:  # a key alone is not secret
+                yield at
             at = letters.find(part, at + len(part))
     if os.environ.get("ASYNCSCHED_SECRET_NAMES"):
         yield from (word.start() for word in re.finditer(r"[\w.-]+", text))

@@ -6,11 +6,11 @@ import re
 
 from asyncsched.specs.secret_names import is_secret_name
 
-__all__ = ["LONGEST_REFERENCE", "colon_value"]
+__all__ = ["LONGEST_REFERENCE", "PAIR", "colon_value"]
 
-_PAIR = r"([A-Za-z_][A-Za-z0-9_.-]{0,255})(\\{0,4}[\"'])?([ \t]*:)([ \t]*)(?:[fFbBrRuU]{0,2}(\\{0,4}[\"']))?"
+PAIR = r"([A-Za-z_][A-Za-z0-9_.-]{0,255})(\\{0,4}[\"'])?([ \t]*:)([ \t]*)(?:[fFbBrRuU]{0,2}(\\{0,4}[\"']))?"
 
-_HEADER = r"(?:proxy-)?authorization"
+_HEADERS = frozenset({"authorization", "proxy-authorization"})
 _SCHEME = r"[A-Za-z][\w-]*[ \t]+(?=\S)"
 """What stands before the secret in such a header."""
 
@@ -29,19 +29,21 @@ _FURTHEST = 64
 """Characters before a name in which the beginning of its line is looked for."""
 
 
-def colon_value(text: str, begin: int) -> tuple[int, int] | None:
-    """Return where the value stands of a secret name that begins here, and that a colon follows.
+def colon_value(found: re.Match[str] | None) -> tuple[int, int] | None:
+    """Return where the value stands of a secret name that a colon follows, as `PAIR` finds it.
 
     A name without quotes counts where a program's own words seldom stand: at the beginning of a line, after a quote,
     an equals sign, a brace or a comma; and a space follows its colon. ``Authorization`` counts everywhere.
     """
-    found = re.compile(_PAIR).match(text, begin)
-    if found is None or not is_secret_name(found[1]):
+    if found is None:
         return None
+    text, begin = found.string, found.start()
     name, quote, _, space, opening = found.groups()
     before = text[begin - 1] if begin else "\n"
-    is_header = re.fullmatch(_HEADER, name, re.IGNORECASE) is not None
+    is_header = name.lower() in _HEADERS
     if not (is_header or (quote and before in "\"'") or (space and _stands_alone(text, begin, before))):
+        return None
+    if not is_secret_name(name):
         return None
     start = found.end()
     end = _closing(text, start, opening) if opening else _end(text, start, _stops(text, begin, before, quote))

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from asyncsched.specs.secret_names import find_parts, is_secret_name
-from asyncsched.specs.secret_pairs import LONGEST_REFERENCE, colon_value
+from asyncsched.specs.secret_pairs import LONGEST_REFERENCE, PAIR, colon_value
 
 __all__ = ["follows_secret_option", "replaced", "secret_spans"]
 
@@ -63,9 +63,13 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
 def _named(text: str) -> Iterator[tuple[int, int]]:
     if "=" not in text and "-" not in text and ":" not in text:
         return
+    named, pair = re.compile(_NAMED), re.compile(PAIR)
     done = 0
     for begin in sorted({_begin(text, at) for at in find_parts(text)}):
-        span = _after_name(text, begin) or colon_value(text, begin) if begin >= done else None
+        if begin < done:
+            continue
+        found = named.match(text, begin) or (re.match(_OPTION_ON_A_LINE, text) if begin == 0 else None)
+        span = _after_name(text, found) if found else colon_value(pair.match(text, begin))
         if span and not _is_shown(text[slice(*span)]):
             done = span[1]
             yield span
@@ -75,15 +79,12 @@ def _is_shown(value: str) -> bool:
     return len(value) <= LONGEST_REFERENCE and (_is_harmless(value) or _is_read_by_shell(value))
 
 
-def _after_name(text: str, begin: int) -> tuple[int, int] | None:
-    """Return where the value stands of a variable or an option, if a secret one begins here."""
-    found = re.compile(_NAMED).match(text, begin)
-    if found is None and begin == 0:
-        found = re.compile(_OPTION_ON_A_LINE).match(text)
-    if found is None or not is_secret_name(found[1] or found[2]):
+def _after_name(text: str, found: re.Match[str]) -> tuple[int, int] | None:
+    """Return where the value of a variable or an option stands, if its name is secret."""
+    if not is_secret_name(found[1] or found[2]):
         return None
     value = re.compile(_VALUE).match(text, found.end())
-    start, end = value.span() if value else (begin, begin)
+    start, end = value.span() if value else (found.end(), found.end())
     if end - start >= 2 and text[start] == text[end - 1] and text[start] in "\"'":
         return start + 1, end - 1
     return start, end
