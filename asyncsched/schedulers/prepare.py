@@ -203,7 +203,7 @@ def check_same_app(named: str | None, app_id: str) -> None:
         raise UsageError(
             f"the request names the app {named}, and its dry-run the app {app_id}",
             why="the id is fixed at the dry-run",
-            fix="leave what names the app in the request as it is, or dry-run the app again",
+            fix="leave what names the app in the request as it is, or dry-run again",
         )
 
 
