@@ -246,6 +246,21 @@ async def test_a_container_that_was_removed_is_a_gap(fake: FakeCluster, logs: Be
     assert [REMOVED] == texts(await logs.all())
 
 
+async def test_a_container_that_is_removed_once_its_log_has_come_to_its_end_is_no_gap(
+    fake: FakeCluster, logs: Bench
+) -> None:
+    make_pod(fake)
+    await running(fake)
+    say(fake, "one", "two")
+    stream = logs.stream()
+    assert ["one", "two"] == texts(await logs.read(stream, 2))
+    fake.run(lambda: setattr(run_of(fake), "removed", True))  # who reads already, reads on
+    exit_now(fake)
+    logs.end(AppState.CANCELLED)
+
+    assert [] == texts(await logs.read(stream))
+
+
 # Runs
 
 

@@ -16,7 +16,7 @@ from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
 from asyncsched.schedulers.kubernetes.logs_gaps import once_more, why_broken, why_lost, why_missing
-from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, LineReader
+from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, REMOVED, LineReader
 from asyncsched.schedulers.kubernetes.logs_pods import AppPods, Place
 from asyncsched.schedulers.kubernetes.logs_resume import PodResume
 from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs, has_run, restarts
@@ -340,6 +340,7 @@ class PodLog(ConnectionSource):
 
     async def _after_end(self, run: Run) -> Next:
         notice = self._reader.take_notice()
+        self._came = self._came and not notice.startswith(REMOVED)  # that is the whole answer
         run = self._runs.now(run)
         if self._follows and not notice:
             self._ended_once = True
@@ -350,7 +351,7 @@ class PodLog(ConnectionSource):
         elif self._past and self.following and not run.ended and not notice:
             self._leave_past()  # it goes on: what it writes from now on is followed
             return Next.AGAIN
-        return after_end(run, notice, follows=self._follows, is_last_look=self._last_look)
+        return after_end(run, notice, follows=self._follows, is_last_look=self._last_look, has_ended=self._ended_once)
 
     def _finish_run(self, verdict: Next) -> None:
         run, self._run = self._run, None

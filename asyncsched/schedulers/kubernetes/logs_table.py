@@ -41,7 +41,7 @@ def after_refusal(failure: ApiFailure, run: Run, *, has_ended: bool, has_begun: 
         return Next.WAIT  # kubelet does not know the pod yet, or the pod has gone a moment ago
     if failure.code == 400:
         if "previous terminated container" in text:
-            return Next.LOST
+            return Next.OVER if has_ended else Next.LOST
         if "is not valid for pod" in text:
             return Next.FAIL
         if "is waiting to start" in text or "is not available" in text or "not found" in text:
@@ -49,7 +49,7 @@ def after_refusal(failure: ApiFailure, run: Run, *, has_ended: bool, has_begun: 
     return Next.FAIL if failure.code < 500 and failure.code != 429 else Next.AGAIN
 
 
-def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool) -> Next:
+def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool, has_ended: bool) -> Next:
     """Return what to do after a stream that has ended cleanly.
 
     Args:
@@ -57,9 +57,10 @@ def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool) -> Ne
         notice: What kubelet said instead of lines, if it did.
         follows: Whether the stream was to go on with the run.
         is_last_look: Whether it was asked for what there is, after the run's end.
+        has_ended: Whether this stream or one before it has come to its end with the container's.
     """
     if notice.startswith(REMOVED):
-        return Next.LOST
+        return Next.OVER if has_ended else Next.LOST
     if notice:
         return Next.AGAIN
     if is_last_look or not follows:
