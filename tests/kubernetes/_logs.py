@@ -15,7 +15,8 @@ from asyncsched.logs.select import LogQuery, make_query
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.logs import PodLog, PodLogs
+from asyncsched.schedulers.kubernetes.logs import PodLogs
+from asyncsched.schedulers.kubernetes.logs_source import PodLog
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.state import AppState, ReplicaStatus
 from tests.kubernetes_fake import FakeCluster

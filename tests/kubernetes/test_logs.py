@@ -11,7 +11,7 @@ import pytest
 
 from asyncsched.logs.stream import LogStream
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.logs import BUFFER
+from asyncsched.schedulers.kubernetes.logs_source import BUFFER
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 from asyncsched.specs.stream import Stream
 from tests.kubernetes._logs import (
