@@ -18,12 +18,15 @@ from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.logs import PodLogs
 from asyncsched.schedulers.kubernetes.logs_source import PodLog
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.specs.app import Role
 from asyncsched.specs.state import AppState, ReplicaStatus
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.containers import Run
 from tests.kubernetes_fake.kubelet import Pod
 
 APP = "job-x1"
+JOB = "5a1e0000-0000-4000-8000-000000000001"
+"""The uid of the app's job."""
 PATIENCE = 120.0
 
 
@@ -49,8 +52,9 @@ def make_pod(
     policy: str = "Never",
     spec: Mapping[str, Any] | None = None,
     container: Mapping[str, Any] | None = None,
+    owner: str = JOB,
 ) -> None:
-    """Put a pod of the app there, as a controller would."""
+    """Put a pod of the app there, as a controller would; without an owner, as anybody might."""
     labels = {
         "asyncsched/app": APP,
         "asyncsched/kind": "volcano",
@@ -58,10 +62,12 @@ def make_pod(
         "asyncsched/replica": str(replica),
     }
     main = {"name": "main", "image": "busybox", "command": ["sh", "-c", script], **(container or {})}
+    reference = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": APP, "uid": owner}
+    metadata = {"labels": labels, "annotations": {"volcano.sh/job-retry-count": str(attempt)}}
     fake.create(
         "pods",
         name,
-        metadata={"labels": labels, "annotations": {"volcano.sh/job-retry-count": str(attempt)}},
+        metadata={**metadata, **({"ownerReferences": [{**reference, "controller": True}]} if owner else {})},
         spec={"restartPolicy": policy, "containers": [main], "terminationGracePeriodSeconds": 2, **(spec or {})},
     )
 
@@ -113,7 +119,7 @@ class Bench:
         self.sources: list[PodLog] = []
         self.over = asyncio.Event()  # set: the app has ended
         self.state = AppState.SUCCEEDED
-        self.replicas = 1
+        self.replicas = self.roles = 1
 
     def statuses(self, state: AppState) -> list[ReplicaStatus]:
         return [ReplicaStatus(k, state, "main", "") for k in range(self.replicas)]
@@ -124,7 +130,8 @@ class Bench:
 
         async def open_logs(query: LogQuery, sink: LogSink) -> None:
             state = AppState.RUNNING if query.tail and not self.over.is_set() else self.state
-            app = DescribeAppResponse(app_id=query.app_id, state=state)
+            app = DescribeAppResponse(app_id=query.app_id, state=state, native_id=JOB)
+            app.roles = [Role(f"role-{n}", "image") for n in range(self.roles)]
             sources = list(await self.room.sources(app, self.statuses(state), query))
             self.sources += sources
             for source in sources:

@@ -15,6 +15,8 @@ from asyncsched.schedulers.kubernetes.logs_source import BUFFER
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 from asyncsched.specs.stream import Stream
 from tests.kubernetes._logs import (
+    APP,
+    JOB,
     PATIENCE,
     Bench,
     attempts,
@@ -351,6 +353,68 @@ async def test_a_pod_that_replaces_another_before_the_watch_tells_is_not_taken_f
 
     assert [f"GAP the pod {NAME} was deleted before its log was read, and the log with it", "second"] == texts(lines)
     assert [0, 1] == attempts(lines)
+
+
+# Pods of others
+
+
+@pytest.mark.parametrize("owner", ["", "5a1e0000-0000-4000-8000-000000000002"], ids=["nobody's", "another job's"])
+async def test_a_pod_with_our_labels_that_is_not_of_the_job_is_not_read(
+    fake: FakeCluster, logs: Bench, owner: str
+) -> None:
+    make_pod(fake, "echo theirs", name="theirs", owner=owner)
+    await ended(fake, "theirs")
+    stream = logs.stream()
+    reading = asyncio.create_task(logs.read(stream, 1))
+    await until(fake, lambda: "watch pods" in fake.traffic.calls)
+    make_pod(fake, "echo ours")
+    await ended(fake)
+    lines = await reading
+    logs.end()
+
+    assert ["ours"] == texts([*lines, *await logs.read(stream)])
+    assert ["ours"] == texts(await logs.all())
+
+
+@pytest.mark.parametrize("should_tail", [True, False])
+async def test_where_no_pod_of_the_job_is_left_those_of_others_are_not_read(
+    fake: FakeCluster, logs: Bench, *, should_tail: bool
+) -> None:
+    make_pod(fake, "echo theirs", name="theirs", owner="")
+    await ended(fake, "theirs")
+    logs.end()
+
+    expected = ["GAP the pod was deleted meanwhile, and its log with it"]
+    assert expected == texts(await logs.read(logs.stream(should_tail=should_tail)))
+    assert 0 == fake.traffic.calls["get pods/log"]
+
+
+async def test_pods_of_a_job_that_is_made_later_for_another_role_are_read(
+    fake: FakeCluster, logs: Bench, client: KubeClient
+) -> None:
+    logs.roles = 2
+    stream = logs.stream()
+    reading = asyncio.create_task(logs.read(stream, 1))
+    await until(fake, lambda: "watch pods" in fake.traffic.calls)
+    labels = {"asyncsched/app": APP, "asyncsched/role": "main"}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": APP, "uid": JOB}
+    container = {"name": "main", "image": "busybox", "command": ["echo", "other"]}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"{APP}-other", "labels": labels, "ownerReferences": [owner]},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": 1,
+            "parallelism": 1,
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    await client.request("POST", "/apis/batch/v1/namespaces/default/jobs", body=job)
+
+    assert ["other"] == texts(await reading)
+    await stream.aclose()
 
 
 # Pods that are deleted

@@ -63,15 +63,18 @@ class PodLogs:
     async def _pods(self, app: DescribeAppResponse, namespace: str, name: str, *, follow: bool) -> AppPods:
         if not follow:
             pods = AppPods(self.client, namespace, name)
+            pods.add_owners([app.native_id])
             if isinstance(app.native, Native):
+                pods.add_owners(job.uid for job in app.native.jobs)
                 pods.take(app.native.pods)
             else:
                 await pods.open()
             return pods
         found = self._followed.get(app.app_id)
         if found is None:
-            found = self._followed[app.app_id] = AppPods(self.client, namespace, name, self._reflectors)
-        if isinstance(app.native, Native):
-            found.owners.update(job.uid for job in app.native.jobs)
+            has_roles = len(app.roles) > 1
+            found = AppPods(self.client, namespace, name, self._reflectors, has_roles=has_roles)
+            self._followed[app.app_id] = found
+        found.add_owners([app.native_id])
         await found.open()
         return found
