@@ -118,18 +118,19 @@ class Bench:
         self.room = PodLogs(client, self.reflectors, clock=self.clock, retry_for=30.0)
         self.sources: list[PodLog] = []
         self.over = asyncio.Event()  # set: the app has ended
-        self.state = AppState.SUCCEEDED
+        self.first, self.state = AppState.RUNNING, AppState.SUCCEEDED
+        self.reason = ""
         self.replicas = self.roles = 1
 
     def statuses(self, state: AppState) -> list[ReplicaStatus]:
-        return [ReplicaStatus(k, state, "main", "") for k in range(self.replicas)]
+        return [ReplicaStatus(k, state, "main", "", reason=self.reason) for k in range(self.replicas)]
 
     def stream(self, *, should_tail: bool = True, **query: Any) -> LogStream:
         """Read the app's log; a tail ends some time after `over` is set."""
         made = make_query(f"default:{APP}", should_tail=should_tail, clock=self.clock, **query)
 
         async def open_logs(query: LogQuery, sink: LogSink) -> None:
-            state = AppState.RUNNING if query.tail and not self.over.is_set() else self.state
+            state = self.first if query.tail and not self.over.is_set() else self.state
             app = DescribeAppResponse(app_id=query.app_id, state=state, native_id=JOB)
             app.roles = [Role(f"role-{n}", "image") for n in range(self.roles)]
             sources = list(await self.room.sources(app, self.statuses(state), query))

@@ -12,6 +12,7 @@ import pytest
 from asyncsched.logs.stream import LogStream
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.logs_source import BUFFER
+from asyncsched.schedulers.kubernetes.status_replicas import STOPPED
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 from asyncsched.specs.stream import Stream
 from tests.kubernetes._logs import (
@@ -29,7 +30,7 @@ from tests.kubernetes._logs import (
     texts,
     until,
 )
-from tests.kubernetes_fake import FakeCluster, Fault, too_many
+from tests.kubernetes_fake import FakeCluster, Fault, expired, too_many
 
 pytestmark = pytest.mark.service("kubernetes-fake")
 
@@ -240,23 +241,25 @@ async def test_the_text_behind_a_line_without_newline_is_no_part_of_it(fake: Fak
     assert ["unfinished"] == texts(await reading)
 
 
-async def test_a_container_that_was_removed_is_a_gap(fake: FakeCluster, logs: Bench) -> None:
+@pytest.mark.parametrize("what", ["removed", "no_file"])
+async def test_a_container_that_was_removed_is_a_gap(fake: FakeCluster, logs: Bench, what: str) -> None:
     make_pod(fake, "echo gone")
     await ended(fake)
-    fake.run(lambda: setattr(run_of(fake), "removed", True))
+    fake.run(lambda: setattr(run_of(fake), what, True))
 
     assert [REMOVED] == texts(await logs.all())
 
 
+@pytest.mark.parametrize("what", ["removed", "no_file"])
 async def test_a_container_that_is_removed_once_its_log_has_come_to_its_end_is_no_gap(
-    fake: FakeCluster, logs: Bench
+    fake: FakeCluster, logs: Bench, what: str
 ) -> None:
     make_pod(fake)
     await running(fake)
     say(fake, "one", "two")
     stream = logs.stream()
     assert ["one", "two"] == texts(await logs.read(stream, 2))
-    fake.run(lambda: setattr(run_of(fake), "removed", True))  # who reads already, reads on
+    fake.run(lambda: setattr(run_of(fake), what, True))  # an open stream goes on
     exit_now(fake)
     logs.end(AppState.CANCELLED)
 
@@ -453,13 +456,39 @@ async def test_a_pod_that_is_gone_when_a_broken_stream_is_to_go_on_is_a_gap(fake
     assert gap.after is not None
 
 
-async def test_a_replica_whose_pod_was_deleted_tells_so_when_it_is_read(fake: FakeCluster, logs: Bench) -> None:
+@pytest.mark.parametrize(
+    ("reason", "why"), [("", "the app was cancelled"), (STOPPED, "another replica had failed")], ids=["app", "stopped"]
+)
+async def test_a_replica_whose_pod_was_deleted_tells_so_when_it_is_read(logs: Bench, reason: str, why: str) -> None:
+    logs.reason = reason
     logs.state = AppState.CANCELLED
 
-    expected = ["GAP the pod was deleted when the app was cancelled, and its log with it"]
+    expected = [f"GAP the pod was deleted when {why}, and what it had written, if anything, with it"]
     assert expected == texts(await logs.all())
     logs.end(AppState.CANCELLED)
     assert expected == texts(await logs.read(logs.stream()))
+
+
+async def test_a_replica_that_was_followed_and_never_began_has_lost_nothing(fake: FakeCluster, logs: Bench) -> None:
+    logs.first = AppState.PENDING
+    reading = asyncio.create_task(logs.read(logs.stream()))
+    await until(fake, lambda: "watch pods" in fake.traffic.calls)
+    logs.end(AppState.CANCELLED)
+
+    assert [] == texts(await reading)
+
+
+async def test_a_replica_that_may_have_begun_unseen_has_a_gap(fake: FakeCluster, logs: Bench) -> None:
+    logs.first = AppState.PENDING
+    reading = asyncio.create_task(logs.read(logs.stream()))
+    await until(fake, lambda: "watch pods" in fake.traffic.calls)
+    fake.fail("watch pods", expired("too old resource version"))
+    fake.cut("watch pods")
+    await until(fake, lambda: fake.traffic.calls["list pods"] >= 2)  # what was there in between nobody has seen
+    await until(fake, lambda: fake.traffic.open["watch pods"])
+    logs.end(AppState.CANCELLED)
+
+    assert ["GAP"] == [text.partition(" ")[0] for text in texts(await reading)]
 
 
 async def test_a_replica_that_never_had_a_pod_has_no_gap(logs: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,12 +95,22 @@ def test_each_clean_end_has_one_meaning(
     assert expected is found
 
 
+NO_CONTAINER = "unable to retrieve container logs for containerd://3f"
+NO_FILE = 'failed to try resolving symlinks in path "/var/log/pods/0.log": lstat /var/log/pods/0.log: no such file'
+
+
+@pytest.mark.parametrize("notice", [NO_CONTAINER, NO_FILE])
 @pytest.mark.parametrize(("has_ended", "expected"), [(False, Next.LOST), (True, Next.OVER)])
-def test_a_container_that_was_removed_has_lost_only_what_had_not_come_before(has_ended: bool, expected: Next) -> None:
-    notice = "unable to retrieve container logs for containerd://3f"
+def test_a_container_that_was_removed_has_lost_only_what_had_not_come_before(
+    notice: str, has_ended: bool, expected: Next
+) -> None:
     found = after_end(run("terminated"), notice, follows=False, is_last_look=True, has_ended=has_ended)
 
     assert expected is found
+
+
+def test_a_file_that_is_not_there_while_the_container_runs_is_being_rotated() -> None:
+    assert Next.AGAIN is after_end(run("running"), NO_FILE, follows=True, is_last_look=False, has_ended=False)
 
 
 def test_a_refusal_of_streams_is_told_from_others() -> None:

@@ -798,6 +798,13 @@ def test_rows_of_tables() -> None:
     assert "kubernetes://me/default:a" == rows[0].app_handle
 
 
+def test_a_job_that_was_stopped_says_why_though_no_pod_is_left_to_tell() -> None:
+    stopped = describe_app([volcano("Failed", app(), status={"retryCount": 1})])
+
+    assert stopped is not None
+    assert (F, "a pod of it was deleted, or had failed, and is gone") == (stopped.state, stopped.msg)
+
+
 # Objects of any content
 
 JSON = st.recursive(

@@ -58,6 +58,11 @@ class AppPods:
         self._due = False
         self._list: asyncio.Task[None] | None = None
 
+    @property
+    def lists(self) -> int:
+        """How often the pods were listed anew: in between every pod was seen."""
+        return 0 if self._reflector is None else self._reflector.lists
+
     def add_owners(self, jobs: Iterable[str]) -> None:
         """Take note of jobs, by their uids, whose pods are the app's."""
         self._owners.update(jobs)

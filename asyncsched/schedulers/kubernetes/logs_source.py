@@ -13,13 +13,13 @@ from asyncsched.logs.connection import ConnectionSource, NotStarted
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
 from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
 from asyncsched.schedulers.kubernetes.logs_gaps import once_more, why_broken, why_lost, why_missing
-from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, REMOVED, LineReader
+from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, LineReader
 from asyncsched.schedulers.kubernetes.logs_pods import AppPods, Place
 from asyncsched.schedulers.kubernetes.logs_resume import PodResume
 from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs, has_run, restarts
 from asyncsched.schedulers.kubernetes.logs_streams import is_wanted, parameters
-from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_refusal
-from asyncsched.specs.state import FailureCause
+from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_refusal, is_removed
+from asyncsched.specs.state import AppState, FailureCause
 
 if TYPE_CHECKING:
     from asyncsched.clock import TimerHandle
@@ -38,6 +38,7 @@ SETTLES_WITHIN = 2.5
 CUT_AFTER = 10.0
 """Seconds that a stream may stay open after its container's end: what hangs then is asked for again."""
 
+_WAITS = (AppState.SUBMITTED, AppState.PENDING)
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
 
 
@@ -72,6 +73,9 @@ class PodLog(ConnectionSource):
         )
         self._room, self._pods, self._query = room, pods, query
         self._status = replica
+        # Of one that had not begun when it was first looked at every pod is seen from then on, while the watch holds.
+        self._waited = query.tail and replica.state in _WAITS and not replica.num_restarts
+        self._lists = pods.lists
         self._runs = Runs()
         self._run: Run | None = None  # the one that is being read
         self._reader = LineReader(self.origin)
@@ -178,6 +182,8 @@ class PodLog(ConnectionSource):
 
     async def _refused(self, run: Run, error: SchedulerError) -> None:
         failure = failure_of(error)
+        if (failure is None or failure.code >= 500) and not self._last_look:
+            self._ended_once = False  # kubelet was away: what ended cleanly before was not the container's stream
         if failure is None:
             raise error
         if failure.code == 404:
@@ -272,7 +278,8 @@ class PodLog(ConnectionSource):
         if verdict is Next.ONCE_MORE:
             self._last_look = True
         elif verdict is Next.AGAIN:
-            self._ended_once = False  # it was the kubelet's end, or the connection's
+            if not self._last_look and self._runs.now(run).pod.deleted_at is None:
+                self._ended_once = False  # it was the kubelet's end, or the connection's
         else:
             self._finish_run(verdict)
         if verdict is not Next.AGAIN or read_past != self._past:
@@ -281,8 +288,8 @@ class PodLog(ConnectionSource):
 
     async def _after_end(self, run: Run) -> Next:
         notice = self._reader.take_notice()
-        self._came = self._came and not notice.startswith(REMOVED)  # that is the whole answer
         run = self._runs.now(run)
+        self._came = self._came and not is_removed(notice, run)  # that is the whole answer
         if self._follows and not notice:
             self._ended_once = True
             deadline = self._clock.monotonic() + SETTLES_WITHIN
@@ -329,7 +336,8 @@ class PodLog(ConnectionSource):
         if self._runs.seen or self._has_told_missing or not status.state.is_terminal():
             return
         self._has_told_missing = True
-        if status.cause is not FailureCause.UNSCHEDULABLE:
+        never_began = self._waited and status.state is AppState.CANCELLED and self._lists == self._pods.lists
+        if status.cause is not FailureCause.UNSCHEDULABLE and not never_began:
             self._tell(LogGap(reason=why_missing(status)), self._make_origin(None))
 
     def _tell(self, gap: LogGap, origin: LogOrigin, ns: int | None = None) -> None:

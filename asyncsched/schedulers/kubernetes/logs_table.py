@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from asyncsched.schedulers.kubernetes.logs_lines import REMOVED
+from asyncsched.schedulers.kubernetes.logs_lines import NO_FILE, REMOVED
 
 if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.errors import ApiFailure
     from asyncsched.schedulers.kubernetes.logs_runs import Run
 
-__all__ = ["Next", "after_end", "after_refusal", "is_about_streams"]
+__all__ = ["Next", "after_end", "after_refusal", "is_about_streams", "is_removed"]
 
 
 class Next(enum.Enum):
@@ -59,7 +59,7 @@ def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool, has_e
         is_last_look: Whether it was asked for what there is, after the run's end.
         has_ended: Whether this stream or one before it has come to its end with the container's.
     """
-    if notice.startswith(REMOVED):
+    if is_removed(notice, run):
         return Next.OVER if has_ended else Next.LOST
     if notice:
         return Next.AGAIN
@@ -69,6 +69,12 @@ def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool, has_e
         return Next.OVER  # kubelet had sent all before it took the container away
     # A kubelet that is stopped ends its streams as cleanly as a container that exits.
     return Next.ONCE_MORE if run.ended else Next.AGAIN
+
+
+def is_removed(notice: str, run: Run) -> bool:
+    """Tell whether kubelet has said that a run's log is there no more."""
+    # While a container runs, its file is away for a moment at each rotation.
+    return notice.startswith(REMOVED) or (run.ended and notice.startswith(NO_FILE))
 
 
 def is_about_streams(failure: ApiFailure) -> bool:
