@@ -435,6 +435,32 @@ async def test_what_a_pod_writes_while_it_is_ended_comes_too(fake: FakeCluster, 
     assert [] == texts(await logs.read(stream))
 
 
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_what_a_pod_writes_after_the_apps_end_comes_too(fake: FakeCluster, logs: Bench, *, breaks: bool) -> None:
+    """With on_failure=stop the app has failed at once, and the pods of the others are ended after that."""
+    make_pod(fake, 'trap "sleep 0.7; echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
+    stream = logs.stream()
+    assert "ready" == await next_text(logs, stream)
+    fake.run(lambda: fake.owners.delete("pods", fake.store.get("pods", "default", NAME)))
+    logs.end(AppState.CANCELLED)
+    if breaks:
+        fake.cut("get pods/log")
+
+    assert ["bye"] == texts(await logs.read(stream))
+
+
+async def test_a_log_is_not_followed_past_its_time_because_its_pod_is_ended(fake: FakeCluster, logs: Bench) -> None:
+    make_pod(fake, 'trap "" TERM; echo ready; while :; do sleep 0.01; done', spec={"terminationGracePeriodSeconds": 60})
+    fake.pace.longest_grace = 60
+    stream = logs.stream(until=timedelta(seconds=-1000))
+    assert "ready" == await next_text(logs, stream)
+    fake.run(lambda: fake.owners.delete("pods", fake.store.get("pods", "default", NAME)))
+    logs.over.set()  # as it is done once `until` has come
+
+    assert [] == texts(await logs.read(stream))
+    assert fake.run(lambda: fake.store.find("pods", "default", NAME)) is not None
+
+
 async def test_a_pod_that_is_gone_when_a_broken_stream_is_to_go_on_is_a_gap(fake: FakeCluster, logs: Bench) -> None:
     make_pod(fake)
     await running(fake)

@@ -80,6 +80,7 @@ class PodLog(ConnectionSource):
         self._run: Run | None = None  # the one that is being read
         self._reader = LineReader(self.origin)
         self._past = query.tail_lines is not None
+        self._cuts_soon = False  # whether the open stream is cut because nothing more is wanted
         self._follows = False  # the present connection
         self._last_look = False
         self._opened = self._ended_once = False  # a connection of the present run
@@ -109,12 +110,14 @@ class PodLog(ConnectionSource):
 
     @override
     def finish(self) -> None:
-        if self._run is not None and self._runs.now(self._run).ended:  # its stream comes to its end by itself
-            self._follow = False
-            self._told.set()
-            self._cut_open_stream()
-        else:
+        run = self._now()
+        if run is None or not (run.ended or self._is_leaving(run)):
+            self._cuts_soon = True
             super().finish()
+            return
+        self._follow = False  # its stream comes to its end by itself
+        self._told.set()
+        self._keep_open(run)
 
     @override
     async def aclose(self) -> None:
@@ -126,7 +129,29 @@ class PodLog(ConnectionSource):
     def _look_at_pods(self) -> None:
         self._runs.update(self._pods.of(self._place))
         self._told.set()
-        if self._run is not None and self._follows and self._runs.now(self._run).ended:
+        run = self._now()
+        if run is not None and self._follows and (run.ended or self._is_leaving(run)):
+            self._keep_open(run)
+
+    def _now(self) -> Run | None:
+        """Return the run that is being read as it is known by now."""
+        return None if self._run is None else self._runs.now(self._run)
+
+    def _is_leaving(self, run: Run) -> bool:
+        """Tell whether a run is being ended, and what it writes until then is wanted: the app may have ended before."""
+        return self._query.tail and self._query.until_ns is None and run.pod.deleted_at is not None
+
+    def _goes_on(self, run: Run) -> bool:
+        """Tell whether a run writes more that is wanted."""
+        return not run.ended and (self.following or self._is_leaving(run))
+
+    def _keep_open(self, run: Run) -> None:
+        """Leave the stream of a run that ends, or has ended, open until its end, unless it hangs."""
+        if self._cuts_soon and self._cut is not None:
+            self._cut.cancel()
+            self._cut = None
+        self._cuts_soon = False
+        if run.ended:
             self._cut_open_stream()
 
     def _cut_open_stream(self) -> None:
@@ -151,7 +176,7 @@ class PodLog(ConnectionSource):
         self._reader = LineReader(self.origin, joins=joins)
         self._verdict = None
         self._last_look = self._last_look or run.ended
-        self._follows = self.following and not self._last_look and not self._past
+        self._follows = self._goes_on(run) and not self._last_look and not self._past
         asked = parameters(run, self._query, since_ns, follow=self._follows, tail=self._past and not self._opened)
         try:
             async with AsyncExitStack() as stack:
@@ -296,7 +321,7 @@ class PodLog(ConnectionSource):
             while not run.ended and (left := deadline - self._clock.monotonic()) > 0:
                 await self._pause(left)
                 run = self._runs.now(run)
-        elif self._past and self.following and not run.ended and not notice:
+        elif self._past and self._goes_on(run) and not notice:
             self._leave_past()  # it goes on: what it writes from now on is followed
             return Next.AGAIN
         return after_end(run, notice, follows=self._follows, is_last_look=self._last_look, has_ended=self._ended_once)
