@@ -73,6 +73,16 @@ async def next_text(logs: Bench, stream: LogStream) -> str:
     return texts(await logs.read(stream, 1))[0]
 
 
+async def followed(fake: FakeCluster, logs: Bench, *lines: str) -> LogStream:
+    """Follow a pod that goes on; return the stream once these lines have been read."""
+    make_pod(fake)
+    await running(fake)
+    say(fake, *lines)
+    stream = logs.stream()
+    assert [*lines] == texts(await logs.read(stream, len(lines)))
+    return stream
+
+
 # Before there are lines
 
 
@@ -145,11 +155,7 @@ async def test_a_log_ends_with_its_container_though_the_status_comes_later(fake:
 
 
 async def test_the_end_of_a_stream_is_not_the_end_while_the_container_runs(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "before")
-    stream = logs.stream()
-    assert "before" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "before")
     fake.run(fake.kubelet.stop)  # its streams end as cleanly as any
     say(fake, "while it was down")
     await until(fake, lambda: fake.traffic.calls["get pods/log"] >= 3)
@@ -163,11 +169,7 @@ async def test_the_end_of_a_stream_is_not_the_end_while_the_container_runs(fake:
 
 
 async def test_what_was_written_while_kubelet_was_down_comes_after_the_end(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "before")
-    stream = logs.stream()
-    assert "before" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "before")
 
     def stop() -> None:  # in one piece: nobody sees the line before the container has ended
         fake.kubelet.stop()
@@ -254,11 +256,7 @@ async def test_a_container_that_was_removed_is_a_gap(fake: FakeCluster, logs: Be
 async def test_a_container_that_is_removed_once_its_log_has_come_to_its_end_is_no_gap(
     fake: FakeCluster, logs: Bench, what: str
 ) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "one", "two")
-    stream = logs.stream()
-    assert ["one", "two"] == texts(await logs.read(stream, 2))
+    stream = await followed(fake, logs, "one", "two")
     fake.run(lambda: setattr(run_of(fake), what, True))  # an open stream goes on
     exit_now(fake)
     logs.end(AppState.CANCELLED)
@@ -462,11 +460,7 @@ async def test_a_log_is_not_followed_past_its_time_because_its_pod_is_ended(fake
 
 
 async def test_a_pod_that_is_gone_when_a_broken_stream_is_to_go_on_is_a_gap(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "read")
-    stream = logs.stream()
-    assert "read" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "read")
 
     def cut_and_remove() -> None:
         fake.server.cut("get pods/log")
@@ -528,11 +522,7 @@ async def test_a_replica_that_never_had_a_pod_has_no_gap(logs: Bench, monkeypatc
 
 
 async def test_a_rotation_while_nobody_was_connected_is_a_gap(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "one")
-    stream = logs.stream()
-    assert "one" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "one")
 
     def rotate() -> None:
         fake.server.cut("get pods/log")
@@ -548,11 +538,7 @@ async def test_a_rotation_while_nobody_was_connected_is_a_gap(fake: FakeCluster,
 
 
 async def test_a_follower_crosses_a_rotation(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "one")
-    stream = logs.stream()
-    assert "one" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "one")
     fake.run(lambda: run_of(fake).rotate())
     say(fake, "two")
     exit_now(fake)
