@@ -33,13 +33,12 @@ from asyncsched.schedulers.aws_batch.request_limits import (
     check_own_tags,
     check_size,
     check_tags,
-    revealed,
     size_of,
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import Ignored, pretty
 from asyncsched.specs.masking import hidden, is_hidden
-from asyncsched.specs.secret import Secret
+from asyncsched.specs.secret import Secret, revealed
 
 __all__ = [
     "DEFINITION_PREFIX",

@@ -20,13 +20,13 @@ from asyncsched.schedulers.kubernetes.request_limits import (
     check_options,
     check_pod_names,
     check_size,
-    revealed,
 )
 from asyncsched.schedulers.kubernetes.request_overlay import differences, read_overlay
 from asyncsched.schedulers.kubernetes.request_pod import Place, common_labels, pod_template, task_labels
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import pretty
+from asyncsched.specs.secret import revealed
 
 __all__ = ["KubernetesJob", "Wire", "make_request", "release_patch", "to_wire"]
 
