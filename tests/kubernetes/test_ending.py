@@ -17,7 +17,7 @@ from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
-from tests.kubernetes_fake.errors import forbidden
+from tests.kubernetes_fake.errors import StatusError, forbidden
 from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
@@ -153,6 +153,23 @@ async def test_an_app_that_does_not_start_in_time_has_failed(
     found = await until(scheduler, app_id, *(state for state in AppState if state.is_terminal()))
 
     assert (AppState.FAILED, "unschedulable") == (found.state, found.cause)
+
+
+@pytest.mark.parametrize("timed", [{}, {"pending_timeout": 60}])
+async def test_an_app_whose_pods_are_refused_until_volcano_gives_up_tells_what_refused_them(
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, timed: dict[str, Any]
+) -> None:
+    said = 'pods "x" is forbidden: exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0'
+    fake.pod_refusal = lambda pod: StatusError(403, "Forbidden", said)
+    app_id = await scheduler.submit(app(), {**VOLCANO, **timed})
+
+    await until(scheduler, app_id, AppState.FAILED)
+    async with on_fake() as another:
+        found, watched = await another.describe(app_id), [event async for event in another.watch([app_id])]
+
+    assert found is not None
+    assert (AppState.FAILED, "quota", f"its pods are refused: {said}") == (found.state, found.cause, found.msg)
+    assert found == watched[-1].current
 
 
 @BOTH

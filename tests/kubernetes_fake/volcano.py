@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.kubernetes_fake.cluster import FakeCluster
 
 ENDS = ("Completed", "Failed", "Aborted", "Terminated")
+MOST_TRIES = 16
+"""So often the controller tries to do something, with longer and longer pauses; then it terminates the job."""
 LEAVING = {"Aborting": "Aborted", "Terminating": "Terminated", "Completing": "Completed"}
 ACTIONS = {"AbortJob": "Aborting", "TerminateJob": "Terminating", "CompleteJob": "Completing"}
 
@@ -30,6 +32,7 @@ class Known:
     deleted: set[str] = field(default_factory=set[str])  # pods that the controller itself has deleted
     attempts: dict[str, int] = field(default_factory=dict[str, int])  # of each task, by RestartTask
     warned: bool = False
+    tries: int = 0  # how often it could not make its pods
     wiping: bool = False
 
 
@@ -94,7 +97,9 @@ class VolcanoController(Controller):
         if not self.pods(job) and not self._fits(job, known):
             self.cluster.later(self.cluster.pace.retry, lambda: self.poke(job["metadata"]["uid"]))
             return
-        self._make_pods(job, known)
+        if not self._make_pods(job, known):
+            self._try_again(job, known)
+            return
         for pod in self.pods(job):
             for event in _events(pod):
                 if (pod["metadata"]["uid"], event) not in known.handled:
@@ -135,7 +140,18 @@ class VolcanoController(Controller):
             )
         return True
 
-    def _make_pods(self, job: Json, known: Known) -> None:
+    def _try_again(self, job: Json, known: Known) -> None:
+        known.tries += 1
+        if known.tries < MOST_TRIES:
+            self.cluster.later(self.cluster.pace.retry, lambda: self.poke(job["metadata"]["uid"]))
+            return
+        text = "Job failed on action SyncJob for retry limit reached"
+        self.cluster.event("vcjobs", job, "ExecuteAction", text, origin="vc-controller")
+        self._set(job, "Terminating")
+
+    def _make_pods(self, job: Json, known: Known) -> bool:
+        """Make the pods that are missing; returns whether none was refused."""
+        before = self.refused[job["metadata"]["uid"]]
         names = {pod["metadata"]["name"] for pod in self.pods(job)}
         status = job["status"]
         for task in job["spec"]["tasks"]:
@@ -157,6 +173,7 @@ class VolcanoController(Controller):
                     })  # fmt: skip
                     if pod is not None:
                         self._time_pending(job, known, task, pod)
+        return self.refused[job["metadata"]["uid"]] == before
 
     def _time_pending(self, job: Json, known: Known, task: Json, pod: Json) -> None:
         for policy in (*(task.get("policies") or ()), *(job["spec"].get("policies") or ())):

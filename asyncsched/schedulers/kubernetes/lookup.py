@@ -17,7 +17,7 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import Events
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import describe_app, needs_events
+from asyncsched.schedulers.kubernetes.status import describe_app, needs_events, waits
 from asyncsched.schedulers.kubernetes.status_jobs import (
     JobRecord,
     Kind,
@@ -143,7 +143,8 @@ class Lookup:
         group, events = found.pod_group, []
         if needs_events(found.jobs, found.pods):
             first = next((job for job in found.jobs if job.is_first), found.jobs[0])
-            if group is None and first.kind == "volcano" and not found.knows_group:
+            looks = first.kind == "volcano" and not found.knows_group and waits(found.jobs, found.pods)
+            if group is None and looks:
                 group = await self._pod_group(first)
             uids = [*(job.uid for job in found.jobs), *(pod.uid for pod in found.pods)]
             events = await self._events.about(namespace, [*uids, *([group.uid] if group is not None else ())])
@@ -253,7 +254,7 @@ class Lookup:
 
 
 def _waits_in_group(found: Found) -> bool:
-    return bool(found.jobs) and found.jobs[0].kind == "volcano" and needs_events(found.jobs, found.pods)
+    return bool(found.jobs) and found.jobs[0].kind == "volcano" and waits(found.jobs, found.pods)
 
 
 def _keep(kept: OrderedDict[str, ItemT], app_id: str, value: ItemT) -> None:

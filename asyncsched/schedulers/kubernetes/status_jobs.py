@@ -80,6 +80,7 @@ class JobRecord:
         completed_indexes: Numbers of those that succeeded, likewise.
         retry_count: How often Volcano has counted a restart.
         max_retry: At which count it gives up.
+        pending_limited: Whether Volcano ends it where it does not begin in time.
         timeout: Seconds that an attempt may run.
     """
 
@@ -116,6 +117,7 @@ class JobRecord:
     completed_indexes: str = ""
     retry_count: int = 0
     max_retry: int = 0
+    pending_limited: bool = False
     timeout: int | None = None
 
     @property
@@ -231,6 +233,7 @@ def job_record(raw: object, kind: Kind) -> JobRecord | None:
         completed_indexes=_indexes(status.get("completedIndexes")),
         retry_count=_count(status, "retryCount"),
         max_retry=_count(spec, "maxRetry"),
+        pending_limited=any(policy.get("event") == "PodPending" for policy in items(spec.get("policies"))),
         timeout=_timeout(spec),
     )
 
