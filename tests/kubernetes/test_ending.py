@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -10,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import ConflictError, PermissionDeniedError
+from asyncsched.errors import ConflictError, PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
-from tests.kubernetes_fake.errors import StatusError, forbidden
+from tests.kubernetes_fake.errors import StatusError, conflict, forbidden
 from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
@@ -101,6 +102,90 @@ async def test_many_are_cancelled_with_one_write_each_and_few_reads(
     assert [*ids, "default:nosuch"] == list(told)
     assert 30 == sum(1 for method, _ in requests if method != "GET")
     assert 4 >= sum(1 for method, _ in requests if method == "GET")
+
+
+async def test_a_command_that_volcano_has_lost_is_sent_again(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
+    """It removes a Command before it does what that says."""
+    app_id = await scheduler.submit(app(), VOLCANO)
+    await until(scheduler, app_id, AppState.RUNNING)
+    fake.run(lambda: setattr(fake.volcano_jobs, "loses", 1))
+
+    await scheduler.cancel(app_id)
+
+    await until(scheduler, app_id, AppState.CANCELLED)
+    assert 2 == fake.traffic.calls["create commands"]
+
+
+async def test_a_cancel_is_not_passed_over_while_volcano_restarts_the_job(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    slow = app("trap 'sleep 1; exit 1' TERM; if [ $VC_TASK_INDEX = 0 ]; then exit 3; fi; sleep 30 & wait").roles[0]
+    slow.num_replicas, slow.max_retries = 2, 5
+    app_id = await scheduler.submit(AppDef("app", [slow]), VOLCANO)
+
+    def phases() -> list[str]:
+        jobs = fake.run(lambda: fake.store.list("vcjobs"))
+        return [job.get("status", {}).get("state", {}).get("phase", "") for job in jobs]
+
+    await eventually(lambda: phases() == ["Restarting"])
+    await scheduler.cancel(app_id)
+
+    assert phases()[0] in ("Aborting", "Aborted")
+    await until(scheduler, app_id, AppState.CANCELLED)
+
+
+async def test_a_cancel_that_volcano_does_not_take_up_is_an_error(fake: FakeCluster, on_fake: OnFake) -> None:
+    async with on_fake(retry_for=1.0) as scheduler:
+        ids = [await scheduler.submit(app(), VOLCANO) for _ in range(4)]
+        fake.run(lambda: setattr(fake.volcano_jobs, "loses", -1))
+
+        with pytest.raises(UnavailableError, match="has not begun to end"):
+            await scheduler.cancel(ids[0])
+        told = await scheduler.cancel_many(ids)
+    assert {UnavailableError} == {type(error) for error in told.values()}
+
+
+async def test_a_job_that_goes_while_it_is_cancelled_is_not_waited_for(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    app_id = await scheduler.submit(app(), VOLCANO)
+    fake.fail("create commands", Fault(slow=0.3))
+    cancel = asyncio.create_task(scheduler.cancel(app_id))
+    await eventually(lambda: fake.traffic.calls["create commands"])
+    fake.run(lambda: fake.owners.delete("vcjobs", fake.store.list("vcjobs")[0]))
+
+    await cancel
+    assert await scheduler.describe(app_id) is None
+
+
+@BOTH
+async def test_a_server_that_has_just_started_refuses_nothing_for_good(
+    fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any]
+) -> None:
+    """It knows neither users nor roles in its first second, and says so; a cancel must not delete the job then."""
+    app_id = await scheduler.submit(app(), cfg)
+    await until(scheduler, app_id, AppState.RUNNING)
+    async with scheduler.watch([app_id]) as watch:
+        await anext(watch)
+        fake.starting = 4
+        fake.cut()
+
+        await scheduler.cancel(app_id)
+        states = [event.state async for event in watch]
+
+    assert AppState.CANCELLED == states[-1]
+
+
+async def test_a_job_that_its_controller_writes_at_the_same_moment_is_suspended_all_the_same(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    app_id = await scheduler.submit(app(), JOB)
+    await until(scheduler, app_id, AppState.RUNNING)
+    fake.fail("patch jobs", Fault(error=conflict("jobs.batch", app_id.partition(":")[2]), times=2))
+
+    await scheduler.cancel(app_id)
+
+    await until(scheduler, app_id, AppState.CANCELLED)
 
 
 @pytest.mark.parametrize(("cfg", "refused"), [(VOLCANO, "create commands"), (JOB, "patch jobs")])

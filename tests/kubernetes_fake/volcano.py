@@ -44,6 +44,7 @@ class VolcanoController(Controller):
     def __init__(self, cluster: FakeCluster) -> None:
         super().__init__(cluster)
         self.known: dict[str, Known] = {}
+        self.loses = 0  # so many commands are removed, and nothing comes of them; -1 for all
         self.store.listeners.append(self._on_command)
 
     @override
@@ -328,9 +329,12 @@ class VolcanoController(Controller):
         if job is None or job["metadata"]["uid"] != target.get("uid"):
             return
         action = command.get("action", "")
+        if self.loses:
+            self.loses -= self.loses > 0
+            return
         self.cluster.event("vcjobs", job, "CommandIssued", f"Start to execute command {action}, and clean it up to "
                            "make sure executed not more than once.", origin="vc-controller")  # fmt: skip
-        if action in ACTIONS and _phase(job) not in (*ENDS, *LEAVING):
+        if action in ACTIONS and _phase(job) not in (*ENDS, *LEAVING, "Restarting"):
             self._set(job, ACTIONS[action])
 
 

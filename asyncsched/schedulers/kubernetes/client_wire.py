@@ -14,12 +14,23 @@ if TYPE_CHECKING:
 
     from asyncsched.schedulers.kubernetes.client_credentials import Access
 
-__all__ = ["STREAM_BUFFER", "ByteStream", "Call", "make_small", "open_session", "read_refusal", "send"]
+__all__ = [
+    "JUST_STARTED",
+    "STREAM_BUFFER",
+    "ByteStream",
+    "Call",
+    "is_starting",
+    "make_small",
+    "open_session",
+    "read_refusal",
+    "send",
+]
 
 CONNECT_TIMEOUT = 10.0
 STREAM_BUFFER = 64 << 10
 """Bytes of a stream that are read ahead of its reader, twice as many at most."""
 LARGEST_REFUSAL = 64 << 10
+JUST_STARTED = ApiFailure(503, "", "it has just been started, and does not know users and roles yet")
 
 
 class Call(NamedTuple):
@@ -107,6 +118,13 @@ async def read_refusal(response: aiohttp.ClientResponse) -> ApiFailure:
     finally:
         response.close()
     return read_failure(response.status, body, response.headers)
+
+
+async def is_starting(session: aiohttp.ClientSession, access: Access) -> bool:
+    """Tell whether a server says itself that it is not ready: it refuses what it allows a second later."""
+    response = await send(session, access, Call("GET", "/readyz", None, None, {"Accept": "*/*"}, "connect"))
+    response.close()
+    return response.status >= 500
 
 
 def make_small(response: aiohttp.ClientResponse) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from asyncsched.clock import Clock
-from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError
+from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError, SchedulerError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
@@ -233,15 +233,19 @@ class Lookup:
         return found
 
     async def _jobs_in(self, namespace: str, operation: str) -> list[JobRecord]:
-        kinds = await self._server.kinds()
+        """Read all jobs; what kinds there are is asked only where the lists leave it open."""
         jobs: list[JobRecord] = []
-        refused: list[PermissionDeniedError] = []
+        refused: list[SchedulerError] = []
+        kinds = [kind for kind in KINDS if not self._server.lacks(kind)]
         for kind in kinds:
             try:
                 jobs += await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation)
-            except PermissionDeniedError as error:
-                refused.append(error)
-        if len(refused) == len(kinds):
+            except (NotFoundError, PermissionDeniedError) as error:
+                if kind in await self._server.kinds():
+                    refused.append(error)
+                else:
+                    kinds = ["job"]
+        if any(isinstance(error, NotFoundError) for error in refused) or len(refused) == len(kinds):
             raise refused[0]
         return jobs
 
