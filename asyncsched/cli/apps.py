@@ -112,7 +112,9 @@ async def act_on_each(
     failures = list(found.failures)
     told: dict[AppHandle, str | Exception] = {}
     for handle, answer in (await describe_found(runner, found.handles)).items():
-        told[handle] = await unknown(runner, handle) if answer is None else answer if isinstance(answer, Exception) else done
+        told[handle] = (
+            await unknown(runner, handle) if answer is None else answer if isinstance(answer, Exception) else done
+        )
     known = [handle for handle, answer in told.items() if not isinstance(answer, Exception)]
     told |= {handle: error for handle, error in (await answers(act, known)).items() if error is not None}
     failures += [answer for answer in told.values() if isinstance(answer, Exception)]

@@ -52,13 +52,18 @@ async def until(scheduler: KubernetesScheduler, app_id: str, *states: AppState) 
 @BOTH
 @pytest.mark.parametrize("roles", [1, 2])
 async def test_a_cancelled_app_is_cancelled_for_every_process(
-    scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any], roles: int
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any], roles: int
 ) -> None:
     app_id = await scheduler.submit(app("trap 'sleep 0.5; exit 0' TERM; sleep 30 & wait", roles), cfg)
     await until(scheduler, app_id, AppState.RUNNING)
+    fake.pace.reconcile = 0.5  # its controllers take their time
 
     await scheduler.cancel(app_id)
     async with on_fake() as another:
+        first = await another.describe(app_id)
+        assert first is not None
+        assert (AppState.RUNNING, "cancelling") == (first.state, first.msg)
+        fake.pace.reconcile = 0.01
         seen: list[AppState] = []
 
         async def is_cancelled() -> bool:

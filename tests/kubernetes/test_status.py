@@ -736,6 +736,7 @@ def test_a_pod_that_failed_before_it_started_has_not_run() -> None:
     found = described(volcano("Pending", app(1)), failed)
 
     assert (P, F) == (found.state, found.replicas[0].state)
+    assert ("main/0: init container fetch: exit code 2", FailureCause.EXIT) == (found.msg, found.cause)
     never = over(128, container=ended(128, "StartError", startedAt="1970-01-01T00:00:00Z"))
     assert described(volcano("Failed", app(1)), never).started_at is None
 

@@ -201,7 +201,8 @@ class _App:
         if state is AppState.SUCCEEDED and not any(each.state is AppState.FAILED for each in replicas):
             return ""
         if state in (AppState.SUBMITTED, AppState.PENDING):
-            return why.text or _told(replicas, AppState.PENDING)
+            # A replica has failed before its job says so, where each is told by a watch of its own.
+            return why.text or _told(replicas, AppState.FAILED) or _told(replicas, AppState.PENDING)
         if state is AppState.FAILED and why.text:
             return why.text
         failed = _told(replicas, AppState.FAILED)
@@ -221,8 +222,9 @@ class _App:
     def _cause(self, state: AppState, replicas: Sequence[ReplicaStatus], why: Reason) -> FailureCause | None:
         if why.cause is not None:
             return why.cause
-        if state is AppState.SUBMITTED:
-            state = AppState.PENDING
+        if state in (AppState.SUBMITTED, AppState.PENDING):
+            has_failed = any(replica.state is AppState.FAILED for replica in replicas)
+            return find_cause(AppState.FAILED if has_failed else AppState.PENDING, replicas)
         cause = find_cause(state, replicas)
         deadline = any(each.reason == "DeadlineExceeded" for job in self.jobs for each in job.conditions)
         return FailureCause.TIMEOUT if cause is FailureCause.UNKNOWN and deadline else cause
