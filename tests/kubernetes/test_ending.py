@@ -321,3 +321,24 @@ async def test_an_app_whose_programs_have_ended_is_not_cancelled_because_its_job
     found = await scheduler.describe(app_id)
     assert found is not None
     assert (AppState.SUCCEEDED, "") == (found.state, found.msg)
+
+
+@pytest.mark.parametrize("volcano", [False, True])
+@pytest.mark.parametrize("may_use_volcano", [False, True])
+async def test_jobs_are_cancelled_whatever_there_is_of_volcano(
+    tmp_path: Path, volcano: bool, may_use_volcano: bool
+) -> None:
+    """A kind that is not there is told by 404 to those with a right to it, and by 403 to others."""
+    with FakeCluster(volcano=volcano) as fake:
+        if not may_use_volcano:
+            rules = fake.rights.rules["alice"]
+            fake.rights.rules["alice"] = tuple(rule for rule in rules if not rule.group.endswith("volcano.sh"))
+        path = str(fake.kubeconfig(tmp_path / "config"))
+        async with KubernetesScheduler("session", kubeconfig=path) as scheduler:
+            ids = [await scheduler.submit(app(), JOB) for _ in range(4)]
+        async with KubernetesScheduler("another", kubeconfig=path) as another:
+            assert dict.fromkeys(ids) == await another.cancel_many(ids)
+            assert dict.fromkeys(ids) == await another.cancel_many(ids)
+            for app_id in ids:
+                await until(another, app_id, AppState.CANCELLED)
+        assert [] == fake.faults()
