@@ -66,7 +66,7 @@ class ByteStream:
         """
         try:
             return await self._response.content.read(STREAM_BUFFER)
-        except Exception as error:
+        except _broken() as error:
             raise self._failed(error) from error
 
     def close(self) -> None:
@@ -113,8 +113,8 @@ async def read_refusal(response: aiohttp.ClientResponse) -> ApiFailure:
     """Read an answer that is a refusal, and close it."""
     try:
         body = await response.content.read(LARGEST_REFUSAL)
-    except Exception:  # noqa: BLE001 - the status alone says enough
-        body = b""
+    except _broken():
+        body = b""  # the status alone says enough
     finally:
         response.close()
     return read_failure(response.status, body, response.headers)
@@ -125,6 +125,14 @@ async def is_starting(session: aiohttp.ClientSession, access: Access) -> bool:
     response = await send(session, access, Call("GET", "/readyz", None, None, {"Accept": "*/*"}, "connect"))
     response.close()
     return response.status >= 500
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """Return what is raised where a connection breaks, or what comes over it is not HTTP."""
+    import aiohttp
+    from aiohttp.http import HttpProcessingError
+
+    return aiohttp.ClientError, HttpProcessingError, OSError
 
 
 def make_small(response: aiohttp.ClientResponse) -> None:
