@@ -108,6 +108,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     ignores = IGNORES
     retry_policies = frozenset()
     workspace_builder = Workspaces
+    has_images = False
 
     def __init__(
         self,
