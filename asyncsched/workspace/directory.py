@@ -22,7 +22,7 @@ from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
 from asyncsched.workspace.hashing import workspace_hash
 from asyncsched.workspace.threads import Check, in_thread
 
-__all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since"]
+__all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since", "directory_hash"]
 
 IGNORE_FILE = ".asyncschedignore"
 """The file in a workspace's root that says what a copy leaves out."""
@@ -67,7 +67,7 @@ class DirWorkspace:
 
     async def hash(self) -> str:
         """Return the workspace hash: the same for the same files, whatever their times and their place."""
-        return workspace_hash(await (await self.context()).digest())
+        return await directory_hash(await self.context())
 
     async def copy(self, directory: str, expected: str | None = None) -> str:
         """Copy the files into a directory, which must not exist, and return the workspace hash of what was copied.
@@ -108,6 +108,11 @@ def _make(directory: str) -> None:
         Path(directory).mkdir(0o700)
     except OSError as error:
         raise _cannot_write(directory, error) from error
+
+
+async def directory_hash(context: Context) -> str:
+    """Return the workspace hash of a copy."""
+    return workspace_hash(await context.digest())
 
 
 class _Copy:
