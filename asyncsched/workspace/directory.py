@@ -149,7 +149,7 @@ class _Copy:
     def _copy_file(self, entry: Entry, path: str) -> bytes:
         with self._tree.open(entry) as source, Path(path).open("x+b", buffering=0) as target:
             if not (_clone(source, target) or _copy_in_kernel(source, target, entry, self._check)):
-                _copy_bytes(source, target, self._check)
+                _copy_bytes(source, target, entry, self._check)
             if os.fstat(target.fileno()).st_size != entry.size:
                 raise changed_error(self._tree.name, entry.path)
             target.seek(0)
@@ -221,9 +221,11 @@ def _copy_in_kernel(source: IO[bytes], target: IO[bytes], entry: Entry, check: C
     return done > 0 or entry.size == 0  # some files of the kernel's own say that they are empty
 
 
-def _copy_bytes(source: IO[bytes], target: IO[bytes], check: Check) -> None:
-    while piece := source.read(CHUNK):
+def _copy_bytes(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check) -> None:
+    left = entry.size
+    while left >= 0 and (piece := source.read(CHUNK)):  # one that grows may do so for ever
         check()
+        left -= len(piece)
         view = memoryview(piece)
         while view:
             view = view[target.write(view) :]
