@@ -1,0 +1,27 @@
+"""What the tests against a real cluster share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from asyncsched.schedulers.slurm import SlurmScheduler
+from tests.services.slurm import SlurmCluster
+
+
+@pytest.fixture
+def slurm_conf(slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SlurmCluster:
+    """The tests' cluster, and an environment in which nothing else is found."""
+    for name, value in slurm.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ASYNCSCHED_SLURM_HOME", str(tmp_path / "slurm"))
+    return slurm
+
+
+@pytest.fixture
+async def scheduler(slurm_conf: SlurmCluster) -> AsyncIterator[SlurmScheduler]:
+    """A scheduler on the tests' cluster."""
+    async with SlurmScheduler("session") as scheduler:
+        yield scheduler

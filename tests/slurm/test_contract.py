@@ -1,0 +1,27 @@
+"""The contract suite on a real Slurm cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from asyncsched.schedulers.slurm import SlurmScheduler
+from asyncsched.testing.contract import ContractRig, SchedulerContract
+from tests.services.slurm import SlurmCluster
+
+pytestmark = pytest.mark.service("slurm")
+
+
+class TestSlurm(SchedulerContract):
+    @pytest.fixture
+    async def rig(self, slurm_conf: SlurmCluster) -> AsyncGenerator[ContractRig]:
+        async with SlurmScheduler("mine") as scheduler:
+            yield ContractRig(
+                scheduler,
+                another=lambda: SlurmScheduler("other"),
+                cfg={"timestamps": True},
+                image="",
+                reads_results=True,
+            )
+        slurm_conf.clean()
