@@ -76,6 +76,7 @@ _BUILT_IN: dict[str, _BuiltIn] = {
         takes=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
     ),
     "gcp_batch": _BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
+    "slurm": _BuiltIn("asyncsched.schedulers.slurm", parameters=("state_dir",), takes=("state_dir",)),
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from asyncsched.schedulers.slurm import SlurmScheduler
+from asyncsched.specs import AppDef, Resource, Role
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from tests.services.slurm import SlurmCluster
 
@@ -23,5 +24,8 @@ class TestSlurm(SchedulerContract):
                 cfg={"timestamps": True},
                 image="",
                 reads_results=True,
+                # A shell whose child is ended before it is says so in its log.
+                unstartable=AppDef("job", [Role("big", "", entrypoint="true", resource=Resource(1000, 0, 1))]),
+                long_sleep="exec sleep 3600",
             )
         slurm_conf.clean()

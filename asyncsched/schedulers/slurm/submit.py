@@ -100,7 +100,7 @@ class Launch:
 
     async def _take_turn(self) -> None:
         """Wait until no other process submits this app; its end lets go of the lock, however it came."""
-        self._lock = await finished_in_thread(self._open_lock)
+        await finished_in_thread(self._open_lock)
         until = self._clock.monotonic() + self._patience
         while True:
             try:
@@ -114,11 +114,10 @@ class Launch:
 
     # In a thread
 
-    def _open_lock(self) -> int:
+    def _open_lock(self) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            return os.open(
-                f"{self._directory}/{names.LOCK}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-            )
+            self._lock = os.open(f"{self._directory}/{names.LOCK}", flags, 0o600)
         except OSError as error:
             raise unwritable(self._directory, error, "submit") from error
 
