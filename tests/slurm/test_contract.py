@@ -25,7 +25,7 @@ class TestSlurm(SchedulerContract):
                 image="",
                 reads_results=True,
                 # A shell whose child is ended before it is says so in its log.
-                unstartable=AppDef("job", [Role("big", "", entrypoint="true", resource=Resource(1000, 0, 1))]),
+                unstartable=AppDef("job", [Role("gpus", "", entrypoint="true", resource=Resource(1, 1, 1))]),
                 long_sleep="exec sleep 3600",
             )
         slurm_conf.clean()
