@@ -40,6 +40,26 @@ def slurm() -> Iterator[SlurmCluster]:
 
 
 @pytest.fixture
+def own_slurm() -> Iterator[SlurmCluster]:
+    """A cluster for one test, which may break it."""
+    why = slurm_service.why_it_cannot_run()
+    if why:
+        unavailable("slurm", why)
+    with slurm_service.new_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def slurm_with_accounts() -> Iterator[SlurmCluster]:
+    """A cluster that keeps accounts, and forgets a job that has ended within seconds."""
+    why = slurm_service.why_it_cannot_run(accounts=True)
+    if why:
+        unavailable("slurmdbd", why)
+    with slurm_service.new_cluster(accounts=True, min_job_age=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
 def docker_host(dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """Its address, and an environment in which nothing else is found."""
     monkeypatch.setenv("DOCKER_HOST", dockerd.host)

@@ -1,8 +1,8 @@
 """A Slurm cluster of the tests' own: a controller and several nodes on this machine, as root or as an ordinary user.
 
 Needs Linux and Debian's ``munge``, ``slurmctld``, ``slurmd`` and ``slurm-client``; with accounts also ``slurmdbd`` and
-``mariadb-server``. Everything listens on 127.0.0.1, on ports that are free, and lives below one directory. `stop` ends the
-processes that `start` began, and no others; if this process ends without it, all is removed nevertheless.
+``mariadb-server``. Everything listens on 127.0.0.1, on ports that are free, and lives below one directory. `stop` ends
+the processes that `start` began, and no others; if this process ends without it, all is removed nevertheless.
 
 From a shell: ``python -m tests.services.slurm up DIR`` prints the ``SLURM_CONF`` to use, and
 ``python -m tests.services.slurm down DIR`` ends it and removes the directory.
@@ -153,9 +153,9 @@ class SlurmCluster:
             self._begin(f"slurmd-{node}", "slurmd", "-D", "-N", node, "-f", str(self.conf))
         self._until("the nodes are idle", lambda: self._idle() == NODES)
 
-    def start_controller(self) -> None:
-        """Start the controller, and wait until it answers."""
-        self._begin("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
+    def start_controller(self, *, forgetful: bool = False) -> None:
+        """Start the controller, and wait until it answers; one that is forgetful knows no job of before."""
+        self._begin("slurmctld", "slurmctld", "-D", "-f", str(self.conf), *(["-c"] if forgetful else []))
         self._until("slurmctld answers", lambda: self.answers("scontrol", "ping"))
 
     def kill_controller(self) -> None:

@@ -69,6 +69,11 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
         self._cluster = Cluster(clock=self.clock, timeout=self.request_timeout)
         self._lookup = Lookup(self._home, self._cluster)
 
+    @property
+    def commands_started(self) -> int:
+        """How many of the cluster's commands this scheduler has started."""
+        return self._cluster.started
+
     # Submitting
 
     @override
