@@ -59,6 +59,7 @@ SchedulerParameters=bf_interval=1,bf_hetjob_immediate,sched_interval=1,sched_min
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
+DefMemPerCPU=100
 ReturnToService=2
 JobRequeue=1
 KillWait=2
@@ -157,6 +158,13 @@ class SlurmCluster:
         """Start the controller, and wait until it answers; one that is forgetful knows no job of before."""
         self._begin("slurmctld", "slurmctld", "-D", "-f", str(self.conf), *(["-c"] if forgetful else []))
         self._until("slurmctld answers", lambda: self.answers("scontrol", "ping"))
+
+    def save_state(self) -> None:
+        """Wait until the controller has written down what it knows of its jobs: it does so some seconds later."""
+        jobs, saved = self.run("squeue", "-h", "-o", "%A").split(), self.directory / "ctld/job_state"
+        now = time.time_ns()
+        self.run("scontrol", "update", f"JobId={jobs[0]}", "Comment=changed")
+        self._until("the state is saved", lambda: saved.exists() and saved.stat().st_mtime_ns > now)
 
     def kill_controller(self) -> None:
         """Kill the controller, as a machine that fails."""

@@ -9,7 +9,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.schedulers.slurm import SlurmScheduler
 from asyncsched.specs import AppDef, Role
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 
 def shell(script: str, name: str = "main", **more: Any) -> Role:

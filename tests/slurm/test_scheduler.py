@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -63,7 +64,7 @@ async def test_variables_and_arguments_arrive_as_they_were_written(scheduler: Sl
     }
     program = "import os, sys, json; print(json.dumps([sys.argv[1:], {k: os.environ.get(k) for k in %r}]))" % [*env]
     args = ["-c", program, "a b", "$HOME", "", "'", "\n", "snow ☃", "--x=*"]
-    found = await run(scheduler, AppDef("job", [Role("main", "", entrypoint="python3", args=args, env=env)]))
+    found = await run(scheduler, AppDef("job", [Role("main", "", entrypoint=sys.executable, args=args, env=env)]))
     ((line,),) = (await said(scheduler, found.app_id)).values()
 
     assert [args[2:], env] == json.loads(line)
@@ -110,7 +111,7 @@ async def test_what_an_app_waits_for_is_told(scheduler: SlurmScheduler) -> None:
     await scheduler.cancel(app_id)
 
     assert found is not None
-    assert (AppState.PENDING, "PartitionNodeLimit") == (found.state, found.msg)
+    assert (AppState.PENDING, "PartitionConfig") == (found.state, found.msg)
     assert FailureCause.UNSCHEDULABLE == found.cause
     assert AppState.CANCELLED == (await ended(scheduler, app_id)).state
 
@@ -125,7 +126,7 @@ async def test_the_cluster_says_at_dry_run_what_it_would_not_take(scheduler: Slu
 
 
 async def test_an_unknown_partition_leaves_nothing(scheduler: SlurmScheduler, home: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="invalid partition"):
+    with pytest.raises(InvalidRequestError, match="Invalid partition"):
         await scheduler.submit(app("true"), {"partition": "nowhere"})
 
     assert [] == [*(home / "jobs").iterdir()] == [*(home / "apps").iterdir()]
@@ -265,22 +266,25 @@ async def test_watches_and_tails_go_on_when_the_controller_is_back(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
-    script = "i=0; while [ $i -lt 40 ]; do echo $i; i=$((i + 1)); sleep 0.2; done"
+    script = "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.2; done"
     async with SlurmScheduler("session", request_timeout=2.0) as scheduler:
         app_ids = await asyncio.gather(*(scheduler.submit(app(script)) for _ in range(20)))
         tails = [asyncio.create_task(said(scheduler, app_id, should_tail=True)) for app_id in app_ids]
         ends = [asyncio.create_task(ended(scheduler, app_id)) for app_id in app_ids]
-        async with asyncio.timeout(PATIENCE), scheduler.watch([app_ids[-1]]) as watch:
+        async with asyncio.timeout(PATIENCE), scheduler.watch(app_ids) as watch:
+            running: set[str] = set()
             async for event in watch:
-                if event.state is AppState.RUNNING:
+                running |= {event.app_id} if event.state is AppState.RUNNING else set()
+                if len(running) == len(app_ids):
                     break
+        await asyncio.to_thread(own_slurm.save_state)
         await asyncio.to_thread(own_slurm.kill_controller)
         with pytest.raises(UnavailableError):
             await scheduler.describe(app_ids[0])
         await asyncio.to_thread(own_slurm.start_controller)
         lines, states = await asyncio.gather(*tails), await asyncio.gather(*ends)
 
-    assert [{("main", 0): [str(number) for number in range(40)]}] * 20 == lines
+    assert [{("main", 0): [str(number) for number in range(60)]}] * 20 == lines
     assert [AppState.SUCCEEDED] * 20 == [found.state for found in states]
 
 

@@ -72,6 +72,7 @@ _BEGUN_AGAIN = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 _QUOTAS = ("QOS", "Assoc")
 _NEVER = frozenset(
     {
+        "PartitionConfig",
         "PartitionNodeLimit",
         "PartitionTimeLimit",
         "BadConstraints",
