@@ -1,0 +1,82 @@
+"""Parts of the contract in the other configurations: with accounts, and as an ordinary user."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from asyncsched.schedulers.slurm import SlurmScheduler
+from asyncsched.specs import AppState
+from asyncsched.testing.contract import ContractRig, SchedulerContract
+from tests.services.slurm import SlurmCluster
+from tests.slurm._apps import PATIENCE, app, run
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.service("slurmdbd"), pytest.mark.heavy("slurm")]
+
+
+class TestSlurmWithAccounts(SchedulerContract):
+    @pytest.fixture
+    async def rig(
+        self, slurm_with_accounts: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> AsyncGenerator[ContractRig]:
+        monkeypatch.setenv("SLURM_CONF", str(slurm_with_accounts.conf))
+        async with SlurmScheduler("mine") as scheduler:
+            yield ContractRig(
+                scheduler,
+                another=lambda: SlurmScheduler("other"),
+                image="",
+                exact_times=False,
+                reads_results=True,
+                long_sleep="exec sleep 3600",
+            )
+        slurm_with_accounts.clean()
+
+
+async def test_accounts_tell_of_what_the_controller_has_forgotten(
+    slurm_with_accounts: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm_with_accounts.conf))
+    async with SlurmScheduler("mine") as scheduler:
+        ends = [await run(scheduler, app("true")), await run(scheduler, app("exit 3"))]
+        for found in ends:  # nothing of their own is left to tell it
+            (home / "jobs" / found.app_id / "main-0.ev").unlink()
+        async with asyncio.timeout(PATIENCE):
+            while any(found.native_id in slurm_with_accounts.run("squeue", "-h", "-t", "all") for found in ends):
+                await asyncio.sleep(1)
+        again = await scheduler.describe_many([found.app_id for found in ends])
+
+    assert [AppState.SUCCEEDED, AppState.FAILED] == [found.state for found in again.values() if found]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_the_contract_holds_for_an_ordinary_user(tmp_path: Path) -> None:
+    nobody = pwd.getpwnam("nobody")
+    tmp_path.chmod(0o755)
+    own = tmp_path / "own"
+    own.mkdir()
+    os.chown(own, nobody.pw_uid, nobody.pw_gid)
+    chosen = "success or failure or cancel or retri or restarts or key or delete or tail or list or secret"
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={own}/base", "-k", chosen]
+    done = subprocess.run(
+        [*argv, "tests/slurm/test_contract.py"],
+        user=nobody.pw_uid,
+        group=nobody.pw_gid,
+        extra_groups=[],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(own), "TMPDIR": str(own), "USER": "nobody", "LOGNAME": "nobody"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == done.returncode, done.stdout[-3000:] + done.stderr[-1000:]
+    assert " skipped" not in done.stdout.splitlines()[-1].replace(" 2 skipped", "")
