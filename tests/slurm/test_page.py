@@ -35,9 +35,8 @@ def test_its_options_are_those_there_are() -> None:
 
 def test_its_states_are_states_of_the_table() -> None:
     section = PAGE.read_text().partition("## States")[2].partition("\n## ")[0]
-    told = {
-        name for row in re.findall(r"^\| (`[A-Z].*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
-    }
+    rows = re.findall(r"^\| (`[A-Z].*?) \|", section, re.MULTILINE)
+    told = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
     assert told <= {*JOB_STATES}
     assert len(told) > 20
