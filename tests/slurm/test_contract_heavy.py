@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pwd
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from asyncsched.schedulers.slurm import SlurmScheduler
 from asyncsched.specs import AppState
 from asyncsched.testing.contract import ContractRig, SchedulerContract
+from tests._support import eventually
 from tests.services.slurm import SlurmCluster
 from tests.slurm._apps import PATIENCE, app, run
 
@@ -49,9 +49,10 @@ async def test_accounts_tell_of_what_the_controller_has_forgotten(
         ends = [await run(scheduler, app("true")), await run(scheduler, app("exit 3"))]
         for found in ends:  # nothing of their own is left to tell it
             (home / "jobs" / found.app_id / "main-0.ev").unlink()
-        async with asyncio.timeout(PATIENCE):
-            while any(found.native_id in slurm_with_accounts.run("squeue", "-h", "-t", "all") for found in ends):
-                await asyncio.sleep(1)
+        await eventually(
+            lambda: not any(found.native_id in slurm_with_accounts.run("squeue", "-h", "-t", "all") for found in ends),
+            within=PATIENCE,
+        )
         again = await scheduler.describe_many([found.app_id for found in ends])
 
     assert [AppState.SUCCEEDED, AppState.FAILED] == [found.state for found in again.values() if found]
