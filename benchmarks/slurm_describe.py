@@ -50,7 +50,7 @@ async def claims() -> AsyncIterator[Claim]:
                     },
                     LEAST_ROUNDS,
                 )
-            for reference, bound in ((BARE, 25.0), (THE_PEER, 1.0)):
+            for reference, bound in ((BARE, 16.0), (THE_PEER, 0.5)):
                 yield at_most(
                     f"{JOBS:,} jobs: time to describe them",
                     taken.ratio(OURS, reference),

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 from asyncsched.schedulers.slurm import SlurmScheduler
@@ -40,10 +41,8 @@ async def claims() -> AsyncIterator[Claim]:
     with cluster():
         async with scheduler() as made:
             for replicas, bound in BOUNDS.items():
-                taken = await in_turns_on_loop(
-                    {OURS: lambda: _ours(made, replicas), BARE: lambda: _bare(replicas)},
-                    LEAST_ROUNDS,  # noqa: B023
-                )
+                ways = {OURS: partial(_ours, made, replicas), BARE: partial(_bare, replicas)}
+                taken = await in_turns_on_loop(ways, LEAST_ROUNDS)
                 yield at_most(
                     f"{replicas} replicas: until all run", taken.ratio(OURS, BARE), bound, detail=taken.told(1e3, "ms")
                 )
@@ -70,7 +69,7 @@ async def _bare(replicas: int) -> float:
         size = [f"-n{replicas}", "-c1", "--mem-per-cpu=32", "--output=/dev/null"]
         await asyncio.to_thread(subprocess.run, ["sbatch", "-Q", *size, f"--wrap={wrapped}"], check=True)
         taken = await _until_full(there, replicas, began)
-        while (await asyncio.to_thread(subprocess.run, ["squeue", "-h"], check=True, capture_output=True)).stdout:
+        while (await asyncio.to_thread(subprocess.run, ["squeue", "-h"], check=True, capture_output=True)).stdout:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         return taken
 
