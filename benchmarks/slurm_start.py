@@ -38,7 +38,7 @@ def measure():
 
 async def claims() -> AsyncIterator[Claim]:
     """Submit jobs whose replicas each make a file, and wait for the files."""
-    with cluster():
+    with cluster(accounts=True):  # without them the peer describes nothing
         async with scheduler() as made:
             for replicas, bound in BOUNDS.items():
                 ways = {OURS: partial(_ours, made, replicas), BARE: partial(_bare, replicas)}

@@ -29,7 +29,7 @@ PEER = f"""
 import statistics, sys
 def measure():
     app_id = scheduler.submit(app({sys.executable!r}, "-S", "-c", {WRITER!r}, replicas=4), {{}})
-    while (found := scheduler.describe(app_id)) is None or found.state.name != "RUNNING":
+    while (found := scheduler.describe(app_id)) is None or found.state.name in ("PENDING", "UNKNOWN", "SUBMITTED"):
         time.sleep(0.05)
     late = []
     def tail(k):
