@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -308,3 +309,30 @@ async def test_a_program_of_torch_finds_its_first_node(scheduler: SlurmScheduler
 
     assert {("ddp", 0): ["hello"], ("ddp", 1): ["sent"]} == await said(scheduler, found.app_id)
     assert 2 == len({replica.hostname for replica in found.replicas})
+
+
+@pytest.mark.parametrize("requeue", [False, True])
+async def test_a_node_that_fails_ends_an_app_or_starts_it_again(
+    own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch, *, requeue: bool
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    script = "echo try; test -e $ASYNCSCHED_RESULT_FILE || { echo 1 >$ASYNCSCHED_RESULT_FILE; exec sleep 3600; }"
+    async with SlurmScheduler("session") as scheduler:
+        app_id = await scheduler.submit(app(script), {"requeue": requeue})
+        async with asyncio.timeout(PATIENCE):
+            async for _ in scheduler.log_iter(app_id, should_tail=True):
+                break
+        found = await scheduler.describe(app_id)
+        assert found is not None
+        node = found.replicas[0].hostname
+        await asyncio.to_thread(own_slurm.run, "scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+        found = await ended(scheduler, app_id)
+        lines = [(line.text, line.attempt) async for line in scheduler.log_iter(app_id)]
+        # It is idle again by itself if it has answered meanwhile.
+        resume = partial(own_slurm.run, "scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+        await asyncio.to_thread(resume)
+
+    if requeue:
+        assert (AppState.SUCCEEDED, 1, [("try", 0), ("try", 1)]) == (found.state, found.num_restarts, lines)
+    else:
+        assert (AppState.FAILED, FailureCause.NODE, [("try", 0)]) == (found.state, found.cause, lines)
