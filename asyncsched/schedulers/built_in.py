@@ -54,6 +54,7 @@ BUILT_IN: dict[str, BuiltIn] = {
         takes=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
     ),
     "gcp_batch": BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
+    "slurm": BuiltIn("asyncsched.schedulers.slurm", parameters=("state_dir",), takes=("state_dir",)),
 }
 """The schedulers of our own by name; the first one is the default."""
 
