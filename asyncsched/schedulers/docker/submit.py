@@ -17,7 +17,7 @@ from asyncsched.schedulers.docker.status_containers import Container, read_conta
 from asyncsched.schedulers.prepare import other_app
 
 if TYPE_CHECKING:
-    from asyncsched._dockerd import Daemon, PullProgress
+    from asyncsched._dockerd import Daemon, ImageProgress
     from asyncsched.specs.dryrun import AppDryRunInfo
 
 __all__ = ["Launch", "prepare"]
@@ -69,7 +69,7 @@ async def _provide_network(daemon: Daemon, network: str) -> str:
 async def _provide_images(daemon: Daemon, job: DockerJob, wanted: Collection[str]) -> None:
     from asyncsched._dockerd import provide_image
 
-    def report(step: PullProgress) -> None:
+    def report(step: ImageProgress) -> None:
         if not job.quiet and step.current is None:
             _log.info("%s: %s %s", step.image, step.status, step.layer)
 
