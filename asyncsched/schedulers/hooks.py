@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol
 
 from typing_extensions import TypeVar
@@ -17,7 +17,7 @@ from asyncsched.schedulers.ignored import find_ignored
 from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
-from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.names import derive_id, make_unique
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
@@ -34,18 +34,31 @@ RequestT = TypeVar("RequestT", default=Any)
 
 
 class WorkspaceBuilder(Protocol):
-    """Brings the files of a workspace into the image that an app runs from."""
+    """Brings the files of a workspace to where an app runs; made for each scheduler, at its first workspace."""
 
-    async def preview(self, app: AppDef, workspace: str) -> AppDef:
-        """Return the app with each image shown as ``<image> + workspace <hash>``, building nothing."""
+    async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
+        """Read the workspace, and return what would be built of it; build nothing, and leave `app` as it is.
+
+        Args:
+            app: What is to run.
+            workspace: A directory or a URL, as the caller has named it.
+            cfg: The run options.
+
+        Raises:
+            WorkspaceError: It cannot be read.
+        """
         ...
 
-    async def build(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> AppDef:
-        """Return the app with images that hold the workspace's files."""
+    async def build(self, plan: WorkspacePlan, app_id: str) -> None:
+        """Build what a dry-run has shown; called once the app's id is known not to be taken. Cancelling leaves nothing.
+
+        Raises:
+            WorkspaceError: The files have changed since, or the build failed.
+        """
         ...
 
-    async def push(self, images: Mapping[str, str]) -> None:
-        """Push local images (keys) under their remote names (values)."""
+    async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
+        """Push local images (keys) to a repository and under a tag (values); those that are there are passed over."""
         ...
 
 
@@ -72,6 +85,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         capabilities: The capabilities of a resource that are read here; others are told like a field that is ignored.
             None where `ignores` says all there is to say.
         retry_policies: Which replicas are started again after a failure, as a role may ask for it.
+        workspace_builder: Makes, of the scheduler, what builds a workspace; None where a workspace cannot be given.
     """
 
     # Not a ClassVar, although it is one: a ClassVar may not hold a type variable (PEP 526).
@@ -93,6 +107,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     ignores: ClassVar[Mapping[str, str]] = {}
     capabilities: ClassVar[frozenset[str] | None] = None
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
+    workspace_builder: ClassVar[Callable[[Any], WorkspaceBuilder] | None] = None
 
     @property
     def place(self) -> str:
@@ -108,6 +123,13 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
 
         `app` is a copy of the caller's and may be changed. Secrets stay `Secret` until they are sent.
         """
+
+    async def _patched_request(self, app: AppDef, options: OptsT, app_id: str, plan: WorkspacePlan) -> RequestT:
+        """Return what would be sent for an app with a workspace; `app` names the images that will be built.
+
+        By default it is what `_request` makes of it.
+        """
+        return await self._request(app, options, app_id)
 
     def _adopt(self, request: RequestT) -> tuple[str, RequestT]:
         """Return the app's id and the request to send, for one that was put together by hand; change nothing.
