@@ -242,7 +242,7 @@ class _Build:
         fix = "correct the Dockerfile or the workspace"
         if "no active session" in text or "unset secret" in text.lower():
             fix = "secrets and SSH keys need a session with `docker build`: build the image with it, and name that"
-        lines = [line for line in self._reader.lines if line not in text]
+        lines = [line for line in self._reader.lines if line not in text.splitlines()]
         why = "\n  ".join([f"{text}; the builder's last lines:", *lines]) if lines else text
         return WorkspaceError(self._what, why=why, fix=("\n" if lines else "") + fix)
 

@@ -38,8 +38,7 @@ class KubernetesJob:
     """What Kubernetes gets for one app: shown by a dry-run, and free to be edited before it is scheduled.
 
     Attributes:
-        images_to_push: Local images, and the repository and tag that each is to be pushed to first. Images come with
-            workspaces, which this release has not: a request that names some is refused.
+        images_to_push: Local images, by name or id, and the repository and tag that each is pushed to first.
         resource: The job: Volcano's, or the Job of the first role.
         others: What is made after it and belongs to it: the Service by which its pods find each other, and the Jobs
             of the other roles.
@@ -235,7 +234,7 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
         app: What is to be told of its app; None where the request tells it.
 
     Raises:
-        UsageError: It is of another app than `app_id`, or names images to push.
+        UsageError: It is of another app than `app_id`.
         ConfigError: It is larger than the server takes.
     """
     metadata: Mapping[str, Any] = job.resource.get("metadata") or {}
@@ -246,12 +245,6 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
             f"the request names the job {edited}, and the app's id is {app_id}",
             why="the id is fixed at the dry-run",
             fix="leave the metadata's name and namespace as they are, or dry-run again",
-        )
-    if job.images_to_push:
-        raise UsageError(
-            f"{', '.join(job.images_to_push)} cannot be pushed",
-            why="this release pushes no images for Kubernetes",
-            fix="push them yourself, and leave images_to_push empty",
         )
     body: Json = revealed(copy.deepcopy(job.resource))
     annotations = body["metadata"].setdefault("annotations", {})
