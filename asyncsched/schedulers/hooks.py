@@ -86,6 +86,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
             None where `ignores` says all there is to say.
         retry_policies: Which replicas are started again after a failure, as a role may ask for it.
         workspace_builder: Makes, of the scheduler, what builds a workspace; None where a workspace cannot be given.
+        has_images: Whether apps run from images. Where they do not, a workspace that a ``.torchxconfig`` names is not
+            used: TorchX has none there.
     """
 
     # Not a ClassVar, although it is one: a ClassVar may not hold a type variable (PEP 526).
@@ -108,11 +110,17 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     capabilities: ClassVar[frozenset[str] | None] = None
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
     workspace_builder: ClassVar[Callable[[Any], WorkspaceBuilder] | None] = None
+    has_images: ClassVar[bool] = True
 
     @property
     def place(self) -> str:
         """Where apps run, as far as a handle does not say it, for people; empty where it does, or is not known yet."""
         return ""
+
+    @property
+    def takes_torchx_workspace(self) -> bool:
+        """Whether a workspace that a ``.torchxconfig`` names is used."""
+        return self.has_images and type(self).workspace_builder is not None
 
     async def _warm_up(self) -> None:
         """Begin what the first submit would wait for; nothing by default."""

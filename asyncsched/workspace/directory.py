@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import itertools
 import os
 import shutil
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
 from asyncsched.workspace.hashing import workspace_hash
 from asyncsched.workspace.threads import Check, in_thread
 
-__all__ = ["IGNORE_FILE", "DirWorkspace"]
+__all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since"]
 
 IGNORE_FILE = ".asyncschedignore"
 """The file in a workspace's root that says what a copy leaves out."""
@@ -83,22 +84,30 @@ class DirWorkspace:
         """
         context = await self.context()
 
+        made: list[str] = []
+
         def copy(check: Check) -> str:
             with closing(open_tree(context.workspace)) as tree:
+                _make(directory)
+                made.append(directory)
                 return workspace_hash(_Copy(tree, context, directory, check).make())
 
-        try:
-            await in_thread(lambda _: Path(directory).mkdir(0o700))
-        except OSError as error:
-            raise _cannot_write(directory, error) from error
         try:
             found = await in_thread(copy)
             if expected not in (None, found):
                 raise changed_since(context.workspace)
         except BaseException:
-            await finished_in_thread(lambda: remove(directory))
+            if made:
+                await finished_in_thread(lambda: remove(directory))
             raise
         return found
+
+
+def _make(directory: str) -> None:
+    try:
+        Path(directory).mkdir(0o700)
+    except OSError as error:
+        raise _cannot_write(directory, error) from error
 
 
 class _Copy:
@@ -152,13 +161,21 @@ class _Copy:
     def _led(self, link: Entry) -> str:
         """Return where a link of the copy leads, so that nothing of the copy leads back into the workspace."""
         place = os.path.dirname(link.path)  # noqa: PTH120 - as text: a Path drops what a link is written with
-        if not os.path.isabs(link.target) and not os.path.normpath(f"{place or '.'}/{link.target}").startswith(".."):  # noqa: PTH117
+        if _stays_below(place, link.target):
             return link.target
-        found = os.path.realpath(f"{self._root}/{place}/{link.target}" if link.target[0] != "/" else link.target)
+        is_absolute = link.target.startswith("/")
+        found = os.path.realpath(link.target if is_absolute else f"{self._root}/{place}/{link.target}")
         if found != self._root and not found.startswith(f"{self._root.rstrip('/')}/"):
-            return link.target if link.target[0] == "/" else found
-        inside = os.path.relpath(found, self._root)
-        return os.path.relpath(inside, place or ".")
+            return link.target if is_absolute else found
+        return os.path.relpath(os.path.relpath(found, self._root), place or ".")
+
+
+def _stays_below(place: str, target: str) -> bool:
+    """Tell whether a link in a directory plainly leads to another place below the root, wherever that is."""
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    names = list(itertools.dropwhile(lambda part: part == "..", parts))
+    ups = len(parts) - len(names)
+    return not target.startswith("/") and ".." not in names and ups <= len([part for part in place.split("/") if part])
 
 
 def _descriptor(file: IO[bytes]) -> int | None:

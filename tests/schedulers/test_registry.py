@@ -110,9 +110,7 @@ def test_a_missing_extra_names_the_command() -> None:
         factory("mine")
 
 
-WITH_EXTRA = [
-    name for name in get_scheduler_factories() if name in BUILT_IN and BUILT_IN[name].package
-]
+WITH_EXTRA = [name for name in get_scheduler_factories() if name in BUILT_IN and BUILT_IN[name].package]
 
 
 @pytest.mark.parametrize("name", WITH_EXTRA)

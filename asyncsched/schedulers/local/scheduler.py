@@ -10,9 +10,11 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from typing_extensions import Unpack, override
 
+from asyncsched.errors import ConfigError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.program import Programs
@@ -24,7 +26,9 @@ from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
 from asyncsched.schedulers.local.images import (
     CWDImageProvider,
+    ImageProvider,
     MakeProvider,
+    WorkspaceProvider,
     count_devices,
     fetch_roles,
     make_provider,
@@ -45,11 +49,12 @@ from asyncsched.schedulers.local.request import (
 from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
+from asyncsched.schedulers.local.submit_workspace import Workspaces, directory_of
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping, check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
@@ -102,6 +107,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     can_kill = True
     ignores = IGNORES
     retry_policies = frozenset()
+    workspace_builder = Workspaces
+    has_images = False
 
     def __init__(
         self,
@@ -136,10 +143,23 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     @override
     async def _request(self, app: AppDef, options: LocalOpts, app_id: str) -> PopenRequest:
+        return await self._made(app, options, app_id, make_provider(self._image_provider_class, as_mapping(options)))
+
+    @override
+    async def _patched_request(self, app: AppDef, options: LocalOpts, app_id: str, plan: WorkspacePlan) -> PopenRequest:
+        if self._image_provider_class is not CWDImageProvider:
+            raise ConfigError(
+                "a workspace cannot be given beside an image provider",
+                why="both say where an app runs",
+                fix="leave one of them out",
+            )
+        return await self._made(app, options, app_id, WorkspaceProvider(str(directory_of(self._home, app_id))))
+
+    async def _made(self, app: AppDef, options: LocalOpts, app_id: str, provider: ImageProvider) -> PopenRequest:
         check_options(options)
         await asyncio.to_thread(self._home.choose)
         tree = log_tree(named_directory(options.log_dir), self.session_name) / app_id if options.log_dir else None
-        fetched = await fetch_roles(app, make_provider(self._image_provider_class, as_mapping(options)))
+        fetched = await fetch_roles(app, provider)
         make = partial(
             make_request,
             app,
@@ -172,9 +192,22 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
+        if info.plan is None:
+            await self._launch(info)
+            return
+        async with cast("Workspaces", self._builder()).copied(info.app_id) as copy:
+            await self._launch(info, copy)
+
+    async def _launch(self, info: AppDryRunInfo[PopenRequest], workspace: str = "") -> None:
         request = info.request
         wire = await asyncio.to_thread(
-            to_wire, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
+            to_wire,
+            request,
+            info.app,
+            session=info.session,
+            digest=info.digest,
+            environ=dict(os.environ),
+            workspace=workspace,
         )
         launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:

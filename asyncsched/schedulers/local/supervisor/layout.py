@@ -33,6 +33,8 @@ STEMS = {STDOUT: "stdout", STDERR: "stderr", COMBINED: "combined"}
 APPS = "apps"
 SUPERVISORS = "supervisors"
 STATE = "state.json"
+WORKSPACE = "workspace"
+"""The directory of an app that its replicas start in, where it was given a workspace."""
 RESULT = "result.json"
 MARK = "ASYNCSCHED_SUPERVISED"
 """Set in every replica; a process that has lost its parents is known by it."""

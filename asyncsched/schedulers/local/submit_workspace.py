@@ -1,0 +1,78 @@
+"""Workspaces of local apps: a copy for each, which is moved into the app's directory as it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from asyncsched._tasks import finished_in_thread
+from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.supervisor.layout import APPS, WORKSPACE, draft_name
+from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import WorkspacePlan
+from asyncsched.specs.options import CfgVal
+
+__all__ = ["Workspaces", "directory_of"]
+
+_serial = itertools.count()
+
+
+class _Owner(Protocol):
+    _home: Home
+
+
+class Workspaces:
+    """Copies the workspaces of one scheduler's apps.
+
+    Args:
+        scheduler: The scheduler.
+    """
+
+    def __init__(self, scheduler: _Owner) -> None:
+        self._home = scheduler._home
+        self._copied: dict[str, str] = {}
+
+    async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
+        """Return what would be copied."""
+        await asyncio.to_thread(self._home.choose)
+        from asyncsched.workspace.context import absolute
+        from asyncsched.workspace.directory import DirWorkspace
+
+        place = absolute(workspace)
+        found = await DirWorkspace(place, leave_out=[str(self._home.path)]).hash()
+        return WorkspacePlan(app, place, {"": found})
+
+    async def build(self, plan: WorkspacePlan, app_id: str) -> None:
+        """Copy what a dry-run has shown; `copied` hands it on."""
+        from asyncsched.workspace.directory import DirWorkspace
+
+        await asyncio.to_thread(self._home.make)
+        # Called as a supervisor's own drafts are: what is left by a process that was killed is removed like those.
+        name = draft_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}.workspace")
+        source = DirWorkspace(plan.workspace, leave_out=[str(self._home.path)])
+        await source.copy(str(self._home.path / APPS / name), plan.hashes[""])
+        self._copied[app_id] = name
+
+    async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
+        """Do nothing: nothing leaves this machine."""
+
+    @asynccontextmanager
+    async def copied(self, app_id: str) -> AsyncGenerator[str]:
+        """Hand out the name of an app's copy, empty if there is none; remove it if nobody has moved it away."""
+        name = self._copied.pop(app_id, "")
+        try:
+            yield name
+        finally:
+            if name:
+                await finished_in_thread(lambda: self._home.remove_draft(name))
+
+
+def directory_of(home: Home, app_id: str) -> Path:
+    """Return where an app finds the copy of its workspace."""
+    return home.app_path(app_id) / WORKSPACE
