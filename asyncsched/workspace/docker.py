@@ -63,6 +63,8 @@ class ImageWorkspaces:
         images = await _images(scheduler)
         repository = self._repository(cfg, images.REPOSITORY)
         platform = scheduler._image_platform(cfg)
+        if platform is not None:
+            check_platform(platform)
         source: Source = await images.Source.read(workspace)
         for note in source.context.notes:
             _log.warning("%s", note)
