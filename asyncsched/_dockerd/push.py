@@ -10,15 +10,11 @@ from typing import Any
 from asyncsched._dockerd.client import Daemon
 from asyncsched._dockerd.errors import CutOffError
 from asyncsched._dockerd.images import ImageProgress, progress_of, tag_image
-from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
+from asyncsched.errors import NotFoundError
 
 __all__ = ["Remote", "find_remote", "platform_of", "push_image"]
 
 _NO_LOGIN = base64.urlsafe_b64encode(b"{}").decode()
-
-_CUT = ("eof", "connection reset", "broken pipe", "timeout", "connection refused", "server closed", "502", "503", "504")
-"""What a daemon says of a registry that it lost: what has arrived there stays, and is not sent again."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
@@ -68,8 +64,8 @@ async def push_image(
 ) -> None:
     """Name an image of the daemon, and push it. Cancelling leaves layers in the registry.
 
-    A push that is cut is tried again, for as long as the daemon's `retry_for`: the layers that have arrived are not
-    sent again.
+    A push that is cut goes on: the daemon tries each layer five times, and where our connection to the daemon is cut
+    the push is asked for again. Layers that have arrived are not sent again.
 
     Args:
         daemon: Who has it.
@@ -101,22 +97,4 @@ async def push_image(
         if not is_pushed:
             raise CutOffError(what, why="the push was cut off", backend=daemon.backend, operation=operation)
 
-    async def push_or_tell_cut() -> None:
-        try:
-            await push()
-        except UnavailableError as error:
-            if error.what == what and any(phrase in error.why.lower() for phrase in _CUT):
-                raise _as_cut(error) from error
-            raise
-
-    await daemon.repeated(push_or_tell_cut)
-
-
-def _as_cut(error: SchedulerError) -> CutOffError:
-    return CutOffError(
-        error.what,
-        why=error.why,
-        fix="check that the registry can be reached, and submit again: what has arrived there is not sent again",
-        backend=error.backend,
-        operation=error.operation,
-    )
+    await daemon.repeated(push)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched._dockerd import Daemon, ImageProgress, inspect_image, provide_image, push_image, remove_image, tag_image
-from asyncsched.errors import ConfigError, RunOptionError, SchedulerError, WorkspaceError
+from asyncsched._dockerd import Daemon, ImageProgress, inspect_image, push_image, remove_image
+from asyncsched.errors import RunOptionError, SchedulerError, WorkspaceError
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.specs import AppDef, AppState, Role
 from asyncsched.workspace import build_workspace_image
@@ -216,7 +216,9 @@ async def test_a_base_image_is_pulled_by_what_the_dry_run_found(
     login = await docker_login(repository)
     await push_image(daemon, BUSYBOX_IMAGE, repository, "1", login, lambda _: None)
     await remove_image(daemon, f"{repository}:1")
-    info = await scheduler.submit_dryrun(AppDef("app", [sh("cat lib/data", image=f"{repository}:1")]), None, str(workspace))
+    info = await scheduler.submit_dryrun(
+        AppDef("app", [sh("cat lib/data", image=f"{repository}:1")]), None, str(workspace)
+    )
     there = await inspect_image(daemon, f"{repository}:1")
     # The tag moves on meanwhile.
     other = await build_workspace_image(BUSYBOX_IMAGE, str(workspace))
