@@ -179,10 +179,9 @@ class LocalTree:
             if error.errno in _IS_ELSEWHERE:
                 raise changed_error(self.name, entry.path) from error
             raise self._unreadable(entry.path, "read", error) from error
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
+        if (file := _regular(fd)) is None:
             raise changed_error(self.name, entry.path)
-        return os.fdopen(fd, "rb", buffering=0)
+        return file
 
     def read_rules(self, name: str) -> bytes | None:
         """Return what a small file in the root says; None if there is none."""
@@ -192,9 +191,9 @@ class LocalTree:
             return None
         except OSError as error:
             raise self._unreadable(name, "read", error) from error
-        with os.fdopen(fd, "rb", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise WorkspaceError(f"{name} of the workspace {self.name} is not a file", fix="replace or remove it")
+        if (file := _regular(fd)) is None:
+            raise WorkspaceError(f"{name} of the workspace {self.name} is not a file", fix="replace or remove it")
+        with file:
             return file.read(LARGEST_RULES)
 
     def close(self) -> None:
@@ -238,6 +237,14 @@ class LocalTree:
             why=error.strerror or str(error),
             fix="give yourself the permission, or leave it out by a pattern in the workspace's ignore file",
         )
+
+
+def _regular(fd: int) -> IO[bytes] | None:
+    """Return an open file as an object; None, and it is closed, if it is something else."""
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb", buffering=0)
+    os.close(fd)
+    return None
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -31,16 +31,25 @@ async def in_thread(work: Callable[[Check], ResultT]) -> ResultT:
         work: Is called with a function that it calls now and then.
     """
     stop = threading.Event()
+    has_begun = False
 
     def check() -> None:
         if stop.is_set():
             raise _StoppedError
 
-    working = asyncio.ensure_future(asyncio.to_thread(work, check))
+    def begin() -> ResultT:
+        nonlocal has_begun
+        has_begun = True
+        check()
+        return work(check)
+
+    working = asyncio.ensure_future(asyncio.to_thread(begin))
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
         stop.set()
+        if not has_begun:  # every thread of the pool may be busy: it does nothing when its turn comes
+            working.cancel()
         try:
             await outlast([working], LONGEST_STEP)
         finally:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.schedulers.local.state_dir import Home
-from asyncsched.schedulers.local.supervisor.layout import APPS, WORKSPACE, draft_name
+from asyncsched.schedulers.local.supervisor.layout import APPS, COPIED, WORKSPACE, draft_name
 from asyncsched.schedulers.local.supervisor.machine import start_time
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import WorkspacePlan
@@ -52,12 +52,15 @@ class Workspaces:
         """Copy what a dry-run has shown; `copied` hands it on."""
         from asyncsched.workspace.directory import DirWorkspace
 
-        await asyncio.to_thread(self._home.make)
-        # Called as a supervisor's own drafts are: what is left by a process that was killed is removed like those.
-        name = draft_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}.workspace")
+        name = await asyncio.to_thread(self._make_name, app_id)
         source = DirWorkspace(plan.workspace, leave_out=[str(self._home.path)])
         await source.copy(str(self._home.path / APPS / name), plan.hashes[""])
         self._copied[app_id] = name
+
+    def _make_name(self, app_id: str) -> str:
+        self._home.make()
+        # Like a supervisor's own drafts: what a process has left that was killed is removed as those are.
+        return draft_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}{COPIED}")
 
     async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
         """Do nothing: nothing leaves this machine."""
