@@ -16,6 +16,7 @@ __all__ = ["Remote", "find_remote", "platform_of", "push_image"]
 
 _NO_LOGIN = base64.urlsafe_b64encode(b"{}").decode()
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
     """An image in a registry.

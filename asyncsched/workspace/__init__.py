@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from asyncsched import _lazy
 
 if TYPE_CHECKING:
+    from asyncsched._dockerd import ImageProgress as ImageProgress
     from asyncsched.workspace.context import Context as Context
     from asyncsched.workspace.context import Entry as Entry
     from asyncsched.workspace.directory import DirWorkspace as DirWorkspace
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from asyncsched.workspace.image import build_workspace_image as build_workspace_image
 
 _HOMES = {
+    "ImageProgress": "asyncsched._dockerd",
     "Context": "asyncsched.workspace.context",
     "DirWorkspace": "asyncsched.workspace.directory",
     "DockerWorkspaceMixin": "asyncsched.workspace.docker",
@@ -33,6 +35,14 @@ _HOMES = {
     "workspace_hash": "asyncsched.workspace.hashing",
 }
 
-__all__ = ["Context", "DirWorkspace", "DockerWorkspaceMixin", "Entry", "build_workspace_image", "workspace_hash"]
+__all__ = [
+    "Context",
+    "DirWorkspace",
+    "DockerWorkspaceMixin",
+    "Entry",
+    "ImageProgress",
+    "build_workspace_image",
+    "workspace_hash",
+]
 
 __getattr__ = _lazy.lazily(__name__, _HOMES)

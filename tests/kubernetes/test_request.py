@@ -554,14 +554,6 @@ def test_an_edited_request_is_of_its_app() -> None:
         wired(job)
 
 
-def test_images_are_not_pushed_in_silence() -> None:
-    job = make(app())
-    job.images_to_push["local"] = ("repository", "tag")
-
-    with pytest.raises(UsageError, match=r"local cannot be pushed.*push them yourself"):
-        wired(job)
-
-
 def test_the_digest_is_an_annotation_of_what_is_sent() -> None:
     job = make(app())
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from asyncsched.errors import ConflictError
+from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
 from asyncsched.schedulers.aws_batch.status_rows import parts
 from asyncsched.specs.options import CfgVal
@@ -60,8 +60,9 @@ async def make_repository(
         return False
     try:
         await connection.call("ecr", "CreateRepository", repositoryName=repository.partition("/")[2])
-    except ConflictError:
-        pass  # another submit has just made it
+    except SchedulerError as error:
+        if "RepositoryAlreadyExists" not in f"{error} {error.__cause__}":  # another submit has just made it
+            raise
     return True
 
 
