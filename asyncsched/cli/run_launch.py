@@ -105,10 +105,12 @@ class Launch:
         return await _Attached(console, runner, handle, printer, ends_with_us=is_here).follow()
 
     async def _workspace(self, console: Console, runner: Runner, scheduler: str) -> str | None:
-        """Return the workspace; TorchX uses one that is configured for some schedulers only."""
-        if self.foreign_workspace and not (await runner.scheduler(scheduler)).takes_torchx_workspace:
-            console.say(f"{scheduler} does not use the workspace of {self.foreign_workspace}; give it as --workspace")
-            return None
+        """Return the workspace; where nothing is laid over an image, TorchX uses none that is configured."""
+        if self.foreign_workspace:
+            backend = await runner.scheduler(scheduler)
+            if type(backend).workspace_builder is None or not backend.has_images:
+                console.say(f"{scheduler} does not use the workspace of {self.foreign_workspace}; give --workspace")
+                return None
         return self.workspace
 
     def _printer(self, console: Console, app: AppDef) -> LinePrinter:
@@ -137,9 +139,8 @@ class Launch:
 
                 ignored = [each._asdict() for each in info.ignored]
                 request = masked(info.request)
-                console.print_json(
-                    {"scheduler": scheduler, "app_id": info.app_id, "request": request, "ignored": ignored}
-                )
+                shown = {"scheduler": scheduler, "app_id": info.app_id, "request": request, "ignored": ignored}
+                console.print_json({**shown, **({"workspace": info.workspace} if info.workspace else {})})
         return 0
 
 

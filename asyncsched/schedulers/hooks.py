@@ -34,7 +34,9 @@ RequestT = TypeVar("RequestT", default=Any)
 
 
 class WorkspaceBuilder(Protocol):
-    """Brings the files of a workspace to where an app runs; made for each scheduler, at its first workspace."""
+    """Brings the files of a workspace to where an app runs; made of a scheduler, at its first workspace."""
+
+    def __init__(self, scheduler: Any) -> None: ...
 
     async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
         """Read the workspace, and return what would be built of it; build nothing, and leave `app` as it is.
@@ -109,18 +111,14 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     ignores: ClassVar[Mapping[str, str]] = {}
     capabilities: ClassVar[frozenset[str] | None] = None
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
-    workspace_builder: ClassVar[Callable[[Any], WorkspaceBuilder] | None] = None
+    # A class as well: a function alone would be one that is bound to the scheduler.
+    workspace_builder: ClassVar[type[WorkspaceBuilder] | Callable[[Any], WorkspaceBuilder] | None] = None
     has_images: ClassVar[bool] = True
 
     @property
     def place(self) -> str:
         """Where apps run, as far as a handle does not say it, for people; empty where it does, or is not known yet."""
         return ""
-
-    @property
-    def takes_torchx_workspace(self) -> bool:
-        """Whether a workspace that a ``.torchxconfig`` names is used."""
-        return self.has_images and type(self).workspace_builder is not None
 
     async def _warm_up(self) -> None:
         """Begin what the first submit would wait for; nothing by default."""

@@ -38,7 +38,7 @@ class Context:
     workspace: str
     entries: Sequence[Entry]
     notes: Sequence[str]
-    _digests: dict[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
+    _digests: dict[str, bytes] = field(default_factory=dict[str, bytes], init=False, repr=False)
 
     @classmethod
     async def read(cls, workspace: str, *, ignore: str = ".dockerignore", leave_out: Sequence[str] = ()) -> Context:
