@@ -152,6 +152,9 @@ async def test_another_architecture_is_said_at_dry_run(
         await scheduler.submit_dryrun(job(), {**cfg, "image_platform": "linux/arm64"})
 
 
+FRAMING = ("transfer-encoding", "content-length", "connection")
+
+
 @asynccontextmanager
 async def without_repositories(registry: Registry, made: set[str]) -> AsyncIterator[str]:
     """The registry as ECR answers: a repository that nobody has made cannot be pushed to."""
@@ -161,7 +164,7 @@ async def without_repositories(registry: Registry, made: set[str]) -> AsyncItera
         if path and not any(path.startswith(f"{name}/") for name in made):
             error = {"code": "NAME_UNKNOWN", "message": "The repository with name 'x' does not exist in the registry"}
             return web.json_response({"errors": [error]}, status=404)
-        headers = {name: value for name, value in request.headers.items() if name.lower() != "content-length"}
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in FRAMING}
         async with session.request(
             request.method,
             f"http://{registry.address}{request.path_qs}",
@@ -170,7 +173,7 @@ async def without_repositories(registry: Registry, made: set[str]) -> AsyncItera
             allow_redirects=False,
         ) as answer:
             body = await answer.read()
-            kept = {k: v for k, v in answer.headers.items() if k.lower() not in ("transfer-encoding", "content-length")}
+            kept = {k: v for k, v in answer.headers.items() if k.lower() not in FRAMING}
             if request.method == "HEAD":
                 kept["Content-Length"] = answer.headers.get("Content-Length", "0")
             return web.Response(status=answer.status, headers=kept, body=body)
