@@ -201,6 +201,7 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
             SchedulerError: The daemon or the registry refuses; nothing was submitted.
         """
         if images:
+            check_package("pushing an image", "aiodocker", "docker")
             async with self._image_daemon() as daemon:
                 for image, (repository, tag) in images.items():
                     await self._push(daemon, image, repository, tag, cfg)
@@ -224,7 +225,7 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
 
 
 async def _images(scheduler: SchedulerHooks[Any, Any]) -> Any:
-    check_package("images of workspaces", "aiodocker", "docker")
+    check_package("building an image", "aiodocker", "docker")
     return await asyncio.to_thread(import_module, "asyncsched.workspace.image")
 
 
