@@ -132,7 +132,7 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
         pushes_images: Whether images are pushed to `image_repo`; else they stay with the daemon that runs them.
     """
 
-    workspace_builder: ClassVar[Callable[[Any], ImageWorkspaces] | None] = ImageWorkspaces
+    workspace_builder = ImageWorkspaces
     pushes_images: ClassVar[bool] = True
 
     @asynccontextmanager

@@ -157,8 +157,10 @@ async def _dockerfile(context: Context) -> Dockerfile:
 async def is_built(daemon: Daemon, plan: ImagePlan) -> str | None:
     """Return the id of the image that the daemon has of a plan; None if it has none."""
     found = await inspect_image(daemon, plan.name)
-    labels: Mapping[str, str] = ((found or {}).get("Config") or {}).get("Labels") or {}
-    return str(found["Id"]) if found is not None and labels.get(LABEL) == plan.hash else None
+    if found is None:
+        return None
+    labels: Mapping[str, str] = found["Config"].get("Labels") or {}
+    return str(found["Id"]) if labels.get(LABEL) == plan.hash else None
 
 
 async def is_pushed(daemon: Daemon, name: str, auth: Auth) -> bool:
