@@ -30,7 +30,7 @@ from asyncsched.schedulers.registry import SchedulerFactory, get_default_schedul
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched._dockerd import ImageProgress
+    from asyncsched.specs.image_progress import ImageProgress
 
 __all__ = [
     "BlockingIterator",
@@ -190,7 +190,7 @@ def build_workspace_image(
     on_progress: Callable[[ImageProgress], None] | None = None,
 ) -> str:
     """Do as `asyncsched.workspace.build_workspace_image` does, and block; `on_progress` is called in another thread."""
-    from asyncsched.workspace import build_workspace_image as build  # few have a workspace, and it imports Docker's SDK
+    from asyncsched.workspace import build_workspace_image as build  # few have a workspace
 
     async def nothing() -> None: ...
 

@@ -22,7 +22,6 @@ from asyncsched._dockerd.archives import ensure_tmp, read_file
 from asyncsched._dockerd.build import build_image
 from asyncsched._dockerd.client import Daemon
 from asyncsched._dockerd.images import (
-    ImageProgress,
     PullPolicy,
     inspect_image,
     provide_image,
@@ -35,7 +34,6 @@ from asyncsched._dockerd.push import Remote, find_remote, platform_of, push_imag
 
 __all__ = [
     "Daemon",
-    "ImageProgress",
     "PullPolicy",
     "Remote",
     "build_image",

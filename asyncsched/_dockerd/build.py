@@ -18,10 +18,11 @@ from contextlib import aclosing
 from typing import Any
 
 from asyncsched._dockerd.client import Daemon
-from asyncsched._dockerd.images import ImageProgress, inspect_image, remove_image, tag_image
+from asyncsched._dockerd.images import inspect_image, remove_image, tag_image
 from asyncsched._dockerd.trace import Trace, read_trace
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, ConflictError, NotFoundError, SchedulerError, WorkspaceError
+from asyncsched.specs.image_progress import ImageProgress
 
 __all__ = ["build_image"]
 

@@ -6,38 +6,19 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from asyncsched._dockerd.client import Daemon
 from asyncsched._dockerd.credentials import registry_auth
 from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
+from asyncsched.specs.image_progress import ImageProgress
 
-__all__ = ["ImageProgress", "PullPolicy", "inspect_image", "progress_of", "provide_image", "remove_image", "tag_image"]
+__all__ = ["PullPolicy", "inspect_image", "progress_of", "provide_image", "remove_image", "tag_image"]
 
 _log = logging.getLogger("asyncsched.dockerd")
 
 PullPolicy = Literal["missing", "always", "never"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageProgress:
-    """How far the pull, the build or the push of an image has come.
-
-    Attributes:
-        image: The image's name.
-        status: The daemon's word for it, such as "Downloading" or "Pull complete"; of a build, a line of its output.
-        layer: The layer that it is said of; empty when it is said of the whole image.
-        current: Bytes so far, where the daemon says.
-        total: Bytes in all, where the daemon says.
-    """
-
-    image: str
-    status: str
-    layer: str = ""
-    current: int | None = None
-    total: int | None = None
 
 
 async def provide_image(

@@ -9,8 +9,9 @@ from typing import Any
 
 from asyncsched._dockerd.client import Daemon
 from asyncsched._dockerd.errors import CutOffError
-from asyncsched._dockerd.images import ImageProgress, progress_of, tag_image
+from asyncsched._dockerd.images import progress_of, tag_image
 from asyncsched.errors import NotFoundError
+from asyncsched.specs.image_progress import ImageProgress
 
 __all__ = ["Remote", "find_remote", "platform_of", "push_image"]
 

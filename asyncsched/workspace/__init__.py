@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 from asyncsched import _lazy
 
 if TYPE_CHECKING:
-    from asyncsched._dockerd import ImageProgress as ImageProgress
+    from asyncsched.specs.image_progress import ImageProgress as ImageProgress
     from asyncsched.workspace.context import Context as Context
     from asyncsched.workspace.context import Entry as Entry
     from asyncsched.workspace.directory import DirWorkspace as DirWorkspace
     from asyncsched.workspace.docker import DockerWorkspaceMixin as DockerWorkspaceMixin
+    from asyncsched.workspace.docker import build_workspace_image as build_workspace_image
     from asyncsched.workspace.hashing import workspace_hash as workspace_hash
-    from asyncsched.workspace.image import build_workspace_image as build_workspace_image
 
 _HOMES = {
-    "ImageProgress": "asyncsched._dockerd",
+    "ImageProgress": "asyncsched.specs.image_progress",
     "Context": "asyncsched.workspace.context",
     "DirWorkspace": "asyncsched.workspace.directory",
     "DockerWorkspaceMixin": "asyncsched.workspace.docker",
     "Entry": "asyncsched.workspace.files",
-    "build_workspace_image": "asyncsched.workspace.image",
+    "build_workspace_image": "asyncsched.workspace.docker",
     "workspace_hash": "asyncsched.workspace.hashing",
 }
 

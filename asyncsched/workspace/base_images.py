@@ -9,7 +9,6 @@ from typing import Any
 
 from asyncsched._dockerd import (
     Daemon,
-    ImageProgress,
     find_remote,
     inspect_image,
     platform_of,
@@ -17,6 +16,7 @@ from asyncsched._dockerd import (
     tag_image,
 )
 from asyncsched.errors import AsyncSchedError, NotFoundError, WorkspaceError
+from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.workspace.image_names import is_id, repository_of
 
 __all__ = ["Auth", "BaseImage", "OtherPlatformError", "fetch_base", "find_base"]

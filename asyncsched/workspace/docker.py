@@ -23,14 +23,15 @@ from asyncsched.schedulers.registry import check_package
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import WorkspacePlan
+from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.specs.options import CfgVal
 from asyncsched.workspace.image_names import check_image_repo, check_platform, is_content_tag
 
 if TYPE_CHECKING:
-    from asyncsched._dockerd import Daemon, ImageProgress
+    from asyncsched._dockerd import Daemon
     from asyncsched.workspace.image import ImagePlan, Source
 
-__all__ = ["DockerWorkspaceMixin", "ImageWorkspaces"]
+__all__ = ["DockerWorkspaceMixin", "ImageWorkspaces", "build_workspace_image"]
 
 _log = logging.getLogger("asyncsched.workspace")
 
@@ -60,7 +61,7 @@ class ImageWorkspaces:
                 raise WorkspaceError(
                     f"the role {role.name} names no image to lay the workspace over", fix="give it an image"
                 )
-        images = await _images(scheduler)
+        images = await _images()
         repository = self._repository(cfg, images.REPOSITORY)
         platform = scheduler._image_platform(cfg)
         if platform is not None:
@@ -95,7 +96,7 @@ class ImageWorkspaces:
                     await self._build(daemon, each, plan.workspace, detail.cfg)
 
     async def _build(self, daemon: Daemon, plan: ImagePlan, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
-        images, auth = await _images(self._scheduler), self._scheduler._login(cfg)
+        images, auth = await _images(), self._scheduler._login(cfg)
         if await images.is_built(daemon, plan):
             return
         if self._scheduler.pushes_images and await images.is_pushed(daemon, plan.name, auth):
@@ -138,7 +139,7 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
     @asynccontextmanager
     async def _image_daemon(self) -> AsyncGenerator[Daemon]:
         """Lend the daemon that builds and pushes; by default one of the environment, closed afterwards."""
-        await _images(self)
+        await _images()
         from asyncsched._dockerd import Daemon
 
         daemon = Daemon(
@@ -154,7 +155,7 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
 
     async def _image_login(self, image: str, cfg: Mapping[str, CfgVal]) -> str:
         """Return the login for an image's registry; by default the one of Docker's own configuration."""
-        login: str = await (await _images(self)).docker_login(image)
+        login: str = await (await _images()).docker_login(image)
         return login
 
     def _image_platform(self, cfg: Mapping[str, CfgVal]) -> str | None:
@@ -172,7 +173,7 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
         if platform is None:
             return
         check_platform(platform, option)
-        images = await _images(self)
+        images = await _images()
         async with self._image_daemon() as daemon:
             for image in dict.fromkeys(role.image for role in app.roles):
                 if image and not is_content_tag(_parted(image)[1]):
@@ -224,7 +225,38 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
         return lambda image: self._image_login(image, cfg)
 
 
-async def _images(scheduler: SchedulerHooks[Any, Any]) -> Any:
+async def build_workspace_image(
+    img: str,
+    workspace: str,
+    *,
+    platform: str | None = None,
+    on_progress: Callable[[ImageProgress], None] | None = None,
+) -> str:
+    """Build an image with a workspace's files laid over another image, and return its id, for a role's `image`.
+
+    The workspace's ``Dockerfile.asyncsched`` says how, or its ``Dockerfile.torchx``; without one the files are copied
+    into the image's working directory. What was built before of the same files is not built again. Cancelling leaves
+    no image and no container.
+
+    Args:
+        img: The image that the files are laid over: a name, or an id that the daemon knows.
+        workspace: A directory of this machine, or a URL that fsspec reads.
+        platform: What it is built for, such as ``linux/arm64``; else what the daemon runs on.
+        on_progress: Called with each step of pulls and of the build, on the loop.
+
+    Raises:
+        WorkspaceError: The workspace cannot be read, the image is not there, or the build fails.
+        SchedulerError: There is no Docker daemon.
+        MissingExtraError: aiodocker is not installed; the message says which ``pip install`` brings it.
+    """
+    if platform is not None:
+        check_platform(platform)
+    images = await _images()
+    built: str = await images.build_once(img, workspace, platform, on_progress or (lambda _: None))
+    return built
+
+
+async def _images() -> Any:
     check_package("building an image", "aiodocker", "docker")
     return await asyncio.to_thread(import_module, "asyncsched.workspace.image")
 

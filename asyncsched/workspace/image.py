@@ -10,20 +10,21 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
-from asyncsched._dockerd import Daemon, ImageProgress, build_image, find_remote, inspect_image
+from asyncsched._dockerd import Daemon, build_image, find_remote, inspect_image
 from asyncsched._dockerd.credentials import registry_auth
 from asyncsched.errors import AsyncSchedError
+from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.workspace.base_images import Auth, BaseImage, OtherPlatformError, fetch_base, find_base
 from asyncsched.workspace.context import Context
 from asyncsched.workspace.dockerfile import NAMES, Dockerfile
 from asyncsched.workspace.hashing import workspace_hash
-from asyncsched.workspace.image_names import check_platform, is_id
+from asyncsched.workspace.image_names import is_id
 
 __all__ = [
     "REPOSITORY",
     "ImagePlan",
     "Source",
-    "build_workspace_image",
+    "build_once",
     "check_image",
     "docker_login",
     "is_built",
@@ -182,37 +183,16 @@ async def check_image(daemon: Daemon, image: str, platform: str, auth: Auth) -> 
         _log.debug("whether %s is for %s is not known: %s", image, platform, error)
 
 
-async def build_workspace_image(
-    img: str,
-    workspace: str,
-    *,
-    platform: str | None = None,
-    on_progress: Callable[[ImageProgress], None] | None = None,
+async def build_once(
+    image: str, workspace: str, platform: str | None, on_progress: Callable[[ImageProgress], None]
 ) -> str:
-    """Build an image with a workspace's files laid over another image, and return its id, for a role's `image`.
-
-    The workspace's ``Dockerfile.asyncsched`` says how, or its ``Dockerfile.torchx``; without one the files are copied
-    into the image's working directory. What was built before of the same files is not built again. Cancelling leaves
-    no image and no container.
-
-    Args:
-        img: The image that the files are laid over: a name, or an id that the daemon knows.
-        workspace: A directory of this machine, or a URL that fsspec reads.
-        platform: What it is built for, such as ``linux/arm64``; else what the daemon runs.
-        on_progress: Called with each step of pulls and of the build, on the loop.
-
-    Raises:
-        WorkspaceError: The workspace cannot be read, the image is not there, or the build fails.
-        SchedulerError: There is no Docker daemon.
-    """
-    if platform is not None:
-        check_platform(platform)
+    """Build one image on the daemon of the environment, unless it is there, and return its id."""
     source = await Source.read(workspace)
     daemon = Daemon(backend="local_docker")
     try:
-        plan = await source.plan(daemon, img, REPOSITORY, platform, docker_login)
+        plan = await source.plan(daemon, image, REPOSITORY, platform, docker_login)
         there = await is_built(daemon, plan)
-        return there or await source.build(daemon, plan, docker_login, on_progress or _silent)
+        return there or await source.build(daemon, plan, docker_login, on_progress)
     finally:
         await daemon.close()
 
@@ -220,7 +200,3 @@ async def build_workspace_image(
 async def docker_login(image: str) -> str:
     """Return the login that Docker's own configuration has for an image's registry."""
     return await asyncio.to_thread(registry_auth, image, os.environ, Path.home())
-
-
-def _silent(_: ImageProgress) -> None:
-    pass

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from asyncsched._dockerd import ImageProgress
 from asyncsched.cli.console import Console
 from asyncsched.cli.image_progress import image_progress
+from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.workspace.docker import reporter
 
 

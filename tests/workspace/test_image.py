@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched._dockerd import Daemon, ImageProgress, inspect_image, push_image, remove_image
+from asyncsched._dockerd import Daemon, inspect_image, push_image, remove_image
 from asyncsched.errors import RunOptionError, SchedulerError, WorkspaceError
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.specs import AppDef, AppState, Role
+from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.workspace import build_workspace_image
 from asyncsched.workspace.image import docker_login
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd

@@ -18,8 +18,9 @@ from asyncsched.schedulers.prepare import other_app
 from asyncsched.workspace.image_names import is_content_tag
 
 if TYPE_CHECKING:
-    from asyncsched._dockerd import Daemon, ImageProgress, PullPolicy
+    from asyncsched._dockerd import Daemon, PullPolicy
     from asyncsched.specs.dryrun import AppDryRunInfo
+    from asyncsched.specs.image_progress import ImageProgress
 
 __all__ = ["Launch", "prepare"]
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched._dockerd import Daemon, ImageProgress, find_remote, inspect_image, provide_image, push_image
+from asyncsched._dockerd import Daemon, find_remote, inspect_image, provide_image, push_image
 from asyncsched._dockerd.endpoint import Endpoint
 from asyncsched.errors import AuthError, NotFoundError, UnavailableError
+from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.workspace.image import docker_login
 from tests.docker._proxy import CuttingProxy
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd, import_image

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from asyncsched._dockerd import Daemon, ImageProgress, build_image
+from asyncsched._dockerd import Daemon, build_image
 from asyncsched._dockerd.endpoint import Endpoint
 from asyncsched.errors import WorkspaceError
+from asyncsched.specs.image_progress import ImageProgress
 from tests.docker._proxy import CuttingProxy
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 
