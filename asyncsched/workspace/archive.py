@@ -107,7 +107,7 @@ def digest_of(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> str:
     """Return a digest of paths, modes, bytes and links; neither times nor the place count.
 
     Args:
-        entries: What the workspace holds, in the order of its paths.
+        entries: What the workspace holds, in the order in which it is read.
         digests: The digest of each file, by path.
     """
     summed = hashlib.sha256(b"asyncsched workspace 1\n")

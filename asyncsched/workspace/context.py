@@ -31,7 +31,7 @@ class Context:
 
     Attributes:
         workspace: Where it is: an absolute path, or a URL.
-        entries: What is taken of it, in the order of the paths; a directory stands before what is in it.
+        entries: What is taken of it: by name, and what is in a directory behind it.
         notes: What is passed over, and why: what is neither a file nor a directory nor a link.
     """
 
@@ -60,7 +60,7 @@ class Context:
             with closing(open_tree(place, leave_out)) as tree:
                 rules = tree.read_rules(ignore) or b""
                 found = taken(tree, Ignore(rules.decode("utf-8", "surrogateescape"), ignore), notes.append)
-                entries = sorted(_checked(found, check), key=lambda entry: entry.path)
+                entries = [*_checked(found, check)]
             return cls(place, entries, sorted(notes))
 
         return await in_thread(look)
@@ -149,6 +149,9 @@ def open_tree(place: str, leave_out: Sequence[str] = ()) -> Tree:
 
 def absolute(workspace: str) -> str:
     """Return a workspace as it is known from whatever directory: an absolute path, or its URL."""
+    workspace = os.fspath(workspace)  # a Path will do, whatever the type says
+    if not workspace:
+        raise WorkspaceError("the workspace is empty", fix="name a directory, such as . for the working directory")
     url = _URL.match(workspace)
     if url is not None:
         return unquote(urlsplit(workspace).path) if url["kind"] == "file" else workspace

@@ -22,7 +22,7 @@ from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
 from asyncsched.workspace.hashing import workspace_hash
 from asyncsched.workspace.threads import Check, in_thread
 
-__all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since"]
+__all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since", "directory_hash"]
 
 IGNORE_FILE = ".asyncschedignore"
 """The file in a workspace's root that says what a copy leaves out."""
@@ -67,7 +67,7 @@ class DirWorkspace:
 
     async def hash(self) -> str:
         """Return the workspace hash: the same for the same files, whatever their times and their place."""
-        return workspace_hash(await (await self.context()).digest())
+        return await directory_hash(await self.context())
 
     async def copy(self, directory: str, expected: str | None = None) -> str:
         """Copy the files into a directory, which must not exist, and return the workspace hash of what was copied.
@@ -110,6 +110,11 @@ def _make(directory: str) -> None:
         raise _cannot_write(directory, error) from error
 
 
+async def directory_hash(context: Context) -> str:
+    """Return the workspace hash of a copy."""
+    return workspace_hash(await context.digest())
+
+
 class _Copy:
     """One copy that is being made."""
 
@@ -144,7 +149,7 @@ class _Copy:
     def _copy_file(self, entry: Entry, path: str) -> bytes:
         with self._tree.open(entry) as source, Path(path).open("x+b", buffering=0) as target:
             if not (_clone(source, target) or _copy_in_kernel(source, target, entry, self._check)):
-                _copy_bytes(source, target, self._check)
+                _copy_bytes(source, target, entry, self._check)
             if os.fstat(target.fileno()).st_size != entry.size:
                 raise changed_error(self._tree.name, entry.path)
             target.seek(0)
@@ -216,9 +221,11 @@ def _copy_in_kernel(source: IO[bytes], target: IO[bytes], entry: Entry, check: C
     return done > 0 or entry.size == 0  # some files of the kernel's own say that they are empty
 
 
-def _copy_bytes(source: IO[bytes], target: IO[bytes], check: Check) -> None:
-    while piece := source.read(CHUNK):
+def _copy_bytes(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check) -> None:
+    left = entry.size
+    while left >= 0 and (piece := source.read(CHUNK)):  # one that grows may do so for ever
         check()
+        left -= len(piece)
         view = memoryview(piece)
         while view:
             view = view[target.write(view) :]

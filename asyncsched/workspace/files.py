@@ -86,26 +86,32 @@ class Tree(Protocol):
 
 
 def taken(tree: Tree, ignore: Ignore, note: Callable[[str], None]) -> Iterator[Entry]:
-    """Yield what a tree holds but for what is left out, each directory before what is in it.
+    """Yield what a tree holds but for what is left out: by name, and what is in a directory behind it.
 
     A directory that is left out, and holds something that is not, is yielded too.
     """
-    stack: list[tuple[str, Verdict | None]] = [("", None)]
+    stack = [(_by_name(tree, "", note), Verdict(False))]
     held: dict[str, Entry] = {}  # directories that are left out, by their paths, until something in them is not
     while stack:
-        directory, verdict = stack.pop()
-        for entry in tree.scan(directory, note):
-            said = ignore.judge(entry.path, verdict)
-            is_directory = entry.kind == "directory"
-            if not said.is_left_out:
-                yield from _parents(entry.path, held)
-                yield entry
-            elif is_directory:
-                if not ignore.may_take_back_below(entry.path):
-                    continue
-                held[entry.path] = entry
-            if is_directory:
-                stack.append((entry.path, said))
+        entries, verdict = stack[-1]
+        entry = next(entries, None)
+        if entry is None:
+            stack.pop()
+            continue
+        said = ignore.judge(entry.path, verdict)
+        if not said.is_left_out:
+            yield from _parents(entry.path, held)
+            yield entry
+        elif entry.kind != "directory" or not ignore.may_take_back_below(entry.path):
+            continue
+        else:
+            held[entry.path] = entry
+        if entry.kind == "directory":
+            stack.append((_by_name(tree, entry.path, note), said))
+
+
+def _by_name(tree: Tree, directory: str, note: Callable[[str], None]) -> Iterator[Entry]:
+    return iter(sorted(tree.scan(directory, note), key=lambda entry: entry.path))
 
 
 def _parents(path: str, held: dict[str, Entry]) -> Iterator[Entry]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING, Any, Protocol, cast
+from importlib import import_module
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from asyncsched.errors import MissingExtraError, WorkspaceError
 from asyncsched.workspace.files import LARGEST_RULES, Entry, changed_error
@@ -27,6 +28,9 @@ class _FileSystem(Protocol):
     def isfile(self, path: str) -> bool: ...
 
 
+_UrlToFs = Callable[[str], tuple[_FileSystem, str]]
+
+
 class UrlTree:
     """A directory behind a URL.
 
@@ -41,7 +45,7 @@ class UrlTree:
     def __init__(self, url: str) -> None:
         self.name = url
         try:
-            from fsspec.core import url_to_fs
+            url_to_fs: _UrlToFs = import_module("fsspec.core").url_to_fs
         except ImportError as error:
             raise MissingExtraError(
                 f"the workspace {url} needs the package fsspec",
@@ -49,9 +53,9 @@ class UrlTree:
                 fix="pip install 'asyncsched[workspace]', and what the URL's kind needs, such as s3fs",
             ) from error
         try:
-            found = cast("tuple[_FileSystem, str]", url_to_fs(url))
-            self._files, self._root = found[0], found[1].rstrip("/")
-            is_directory = self._files.isdir(found[1])
+            self._files, root = url_to_fs(url)
+            self._root = root.rstrip("/")
+            is_directory = self._files.isdir(root)
         except Exception as error:  # each file system has exceptions of its own
             raise self._failed("", error) from error
         if not is_directory:

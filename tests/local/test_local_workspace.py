@@ -15,8 +15,10 @@ import pytest
 
 from asyncsched.errors import ConfigError, ConflictError, SchedulerError, WorkspaceError
 from asyncsched.schedulers.local import LocalDirectoryImageProvider, LocalScheduler
-from asyncsched.specs import AppDef, Role
+from asyncsched.specs import AppDef, Role, Stream
+from asyncsched.sync import SyncRunner
 from asyncsched.testing.contract import texts
+from tests._support import eventually
 from tests.workspace._trees import look, plant
 
 REWRITE = """
@@ -174,16 +176,45 @@ asyncio.run(main())
     os.utime(home / "apps" / left, (1, 1))
     async with LocalScheduler("s") as scheduler:
         app_id = await scheduler.submit(AppDef("job", [Role("a", "", entrypoint="true")]))
+        # The first submit of a scheduler begins a clean-up, which may be at it just now.
         await scheduler.prune(timedelta(days=1))
+        await eventually(lambda: [app_id] == apps_of(home))
 
         assert -signal.SIGKILL == done.returncode
-        assert [app_id] == apps_of(home)
 
 
 async def test_a_workspace_beside_an_image_provider_is_refused(home: Path, workspace: Path) -> None:
     async with LocalScheduler("s", LocalDirectoryImageProvider) as scheduler:
         with pytest.raises(ConfigError, match="a workspace cannot be given beside an image provider"):
             await scheduler.submit(AppDef("job", [job("true")]), {}, str(workspace))
+
+
+async def test_the_way_to_the_state_directory_is_no_part_of_a_workspace(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    monkeypatch.setenv("ASYNCSCHED_HOME", str(workspace / "not/there/yet"))
+    async with LocalScheduler("s") as scheduler:
+        app_id = await scheduler.submit(AppDef("job", [job("ls -d not || true")]), {}, str(workspace))
+
+        assert [] == texts([line async for line in scheduler.log_iter(app_id, streams=Stream.STDOUT, should_tail=True)])
+
+
+async def test_what_is_passed_over_is_told(
+    scheduler: LocalScheduler, workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(12):
+        os.mkfifo(workspace / f"pipe{number}")
+    await scheduler.submit_dryrun(AppDef("job", [job("true")]), {}, str(workspace))
+
+    assert f"the workspace {workspace} is copied without pipe0: it is a named pipe" == caplog.messages[0]
+    assert f"the workspace {workspace} is copied without 2 others" == caplog.messages[-1]
+
+
+def test_code_that_cannot_await(workspace: Path, home: Path) -> None:
+    with SyncRunner("s") as runner:
+        handle = runner.run(AppDef("job", [job("cat package/module.py")]), "local_cwd", workspace=str(workspace))
+
+        assert ["x = 1"] == [line.text for line in runner.log_lines(handle, should_tail=True)]
 
 
 async def test_a_workspace_that_is_not_there_is_refused(scheduler: LocalScheduler, tmp_path: Path) -> None:

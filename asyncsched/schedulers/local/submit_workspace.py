@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.schedulers.local.state_dir import Home
@@ -20,7 +21,12 @@ from asyncsched.specs.options import CfgVal
 
 __all__ = ["Workspaces", "directory_of"]
 
+_log = logging.getLogger("asyncsched.schedulers.local")
+
 _serial = itertools.count()
+
+NOTES = 10
+"""How many of the files that are passed over are named."""
 
 
 class _Owner(Protocol):
@@ -40,20 +46,28 @@ class Workspaces:
 
     async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
         """Return what would be copied."""
-        await asyncio.to_thread(self._home.choose)
-        from asyncsched.workspace.context import absolute
-        from asyncsched.workspace.directory import DirWorkspace
+        from asyncsched.workspace.directory import DirWorkspace, directory_hash
 
-        place = absolute(workspace)
-        found = await DirWorkspace(place, leave_out=[str(self._home.path)]).hash()
-        return WorkspacePlan(app, place, {"": found})
+        ours = await asyncio.to_thread(self._choose)
+        context = await DirWorkspace(workspace, ours).context()
+        for note in context.notes[:NOTES]:
+            _log.warning("the workspace %s is copied without %s", context.workspace, note)
+        if len(context.notes) > NOTES:
+            _log.warning("the workspace %s is copied without %d others", context.workspace, len(context.notes) - NOTES)
+        return WorkspacePlan(app, context.workspace, {"": await directory_hash(context)}, detail=ours)
+
+    def _choose(self) -> Sequence[str]:
+        """Return what is no part of any workspace: the state directory, and what is made on the way to it."""
+        self._home.choose()
+        missing = [each for each in self._home.path.parents if not each.exists()]
+        return [str(each) for each in (self._home.path, *missing)]
 
     async def build(self, plan: WorkspacePlan, app_id: str) -> None:
         """Copy what a dry-run has shown; `copied` hands it on."""
         from asyncsched.workspace.directory import DirWorkspace
 
         name = await asyncio.to_thread(self._make_name, app_id)
-        source = DirWorkspace(plan.workspace, leave_out=[str(self._home.path)])
+        source = DirWorkspace(plan.workspace, cast("Sequence[str]", plan.detail))
         await source.copy(str(self._home.path / APPS / name), plan.hashes[""])
         self._copied[app_id] = name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import uuid
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,10 @@ class WorkspaceContract:
     async def test_a_workspace_that_has_changed_since_its_dry_run_is_refused(
         self, rig: ContractRig, workspace: str
     ) -> None:
+        file = Path(workspace, "sub/hello.txt")
+        await asyncio.to_thread(file.write_text, uuid.uuid4().hex)  # nothing that could have been built before
         info = await rig.scheduler.submit_dryrun(rig.app("cat sub/hello.txt"), rig.cfg, workspace)
-        await asyncio.to_thread(Path(workspace, "sub/hello.txt").write_text, "edited")
+        await asyncio.to_thread(file.write_text, "edited")
 
         with pytest.raises(WorkspaceError, match="changed"):
             await rig.scheduler.schedule(info)
