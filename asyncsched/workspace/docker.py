@@ -89,25 +89,26 @@ class ImageWorkspaces:
         """Build what neither the daemon has nor, where it is pushed to, the registry."""
         detail = plan.detail
         assert isinstance(detail, _Detail)
+        source: Source = await (await _images()).Source.read(plan.workspace)
+        for each in detail.images:
+            if not source.has(each):
+                raise WorkspaceError(
+                    f"the workspace {plan.workspace} has changed since the dry-run",
+                    why=f"its hash is not {each.hash} any more",
+                    fix="dry-run again, or call submit, which does both at once",
+                )
         async with self._scheduler._image_daemon() as daemon:
             for each in detail.images:
                 lock = self._building.setdefault(each.name, asyncio.Lock())
                 async with lock:  # apps that are submitted together build once
-                    await self._build(daemon, each, plan.workspace, detail.cfg)
+                    await self._build(daemon, each, source, detail.cfg)
 
-    async def _build(self, daemon: Daemon, plan: ImagePlan, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
+    async def _build(self, daemon: Daemon, plan: ImagePlan, source: Source, cfg: Mapping[str, CfgVal]) -> None:
         images, auth = await _images(), self._scheduler._login(cfg)
         if await images.is_built(daemon, plan):
             return
         if self._scheduler.pushes_images and await images.is_pushed(daemon, plan.name, auth):
             return
-        source: Source = await images.Source.read(workspace)
-        if not source.has(plan):
-            raise WorkspaceError(
-                f"the workspace {workspace} has changed since the dry-run",
-                why=f"its hash is not {plan.hash} any more",
-                fix="dry-run again, or call submit, which does both at once",
-            )
         await source.build(daemon, plan, auth, reporter(cfg))
 
     async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
