@@ -253,8 +253,12 @@ async def build_workspace_image(
     if platform is not None:
         check_platform(platform)
     images = await _images()
-    built: str = await images.build_once(img, workspace, platform, on_progress or (lambda _: None))
+    built: str = await images.build_once(img, workspace, platform, on_progress or _silent)
     return built
+
+
+def _silent(_: ImageProgress) -> None:
+    pass
 
 
 async def _images() -> Any:

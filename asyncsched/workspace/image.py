@@ -124,11 +124,14 @@ class Source:
             build_args=self._values(by_name.get(plan.image, plan.image)),
             labels={LABEL: plan.hash},
             platform=plan.platform,
-            buildkit=await self._takes_buildkit(daemon, names),
+            buildkit=await self._takes_buildkit(daemon, names, plan.platform),
             on_progress=on_progress,
         )
 
-    async def _takes_buildkit(self, daemon: Daemon, bases: Sequence[str]) -> bool:
+    async def _takes_buildkit(self, daemon: Daemon, bases: Sequence[str], platform: str | None) -> bool:
+        # BuildKit copies what it is sent three times, the classic builder twice: what both do alike, that does sooner.
+        if self.dockerfile.below and platform is None:
+            return False
         # BuildKit takes an id for a repository's name, and puts a Dockerfile that was left out into the image.
         if any(map(is_id, bases)) or (self.dockerfile.is_hidden and not self.dockerfile.needs_buildkit()):
             return False

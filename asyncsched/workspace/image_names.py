@@ -9,7 +9,7 @@ from asyncsched.specs.app import AppDef
 
 __all__ = ["check_image_repo", "check_platform", "is_content_tag", "is_id", "push_ids", "repository_of"]
 
-_REPOSITORY = re.compile(r"[a-z0-9](?:[a-z0-9._/-]|:\d+/)*[a-z0-9]", re.IGNORECASE)
+_REPOSITORY = re.compile(r"[a-z0-9](?:(?:[a-z0-9._/-]|:\d+/)*[a-z0-9])?", re.IGNORECASE)
 _PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?")
 _CONTENT_TAG = re.compile(r"[0-9a-f]{64}")
 
