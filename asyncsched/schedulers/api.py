@@ -34,6 +34,7 @@ from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.built_in import with_workspaces
+from asyncsched.schedulers.encodable import check_encodable
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
@@ -43,6 +44,7 @@ from asyncsched.schedulers.prepare import (
     as_mapping,
     check_app,
     check_key,
+    check_same_app,
     check_secret_refs,
     digest,
     digest_of_request,
@@ -152,7 +154,7 @@ class Scheduler(Ending[OptsT, RequestT]):
 
         Raises:
             WorkspaceError: The workspace's files have changed since the dry-run, or it cannot be built or pushed.
-            UsageError: The dry-run was made for another scheduler, or its request names no app.
+            UsageError: The dry-run was made for another scheduler, or its request names no app or another one.
             ConflictError: Another app has the id.
             SchedulerError: The service refused or failed; nothing is left behind.
         """
@@ -164,6 +166,7 @@ class Scheduler(Ending[OptsT, RequestT]):
                 f"this dry-run was made for {dryrun_info.scheduler}, not for {self.backend}",
                 fix=f"schedule it there, or make one with the {self.backend} scheduler",
             )
+        check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
         self._notices.tell_ignored(dryrun_info.ignored)
         # A request that was put together by hand has no options, and may have a limit of its own.
         if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
@@ -171,7 +174,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
             sent = copy.copy(dryrun_info)
-            sent.app = await told(dryrun_info)
+            sent.app = await told(dryrun_info, self.made_from)
             if sent.plan is not None and not await self.exists(sent.app_id):
                 await self._builder().build(sent.plan, sent.app_id)
             await self._schedule(sent)
@@ -223,13 +226,15 @@ class Scheduler(Ending[OptsT, RequestT]):
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
     ) -> AppDryRunInfo[RequestT]:
         check_app(app)
+        check_encodable(app, takes_bytes=self.takes_bytes)
         if not self.takes_secret_refs:
             check_secret_refs(app, self.backend)
         check_key(key)
         asked = app = copied(app)
-        cfg = as_mapping(options)
-        plan = None if workspace is None else await self._builder().preview(app, workspace, cfg)
-        app = asked if plan is None else plan.app
+        cfg, plan = as_mapping(options), None
+        if workspace is not None:
+            plan = await self._builder().preview(asked, workspace, cfg)
+            app, workspace = plan.app, plan.workspace
         app_id = self._app_id(app, options, key)
         drafted = copied(app)  # a backend may change it: `renew` starts anew
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
@@ -250,7 +255,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         )
         await remember(info, editable=editable)
         for role in app.roles:
-            info = role.pre_proc(self.backend, info)
+            info = info.continued(role.pre_proc(self.backend, info))
         return info
 
     # Looking

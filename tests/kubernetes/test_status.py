@@ -26,7 +26,7 @@ from asyncsched.schedulers.kubernetes.status_jobs import (
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record
 from asyncsched.schedulers.kubernetes.status_reasons import why_failed, why_job_waits, why_waiting
 from asyncsched.schedulers.kubernetes.status_replicas import is_in
-from asyncsched.schedulers.kubernetes.status_rows import list_row, list_rows, rows_of_tables
+from asyncsched.schedulers.kubernetes.status_rows import list_row, rows_of, told_by_jobs, told_by_tables
 from asyncsched.schedulers.kubernetes.status_states import VOLCANO_PHASES
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, FailureCause, RetryPolicy, Role
@@ -47,6 +47,8 @@ from tests.kubernetes._objects import (
 )
 
 LATER = "2026-11-22T12:05:00Z"
+TIMED = [{"event": "PodPending", "action": "TerminateJob", "timeout": "5s"}]
+"""What a pending_timeout is, in a Volcano job."""
 
 
 def app(replicas: int = 2, **more: Any) -> AppDef:
@@ -612,13 +614,62 @@ def test_over_its_time() -> None:
     late = described(
         volcano("Failed", app(1), status={"retryCount": 1}), over(143, reason="DeadlineExceeded", message="too long")
     )
-    never = described(volcano("Terminated", app(1)))
+    never = described(volcano("Terminated", app(1), policies=TIMED))
     neither = described(indexed(app(1), "Failed", annotations={names.UNSCHEDULED: "now"}))
 
     assert (F, FailureCause.TIMEOUT) == (late.state, late.cause)
     for found in (never, neither):
         assert (F, FailureCause.UNSCHEDULABLE) == (found.state, found.cause)
         assert "not begun within its pending_timeout" in found.msg
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ('pods "x-0" is forbidden: exceeded quota: q, requested: pods=1', FailureCause.QUOTA),
+        ('pods "x-0" is forbidden: no PriorityClass with name nosuch was found', FailureCause.CONFIG),
+        ('admission webhook "policy.example.org" denied the request: no team label', FailureCause.CONFIG),
+    ],
+)
+def test_what_refused_the_pods_is_the_cause_of_the_end(said: str, cause: FailureCause, timed: bool) -> None:
+    """Volcano gives up, and ends the job as if somebody had asked for it."""
+    job = volcano("Terminated", app(), policies=TIMED if timed else [])
+    events = [event("job-0", "FailedCreate", f"Error creating: {said}")]
+    found = described(job, events=events)
+    some = described(job, pending(container=waiting(), deleted=LATER), events=events)
+
+    for told in (found, some):
+        assert (F, cause, f"its pods are refused: {said}") == (told.state, told.cause, told.msg)
+    assert [(C, cause)] * 2 == [(each.state, each.cause) for each in found.replicas]
+    assert needs_events([job], [])
+
+
+def test_an_end_that_nobody_explains_is_not_told_as_a_timeout() -> None:
+    """Events stay for an hour; Volcano's job keeps nothing of them."""
+    found = described(volcano("Terminated", app()))
+
+    assert (F, FailureCause.UNKNOWN) == (found.state, found.cause)
+    assert found.msg.startswith("Volcano has ended it before all of its pods were there")
+    began = described(volcano("Terminated", app()), over(3), over(143, replica=1))
+    assert (FailureCause.EXIT, "main/0: exit code 3") == (began.cause, began.msg.partition(";")[0])
+
+
+def test_a_failure_outweighs_what_refused_the_pods_at_first() -> None:
+    refused = event("job-0", "FailedCreate", "Error creating: exceeded quota: q")
+    found = described(volcano("Terminated", app(), policies=TIMED), over(3), events=[refused])
+
+    assert (FailureCause.EXIT, "main/0: exit code 3") == (found.cause, found.msg)
+
+
+def test_the_best_known_cause_is_that_of_the_app() -> None:
+    """Volcano has deleted the pod of the last failure; the one before it has told its exit code."""
+    mine = app(3, max_retries=1, retry_policy=RetryPolicy.REPLICA)
+    given_up = volcano("Failed", mine, maxRetry=2, status={"retryCount": 2})
+    found = described(given_up, over(0, replica=1), over(3, replica=2))
+
+    assert [FailureCause.UNKNOWN, None, FailureCause.EXIT] == [each.cause for each in found.replicas]
+    assert FailureCause.EXIT == found.cause
 
 
 def test_what_is_ended_before_it_began_has_never_run() -> None:
@@ -685,6 +736,7 @@ def test_a_pod_that_failed_before_it_started_has_not_run() -> None:
     found = described(volcano("Pending", app(1)), failed)
 
     assert (P, F) == (found.state, found.replicas[0].state)
+    assert ("main/0: init container fetch: exit code 2", FailureCause.EXIT) == (found.msg, found.cause)
     never = over(128, container=ended(128, "StartError", startedAt="1970-01-01T00:00:00Z"))
     assert described(volcano("Failed", app(1)), never).started_at is None
 
@@ -770,7 +822,7 @@ def test_rows_are_newest_first_and_one_for_an_app() -> None:
     raw["metadata"] |= {"name": "other", "creationTimestamp": LATER}
     other = job_record(raw, "volcano")
     assert other is not None
-    rows = list_rows([second, first, other])
+    rows = rows_of(told_by_jobs([second, first, other]))
 
     assert [("default:other", R), (f"default:{APP}", F)] == [(row.app_id, row.state) for row in rows]
     assert "kubernetes:///default:other" == rows[0].app_handle
@@ -792,10 +844,17 @@ def test_rows_of_tables() -> None:
         "rows": [row("job", "c", "Suspended", **{names.CANCELLED: "x"}), row("job", "d", "Complete")],
     }
     old = {"columnDefinitions": [{"name": "Name"}], "rows": [row("job", "e", "1/1")]}
-    rows = rows_of_tables([("volcano", volcanos), ("job", jobs), ("job", old), ("job", None)])
+    rows = rows_of(told_by_tables([("volcano", volcanos), ("job", jobs), ("job", old), ("job", None)]))
 
     assert {"a": R, "b": C, "c": C, "d": S, "e": AppState.UNKNOWN} == {row.app_id[-1]: row.state for row in rows}
     assert "kubernetes://me/default:a" == rows[0].app_handle
+
+
+def test_a_job_that_was_stopped_says_why_though_no_pod_is_left_to_tell() -> None:
+    stopped = describe_app([volcano("Failed", app(), status={"retryCount": 1})])
+
+    assert stopped is not None
+    assert (F, "a pod of it was deleted, or had failed, and is gone") == (stopped.state, stopped.msg)
 
 
 # Objects of any content
@@ -820,8 +879,8 @@ def test_objects_of_any_content_are_read_or_passed_over(data: st.DataObject) -> 
         found = describe_app([each], pods, group, events)
         assert found is None or isinstance(found.state, AppState)
         needs_events([each], pods)
-    list_rows(jobs)
-    rows_of_tables([("volcano", data.draw(JSON))])
+    rows_of(told_by_jobs(jobs), pods)
+    told_by_tables([("volcano", data.draw(JSON))])
 
 
 def _broken(data: st.DataObject, raw: dict[str, Any]) -> Any:

@@ -48,6 +48,26 @@ from asyncsched.workspace.image_names import push_ids
 
 __all__ = ["KubernetesScheduler", "create_scheduler"]
 
+MADE_FROM: Mapping[str, Collection[str]] = {
+    "image": ("image",),
+    "command": ("entrypoint", "args"),
+    "args": ("entrypoint", "args"),
+    "env": ("env",),
+    "envFrom": ("env",),
+    "volumes": ("mounts",),
+    "volumeMounts": ("mounts",),
+    "volumeDevices": ("mounts",),
+    "resources": ("resource",),
+    "nodeSelector": ("resource",),
+    "affinity": ("resource",),
+    "ports": ("port_map",),
+    "maxRetry": ("max_retries",),
+    "policies": ("max_retries",),
+    "backoffLimit": ("max_retries",),
+    "backoffLimitPerIndex": ("max_retries",),
+}
+"""What of a request is made from which fields of a role."""
+
 
 class KubernetesScheduler(
     DockerWorkspaceMixin[KubernetesOpts, KubernetesJob], Scheduler[KubernetesOpts, KubernetesJob]
@@ -78,6 +98,7 @@ class KubernetesScheduler(
     keeps_cancelled_logs = False
     keeps_attempts = False
     capabilities = frozenset({INSTANCE_TYPE})
+    made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
 
     def __init__(
@@ -104,7 +125,7 @@ class KubernetesScheduler(
         self._reflectors = Reflectors(self._client, clock=self.clock)
         self._logs = PodLogs(self._client, self._reflectors, clock=self.clock, retry_for=self.retry_for)
         self._changes = States(self._lookup, self._server, self._reflectors, clock=self.clock)
-        self._endings = Endings(self._client, self._lookup, clock=self.clock)
+        self._endings = Endings(self._client, self._lookup, clock=self.clock, retry_for=self.retry_for)
         self._limits = PendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
 
     @property
@@ -145,6 +166,11 @@ class KubernetesScheduler(
         return job
 
     @override
+    def _named(self, request: KubernetesJob) -> str:
+        check_request(request, KubernetesJob, self.backend)
+        return request.app_id
+
+    @override
     def _adopt(self, request: KubernetesJob) -> tuple[str, KubernetesJob]:
         check_request(request, KubernetesJob, self.backend)
         return adopt(request, session=self.session_name, version=__version__)
@@ -156,8 +182,8 @@ class KubernetesScheduler(
     @override
     async def _schedule(self, info: AppDryRunInfo[KubernetesJob]) -> None:
         job = info.request
-        app = info.app or AppDef("")  # of a request that was made by hand nothing is told of its roles
-        wire = await unhurried(partial(to_wire, job, info.app_id, info.digest, app), job.size)
+        make = partial(to_wire, job, info.app_id, info.digest, info.app, by_hand=info.app is None)
+        wire = await unhurried(make, job.size)
         await self._server.check_kind(job.kind)
         if job.images_to_push and await self._describe(info.app_id) is None:
             await self._push_images(job.images_to_push, info.cfg)
