@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncsched._bridge import Bridge
 from asyncsched._facade import BlockingIterator, BlockingWatch, Facade, blocking, blocking_iter, blocking_watch, on_loop
@@ -29,11 +29,15 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.registry import SchedulerFactory, get_default_scheduler_name
 from asyncsched.specs.stream import Stream
 
+if TYPE_CHECKING:
+    from asyncsched.specs.image_progress import ImageProgress
+
 __all__ = [
     "BlockingIterator",
     "BlockingWatch",
     "SyncRunner",
     "SyncScheduler",
+    "build_workspace_image",
     "create_scheduler",
     "get_default_scheduler_name",
     "get_runner",
@@ -176,6 +180,25 @@ def get_runner(
 ) -> SyncRunner:
     """Make a runner with all schedulers that are installed."""
     return SyncRunner(name, None, component_defaults, **scheduler_params)
+
+
+def build_workspace_image(
+    img: str,
+    workspace: str,
+    *,
+    platform: str | None = None,
+    on_progress: Callable[[ImageProgress], None] | None = None,
+) -> str:
+    """Do as `asyncsched.workspace.build_workspace_image` does, and block; `on_progress` is called in another thread."""
+    from asyncsched.workspace import build_workspace_image as build  # few have a workspace
+
+    async def nothing() -> None: ...
+
+    bridge = Bridge(nothing)
+    try:
+        return bridge.call(lambda: build(img, workspace, platform=platform, on_progress=on_progress))
+    finally:
+        bridge.close()
 
 
 async def _close(runner: Runner, given: Collection[Scheduler[Any, Any]]) -> None:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import aiohttp
+from aiodocker.images import DockerImages
 
 from asyncsched._dockerd.connection import CONNECT_TIMEOUT, Connection, open_connection
 from asyncsched._dockerd.endpoint import Endpoint, find_endpoint
@@ -85,14 +86,14 @@ class Daemon:
         """List the containers that have all of these labels (`key` or `key=value`), running or not."""
         filters = json.dumps({"label": list(labels)})
         params = {"all": "1", "filters": filters}
-        found: list[dict[str, Any]] = await self._get_json(
+        found: list[dict[str, Any]] = await self.get_json(
             "containers/json", params, "cannot list the containers", operation
         )
         return found
 
     async def inspect_container(self, name: str, *, operation: str) -> dict[str, Any]:
         what = f"cannot inspect the container {name}"
-        found: dict[str, Any] = await self._get_json(f"containers/{name}/json", {}, what, operation)
+        found: dict[str, Any] = await self.get_json(f"containers/{name}/json", {}, what, operation)
         return found
 
     async def create_container(self, name: str, config: Mapping[str, Any], *, operation: str) -> str:
@@ -112,7 +113,7 @@ class Daemon:
         """Give a container another name; one that has it already is no error."""
         container = _container(await self._connected(operation), name)
         try:
-            await self._ask(lambda: container.rename(new_name), f"cannot rename the container {name}", operation)
+            await self.ask(lambda: container.rename(new_name), f"cannot rename the container {name}", operation)
         except InvalidRequestError as error:
             if "same name" not in error.why:
                 raise
@@ -138,7 +139,7 @@ class Daemon:
         """End a container at once; one that has ended or is gone is no error."""
         container = _container(await self._connected(operation), name)
         try:
-            await self._ask(container.kill, f"cannot kill the container {name}", operation)
+            await self.ask(container.kill, f"cannot kill the container {name}", operation)
         except (ConflictError, NotFoundError):
             pass
 
@@ -147,7 +148,7 @@ class Daemon:
         container = _container(await self._connected(operation), name)
         try:
             what = f"cannot remove the container {name}"
-            await self._ask(lambda: container.delete(force=force, v=True), what, operation)
+            await self.ask(lambda: container.delete(force=force, v=True), what, operation)
         except NotFoundError:
             pass
         except ConflictError as error:
@@ -173,14 +174,14 @@ class Daemon:
         """Unpack a tar archive at a path in a container."""
         container = _container(await self._connected(operation), name)
         what = f"cannot write into the container {name}"
-        await self._ask(lambda: container.put_archive(path, archive), what, operation)
+        await self.ask(lambda: container.put_archive(path, archive), what, operation)
 
     # Networks
 
     async def find_networks(self, name: str, *, operation: str) -> list[str]:
         """Return the ids of the networks of this name, the oldest first."""
         params = {"filters": json.dumps({"name": [name]})}
-        found: list[dict[str, Any]] = await self._get_json(
+        found: list[dict[str, Any]] = await self.get_json(
             "networks", params, f"cannot look up the network {name}", operation
         )
         # The filter matches parts of names, and ids.
@@ -203,22 +204,49 @@ class Daemon:
             await (await networks.get(name)).delete()
 
         try:
-            await self._ask(remove, f"cannot remove the network {name}", operation)
+            await self.ask(remove, f"cannot remove the network {name}", operation)
         except NotFoundError:
             pass
 
     async def ask_time(self, *, operation: str) -> float:
         """Return the daemon's own time in seconds since the epoch, to the second below."""
+        date = (await self._ping(operation)).get("Date")
+        return parsedate_to_datetime(date).timestamp() if date else time.time()
+
+    async def has_buildkit(self, *, operation: str) -> bool:
+        """Return whether the daemon builds with BuildKit when it is asked to."""
+        said = await self._ping(operation)
+        version = tuple(map(int, (await self._connected(operation)).docker.api_version.removeprefix("v").split(".")))
+        if version >= (1, 42):  # it is on wherever it works, and "1" says that it was turned off
+            return said.get("Builder-Version") == "2"
+        return version >= (1, 39) and said.get("Ostype") == "linux"
+
+    async def _ping(self, operation: str) -> Mapping[str, str]:
         connection = await self._connected(operation)
 
-        async def ping() -> float:
+        async def ping() -> Mapping[str, str]:
             async with connection.session.get(f"{connection.docker.docker_host}/_ping") as response:
-                date = response.headers.get("Date")
-                return parsedate_to_datetime(date).timestamp() if date else time.time()
+                return response.headers
 
-        return await self._ask(ping, "cannot reach Docker", operation)
+        return await self.ask(ping, "cannot reach Docker", operation)
 
     # Raw access
+
+    async def get_json(
+        self, path: str, params: Mapping[str, str], what: str, operation: str, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        """Return what the daemon answers to a GET."""
+        connection = await self._connected(operation)
+
+        async def get() -> Any:
+            with self._translating(what, operation):
+                url = self._url(connection, path)
+                async with connection.session.get(url, params=params, headers=headers) as response:
+                    if response.status >= 400:
+                        await self._raise(response, what, operation)
+                    return await response.json()
+
+        return await self.repeated(get)
 
     @asynccontextmanager
     async def stream(
@@ -248,13 +276,20 @@ class Daemon:
 
     @asynccontextmanager
     async def progress(
-        self, path: str, params: Mapping[str, str], headers: Mapping[str, str], *, what: str, operation: str
+        self,
+        path: str,
+        params: Mapping[str, str],
+        headers: Mapping[str, str],
+        *,
+        what: str,
+        operation: str,
+        body: AsyncIterator[bytes] | None = None,
     ) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
         """POST a request that the daemon answers with one JSON object per line until it is done."""
         connection = await self._connected(operation)
         with self._translating(what, operation):
             response = await connection.session.post(
-                self._url(connection, path), params=params, headers=headers, timeout=_endless()
+                self._url(connection, path), params=params, headers=headers, data=body, timeout=_endless()
             )
             try:
                 if response.status >= 400:
@@ -270,13 +305,18 @@ class Daemon:
                     raise answer_error(IN_BAND, str(step["error"]), what, self.backend, operation)
                 yield step
 
-    async def has_image(self, image: str, *, operation: str) -> bool:
-        try:
-            images = (await self._connected(operation)).docker.images
-            await self._ask(lambda: images.inspect(image), f"cannot look up the image {image}", operation)
-        except NotFoundError:
-            return False
-        return True
+    async def images(self, operation: str) -> DockerImages:
+        """Return what aiodocker does with images; use it inside `ask`."""
+        return (await self._connected(operation)).docker.images
+
+    async def ask(self, request: Callable[[], Awaitable[ResultT]], what: str, operation: str) -> ResultT:
+        """Make a request through aiodocker that does no harm twice."""
+
+        async def ask() -> ResultT:
+            with self._translating(what, operation):
+                return await request()
+
+        return await self.repeated(ask)
 
     async def repeated(self, request: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Make a request that does no harm twice, again and again while its connection is cut, for `retry_for` seconds.
@@ -295,27 +335,6 @@ class Daemon:
             await self._clock.sleep(pause)
 
     # Parts
-
-    async def _get_json(self, path: str, params: Mapping[str, str], what: str, operation: str) -> Any:
-        connection = await self._connected(operation)
-
-        async def get() -> Any:
-            with self._translating(what, operation):
-                async with connection.session.get(self._url(connection, path), params=params) as response:
-                    if response.status >= 400:
-                        await self._raise(response, what, operation)
-                    return await response.json()
-
-        return await self.repeated(get)
-
-    async def _ask(self, request: Callable[[], Awaitable[ResultT]], what: str, operation: str) -> ResultT:
-        """Make a request through aiodocker that does no harm twice."""
-
-        async def ask() -> ResultT:
-            with self._translating(what, operation):
-                return await request()
-
-        return await self.repeated(ask)
 
     async def _raise(
         self, response: aiohttp.ClientResponse, what: str, operation: str, *, status: int | None = None

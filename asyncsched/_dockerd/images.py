@@ -6,49 +6,41 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from asyncsched._dockerd.client import Daemon
 from asyncsched._dockerd.credentials import registry_auth
-from asyncsched.errors import NotFoundError, SchedulerError
+from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
+from asyncsched.specs.image_progress import ImageProgress
 
-__all__ = ["PullPolicy", "PullProgress", "provide_image"]
+__all__ = ["PullPolicy", "inspect_image", "progress_of", "provide_image", "remove_image", "tag_image"]
 
 _log = logging.getLogger("asyncsched.dockerd")
 
 PullPolicy = Literal["missing", "always", "never"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullProgress:
-    """How far the pull of an image has come.
-
-    Attributes:
-        image: The image's name.
-        status: The daemon's word for it: "Downloading", "Pull complete".
-        layer: The layer that it is said of; empty when it is said of the whole image.
-        current: Bytes so far, where the daemon says.
-        total: Bytes in all, where the daemon says.
-    """
-
-    image: str
-    status: str
-    layer: str = ""
-    current: int | None = None
-    total: int | None = None
-
-
 async def provide_image(
     daemon: Daemon,
     image: str,
     policy: PullPolicy,
-    on_progress: Callable[[PullProgress], None],
+    on_progress: Callable[[ImageProgress], None],
     *,
+    platform: str | None = None,
+    auth: str | None = None,
     operation: str = "submit",
 ) -> None:
     """Make sure that the daemon has an image: pulled at most once, and only when the policy says so.
+
+    Args:
+        daemon: Where it is wanted.
+        image: The image.
+        policy: When to pull it.
+        on_progress: Told what the daemon says.
+        platform: Which of its platforms to pull; else the daemon's own.
+        auth: The login; else the one that Docker's configuration has for its registry.
+        operation: For messages.
 
     Cancelling ends the pull; layers that have arrived stay with the daemon.
 
@@ -56,26 +48,74 @@ async def provide_image(
         NotFoundError: It is not there and may not or cannot be pulled.
         AuthError: The registry wants a login.
     """
-    is_there = policy != "always" and await daemon.has_image(image, operation=operation)
+    is_there = policy != "always" and await _is_there(daemon, image, operation)
     if is_there:
         return
     if policy == "never":
         raise _missing(daemon, image, "it is not on the daemon, and pull=never", operation)
     try:
-        await daemon.repeated(lambda: _pull(daemon, image, on_progress, operation))
+        await daemon.repeated(lambda: _pull(daemon, image, on_progress, platform, auth, operation))
     except SchedulerError as error:
         # What only exists on this daemon cannot be pulled again: that is no reason to fail.
-        if policy == "always" and await daemon.has_image(image, operation=operation):
+        if policy == "always" and await _is_there(daemon, image, operation):
             _log.warning("the image %s is used as the daemon has it: %s", image, error)
             return
         raise
-    if not await daemon.has_image(image, operation=operation):
+    if not await _is_there(daemon, image, operation):
         raise _missing(daemon, image, "the pull was cut off", operation)
 
 
-async def _pull(daemon: Daemon, image: str, on_progress: Callable[[PullProgress], None], operation: str) -> None:
-    auth = await asyncio.to_thread(registry_auth, image, os.environ, Path.home())
-    params = {"fromImage": image}
+async def inspect_image(daemon: Daemon, image: str, *, operation: str = "submit") -> dict[str, Any] | None:
+    """Return what the daemon knows of an image, by name, digest or id; None if it has none."""
+    images = await daemon.images(operation)
+    try:
+        return dict(await daemon.ask(lambda: images.inspect(image), f"cannot look up the image {image}", operation))
+    except NotFoundError:
+        return None
+
+
+async def tag_image(daemon: Daemon, image: str, name: str, *, operation: str = "submit") -> None:
+    """Give an image one more name, which another may have had."""
+    repository, _, tag = name.rpartition(":")
+    images = await daemon.images(operation)
+    await daemon.ask(lambda: images.tag(image, repository, tag=tag), f"cannot name the image {name}", operation)
+
+
+async def remove_image(daemon: Daemon, image: str, *, unnamed: bool = False, operation: str = "submit") -> None:
+    """Remove an image by name or id; one that is gone or in use is no error.
+
+    Args:
+        daemon: Where it is.
+        image: The image.
+        unnamed: Leave it if it has a name: with its id its only name would go.
+        operation: For messages.
+    """
+    if unnamed:
+        found = await inspect_image(daemon, image, operation=operation)
+        if found is None or found.get("RepoTags"):
+            return
+    images = await daemon.images(operation)
+    try:
+        await daemon.ask(lambda: images.delete(image), f"cannot remove the image {image}", operation)
+    except (ConflictError, NotFoundError):
+        pass
+
+
+async def _is_there(daemon: Daemon, image: str, operation: str) -> bool:
+    return await inspect_image(daemon, image, operation=operation) is not None
+
+
+async def _pull(
+    daemon: Daemon,
+    image: str,
+    on_progress: Callable[[ImageProgress], None],
+    platform: str | None,
+    auth: str | None,
+    operation: str,
+) -> None:
+    if auth is None:
+        auth = await asyncio.to_thread(registry_auth, image, os.environ, Path.home())
+    params = {"fromImage": image, **({"platform": platform} if platform else {})}
     if not _has_tag(image):
         params["tag"] = "latest"
     headers = {"X-Registry-Auth": auth} if auth else {}
@@ -83,12 +123,13 @@ async def _pull(daemon: Daemon, image: str, on_progress: Callable[[PullProgress]
     daemon.pulls += 1
     async with daemon.progress("images/create", params, headers, what=what, operation=operation) as steps:
         async for step in steps:
-            on_progress(_progress(image, step))
+            on_progress(progress_of(image, step))
 
 
-def _progress(image: str, step: dict[str, Any]) -> PullProgress:
+def progress_of(image: str, step: dict[str, Any]) -> ImageProgress:
+    """Return what the daemon says of a transfer."""
     detail: dict[str, Any] = step.get("progressDetail") or {}
-    return PullProgress(
+    return ImageProgress(
         image=image,
         status=str(step.get("status", "")),
         layer=str(step.get("id", "")),

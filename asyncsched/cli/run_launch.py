@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import INTERRUPTED
+from asyncsched.cli.image_progress import image_progress
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
 from asyncsched.cli.loop import run_with_runner
 from asyncsched.cli.show import handle_row, state_code, status_row
@@ -87,7 +88,9 @@ class Launch:
         is_here = backend.runs_here or backend.ends_with_submitter
         if self.detach and backend.ends_with_submitter and not cfg.get("detach"):
             raise UsageError(f"{scheduler} cannot detach", why="its apps end with the process that submits them")
-        handle = await runner.run(app, scheduler, cfg, await self._workspace(console, runner, scheduler), key=self.key)
+        workspace = await self._workspace(console, runner, scheduler)
+        with image_progress(console):
+            handle = await runner.run(app, scheduler, cfg, workspace, key=self.key)
         if place := backend.place:
             console.say(f"in {place}")
         attached = not self.detach and (is_here or self.wait or self.log)

@@ -41,7 +41,7 @@ TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
 LONGEST_TIME = 1e9
 """Thirty years, in seconds: what is longer no timer keeps."""
 
-_LATER = frozenset({"timeout", "pending_timeout"})
+_LATER = frozenset({"timeout", "pending_timeout", "platform", "image_platform"})
 """Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
 
 

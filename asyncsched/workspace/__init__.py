@@ -5,6 +5,9 @@
 - `asyncsched.workspace.context`: `Context`: what a workspace holds, its archive as a stream, its digest.
 - `asyncsched.workspace.hashing`: the hash that names what is built.
 - `asyncsched.workspace.directory`: the files as a copy on this machine.
+- `asyncsched.workspace.image`: the files laid over an image, with `asyncsched.workspace.base_images` for that,
+  `asyncsched.workspace.dockerfile` for how, and `asyncsched.workspace.image_names` for its name.
+- `asyncsched.workspace.docker`: what a backend that runs containers gets by it.
 """
 
 from __future__ import annotations
@@ -14,18 +17,32 @@ from typing import TYPE_CHECKING
 from asyncsched import _lazy
 
 if TYPE_CHECKING:
+    from asyncsched.specs.image_progress import ImageProgress as ImageProgress
     from asyncsched.workspace.context import Context as Context
     from asyncsched.workspace.context import Entry as Entry
     from asyncsched.workspace.directory import DirWorkspace as DirWorkspace
+    from asyncsched.workspace.docker import DockerWorkspaceMixin as DockerWorkspaceMixin
+    from asyncsched.workspace.docker import build_workspace_image as build_workspace_image
     from asyncsched.workspace.hashing import workspace_hash as workspace_hash
 
 _HOMES = {
+    "ImageProgress": "asyncsched.specs.image_progress",
     "Context": "asyncsched.workspace.context",
     "DirWorkspace": "asyncsched.workspace.directory",
+    "DockerWorkspaceMixin": "asyncsched.workspace.docker",
     "Entry": "asyncsched.workspace.files",
+    "build_workspace_image": "asyncsched.workspace.docker",
     "workspace_hash": "asyncsched.workspace.hashing",
 }
 
-__all__ = ["Context", "DirWorkspace", "Entry", "workspace_hash"]
+__all__ = [
+    "Context",
+    "DirWorkspace",
+    "DockerWorkspaceMixin",
+    "Entry",
+    "ImageProgress",
+    "build_workspace_image",
+    "workspace_hash",
+]
 
 __getattr__ = _lazy.lazily(__name__, _HOMES)

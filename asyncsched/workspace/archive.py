@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from asyncsched.errors import WorkspaceError
 from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
@@ -16,7 +17,7 @@ _KINDS = {"file": tarfile.REGTYPE, "directory": tarfile.DIRTYPE, "link": tarfile
 
 
 def archived(
-    tree: Tree, entries: Sequence[Entry], extra: Mapping[str, bytes], digests: Mapping[str, bytes]
+    tree: Tree, entries: Sequence[Entry], extra: Mapping[str, bytes], digests: Mapping[str, bytes], below: str = ""
 ) -> Iterator[bytes]:
     """Yield an archive in pieces of about `CHUNK` bytes.
 
@@ -25,10 +26,11 @@ def archived(
         entries: What goes in, in this order.
         extra: Files that go in as well, by path; they take the place of entries of the same path.
         digests: The digests of files, by path, that are known: another content is an error.
+        below: The directory that the entries go into, as the extra files do not; empty for the root.
     """
     pending: list[bytes] = []
     size = 0
-    for piece in _pieces(tree, entries, extra, digests):
+    for piece in _pieces(tree, entries, extra, digests, below):
         pending.append(piece)
         size += len(piece)
         if size >= CHUNK:
@@ -38,12 +40,15 @@ def archived(
 
 
 def _pieces(
-    tree: Tree, entries: Sequence[Entry], extra: Mapping[str, bytes], digests: Mapping[str, bytes]
+    tree: Tree, entries: Sequence[Entry], extra: Mapping[str, bytes], digests: Mapping[str, bytes], below: str
 ) -> Iterator[bytes]:
+    if below:
+        yield _header(Entry(below, "directory", 0o755, 0))
     for entry in entries:
-        if entry.path in extra:
+        path = f"{below}/{entry.path}" if below else entry.path
+        if path in extra:
             continue
-        yield _header(entry)
+        yield _header(replace(entry, path=path))
         if entry.kind == "file":
             summed = hashlib.sha256()
             for piece in content(tree, entry):

@@ -89,7 +89,7 @@ class Context:
 
         return await in_thread(look)
 
-    async def tar(self, extra: Mapping[str, bytes] | None = None) -> AsyncGenerator[bytes]:
+    async def tar(self, extra: Mapping[str, bytes] | None = None, *, below: str = "") -> AsyncGenerator[bytes]:
         """Yield a tar archive of the workspace: the same bytes for the same files; a mebibyte or so at a time.
 
         Times are 0 and owners are root. Where `digest` was called, the bytes are those that it has seen, or this
@@ -97,11 +97,12 @@ class Context:
 
         Args:
             extra: Files that are added, by path, such as a Dockerfile; each takes the place of one in the workspace.
+            below: The directory of the archive that the workspace goes into, beside the extra files; else its root.
 
         Raises:
             WorkspaceError: A file cannot be read, or has changed since.
         """
-        stream = _Stream(self, extra or {})
+        stream = _Stream(self, extra or {}, below)
         try:
             while piece := await in_thread(stream.step):
                 yield piece
@@ -112,16 +113,17 @@ class Context:
 class _Stream:
     """An archive that is made a piece at a time, each in whatever thread."""
 
-    def __init__(self, context: Context, extra: Mapping[str, bytes]) -> None:
+    def __init__(self, context: Context, extra: Mapping[str, bytes], below: str) -> None:
         self._context = context
         self._extra = extra
+        self._below = below
         self._tree: Tree | None = None
         self._pieces: Iterator[bytes] = iter(())
 
     def step(self, check: Check) -> bytes:
         if self._tree is None:
             self._tree = open_tree(self._context.workspace)
-            self._pieces = archived(self._tree, self._context.entries, self._extra, self._context._digests)
+            self._pieces = archived(self._tree, self._context.entries, self._extra, self._context._digests, self._below)
         return next(self._pieces, b"")
 
     def close(self) -> None:

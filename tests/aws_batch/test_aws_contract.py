@@ -40,6 +40,7 @@ class TestContract(SchedulerContract):
         scheduler = unlimited("contract")
         yield ContractRig(
             scheduler,
+            runs_workspaces=False,
             another=lambda: unlimited("other"),
             cfg={"queue": QUEUE, "execution_role_arn": "arn:aws:iam::123456789012:role/exec"},
             image="busybox",

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import json
-import re
 import shutil
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from asyncsched.components import dist
-from asyncsched.errors import AsyncSchedError
-from asyncsched.schedulers.aws_batch.submit_images import push_images
 from asyncsched.specs import AppDef, AppState, BindMount, DeviceMount, Resource, Role
 from tests.aws_batch.conftest import QUEUE, quick
 from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.containers import Containers
 from tests.aws_emulator.server import Server
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
-from tests.services.registry import PASSWORD, USER, Registry
 
 pytestmark = pytest.mark.service
 
@@ -106,28 +98,6 @@ async def test_cancelling_signals_the_container_and_a_missing_image_says_so() ->
     assert AppState.CANCELLED == getattr(cancelled, "state", None)
     assert ended.current is not None
     assert (AppState.FAILED, True) == (ended.state, "CannotPullContainerError" in ended.current.msg)
-
-
-@pytest.mark.usefixtures("server", "docker_host")
-@pytest.mark.guard(left_over=False, reason="the emulator's Docker client keeps its connections for a while")
-async def test_an_image_is_pushed_with_the_token_that_ecr_gives(server: Server, registry: Registry) -> None:
-    """The registry wants a login, which only the token holds; its host stands for one of ECR's."""
-    server.cloud.ecr_login = USER, PASSWORD
-    connections = quick("session")._connections
-    images = {BUSYBOX_IMAGE: (f"{registry.address}/pushed", "1")}
-
-    with pytest.raises(AsyncSchedError):
-        await push_images(images, connections)
-    await push_images(images, connections, ecr=re.compile(re.escape(registry.address)))
-    await connections.aclose()
-
-    assert 1 == server.cloud.traffic.calls["GetAuthorizationToken"]
-    login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-    request = urllib.request.Request(
-        f"http://{registry.address}/v2/pushed/tags/list", headers={"Authorization": f"Basic {login}"}
-    )
-    tags = await asyncio.to_thread(lambda: urllib.request.urlopen(request).read())
-    assert ["1"] == json.loads(tags)["tags"]
 
 
 PYTHON = "/usr/bin/python3"

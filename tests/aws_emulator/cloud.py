@@ -30,6 +30,11 @@ class Registries:
         token = base64.b64encode(":".join(self._cloud.ecr_login).encode()).decode()
         return {"authorizationData": [{"authorizationToken": token, "proxyEndpoint": "https://localhost"}]}
 
+    def createrepository(self, request: Json) -> Json:
+        name = request["repositoryName"]
+        self._cloud.repositories.add(name)
+        return {"repository": {"repositoryName": name}}
+
 
 class Cloud:
     """The services, their data, and the knobs of tests.
@@ -51,6 +56,8 @@ class Cloud:
         self.fair_queues: set[str] = set()
         #: The user and the password that ECR's token stands for.
         self.ecr_login = "AWS", "password"
+        #: The repositories that were made.
+        self.repositories: set[str] = set()
         self._run_node = run_node
         self._services = {"batch": self.batch, "logs": Logs(self.events), "ecr": Registries(self)}
 

@@ -34,6 +34,7 @@ class OnCluster:
         async with KubernetesScheduler("mine", kubeconfig=kubeconfig, namespaces=namespaces) as scheduler:
             yield ContractRig(
                 scheduler,
+                runs_workspaces=False,
                 another=lambda: KubernetesScheduler("other", kubeconfig=kubeconfig, namespaces=namespaces),
                 cfg=options(kind, tenant.namespace),
                 image=BUSYBOX,

@@ -31,6 +31,7 @@ class _OnFake(SchedulerContract):
         scheduler = on_fake("contract")
         yield ContractRig(
             scheduler,
+            runs_workspaces=False,
             another=lambda: on_fake("other"),
             cfg={"kind": self.kind, **({"queue": "default"} if self.kind == "volcano" else {})},
             image="busybox",

@@ -555,14 +555,6 @@ def test_a_request_names_its_app() -> None:
     assert "elsewhere:other" == job.app_id
 
 
-def test_images_are_not_pushed_in_silence() -> None:
-    job = make(app())
-    job.images_to_push["local"] = ("repository", "tag")
-
-    with pytest.raises(UsageError, match=r"local cannot be pushed.*push them yourself"):
-        wired(job)
-
-
 def test_the_digest_is_an_annotation_of_what_is_sent() -> None:
     job = make(app())
 

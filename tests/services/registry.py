@@ -44,7 +44,7 @@ class Registry:
         configuration.write_text(self._configuration())
         with (self._directory / "registry.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["docker-registry", "serve", str(configuration)],
+                self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -55,6 +55,11 @@ class Registry:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self._directory / "registry.log").read_text(errors="replace"))
             time.sleep(0.02)
+
+    @property
+    def command(self) -> list[str]:
+        """What runs it: in another network, it is the same registry at the same address there."""
+        return ["docker-registry", "serve", str(self._directory / "config.yml")]
 
     def stop(self) -> None:
         if self._process is not None:

@@ -133,7 +133,6 @@ def test_secret_names(name: str) -> None:
             "PARTITION_KEY",
             "primary_key",
             "foreign-key",
-            "db.cache-key",
             "public-key",
             "sortKey",
             "key-file",

@@ -34,7 +34,10 @@ class AWSBatchOpts:
         str | None, Doc("role with which image, secrets and logs are reached; required on Fargate and for secrets")
     ] = None
     image_repo: Annotated[str | None, Doc("repository (ECR) that a workspace's image is pushed to")] = None
-    quiet: Annotated[bool, Doc("show no progress while an image is pushed")] = False
+    quiet: Annotated[bool, Doc("show no progress while an image is built and pushed")] = False
+    image_platform: Annotated[
+        str | None, Doc("what images must be for, such as linux/arm64; else what cpu_arch says, or the daemon's own")
+    ] = None
 
     region: Annotated[str | None, Doc("AWS region; else the scheduler's, AWS_REGION, or the profile's")] = None
     profile: Annotated[str | None, Doc("profile of the AWS configuration to take credentials from")] = None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
+import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from typing import ClassVar
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from typing_extensions import Unpack, override
 
@@ -45,17 +44,24 @@ from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
+from asyncsched.schedulers.aws_batch.submit_images import CREATE, ECR, ecr_login, image_platform, make_repository
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers
-from asyncsched.schedulers.prepare import check_request
-from asyncsched.schedulers.registry import check_extra, check_package
+from asyncsched.schedulers.prepare import as_mapping, check_request
+from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique
+from asyncsched.specs.options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
+from asyncsched.workspace.docker import DockerWorkspaceMixin
+from asyncsched.workspace.image_names import push_ids
+
+if TYPE_CHECKING:
+    from asyncsched._dockerd import Daemon
 
 __all__ = ["AWSBatchScheduler", "create_scheduler"]
 
@@ -82,7 +88,7 @@ MADE_FROM: Mapping[str, Collection[str]] = {
 """What of a request is made from which fields of a role; a command may export variables."""
 
 
-class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
+class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[AWSBatchOpts, BatchJob]):
     """Runs apps as jobs of AWS Batch: a single replica as a container job, several as a multi-node one.
 
     Args:
@@ -91,8 +97,8 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
             used, by a client of our own with our retries and pacing; it is never closed here. For tests, what only
             stands in for a client (a mock, or a client while a Stubber answers for it) is called as it is.
         log_client: Likewise one for ``logs``; without it, the one for ``batch`` tells all but the endpoint.
-        docker_client: The Docker daemon (`asyncsched._dockerd.Daemon`) that has the images of `images_to_push`;
-            else the one that the environment names.
+        docker_client: The Docker daemon (`asyncsched._dockerd.Daemon`) that builds images and pushes them; else the
+            one that the environment names.
         region: The region, where it is not AWS_REGION's or the profile's.
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
@@ -108,6 +114,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     """
 
     options = AWSBatchOpts
+    ecr_hosts: ClassVar[re.Pattern[str]] = ECR
     ignores = IGNORES
     capabilities = frozenset({INSTANCE_TYPE})
     made_from = MADE_FROM
@@ -133,7 +140,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     ) -> None:
         check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
-        self._docker = docker_client
+        self._docker = cast("Daemon | None", docker_client)
         self._fresh: OrderedDict[str, None] = OrderedDict()
         self._connections = Connections(
             Location(region=region, profile=profile, endpoint_url=endpoint_url),
@@ -167,7 +174,11 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _request(self, app: AppDef, options: AWSBatchOpts, app_id: str) -> BatchJob:
-        return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+        await self._check_images(app, as_mapping(options), "image_platform")
+        pushed = push_ids(app, options.image_repo, self.backend)
+        job = make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+        job.images_to_push.update(pushed)
+        return job
 
     @override
     def _named(self, request: BatchJob) -> str:
@@ -207,17 +218,33 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         if job_id is None:
             await submission.name_dependencies(self._jobs.names)
             if job.images_to_push:
-                await self._push(job)
+                await self._push_images(job.images_to_push, {**info.cfg, **job.location, CREATE: job.create_repository})
             async with self._or_removed(info.app_id, submission.undo):
                 job_id = await submission.send(self._definitions, retry_for=self.retry_for)
         where, children = dict(job.location), job.children(job_id)
         return Known(job_id, queue_name(job.queue), where, children, info.digest, by_name=True)
 
-    async def _push(self, job: BatchJob) -> None:
-        # Who never pushes an image needs no Docker SDK, and does not wait for its import.
-        check_package("pushing an image", "aiodocker", "docker")
-        images = await asyncio.to_thread(importlib.import_module, "asyncsched.schedulers.aws_batch.submit_images")
-        await images.push_images(job.images_to_push, self._connections, self._docker, create=job.create_repository)
+    @override
+    @asynccontextmanager
+    async def _image_daemon(self) -> AsyncGenerator[Daemon]:
+        if self._docker is not None:
+            yield self._docker
+        else:
+            async with super()._image_daemon() as daemon:
+                yield daemon
+
+    @override
+    async def _image_login(self, image: str, cfg: Mapping[str, CfgVal]) -> str:
+        login = await ecr_login(image, self._connections, cfg, self.ecr_hosts)
+        return await super()._image_login(image, cfg) if login is None else login
+
+    @override
+    async def _make_repository(self, repository: str, cfg: Mapping[str, CfgVal]) -> bool:
+        return bool(cfg.get(CREATE)) and await make_repository(repository, self._connections, cfg, self.ecr_hosts)
+
+    @override
+    def _image_platform(self, cfg: Mapping[str, CfgVal]) -> str | None:
+        return image_platform(cfg)
 
     # Looking
 

@@ -23,8 +23,14 @@ class DockerOpts:
         Doc("environment variables for every replica; the role's own win"),
     ] = None
     privileged: Annotated[bool, Doc("give the containers all capabilities and devices of the host")] = False
-    image_repo: Annotated[str | None, Doc("where images made from a workspace are pushed to")] = None
+    image_repo: Annotated[
+        str | None, Doc("repository that images made from a workspace are named by; nothing is pushed")
+    ] = None
     quiet: Annotated[bool, Doc("do not report the progress of pulls and builds")] = False
+    platform: Annotated[
+        str | None,
+        Doc("what images must be for, such as linux/arm64: pulled, built and checked; else the daemon's"),
+    ] = None
     pull: Annotated[
         Literal["missing", "always", "never"],
         Doc("when to pull an image: if the daemon has none of its name, on every submit, or never"),

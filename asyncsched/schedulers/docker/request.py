@@ -81,6 +81,7 @@ class DockerJob:
         quiet: Whether pulls are not reported.
         on_failure: What the other replicas do when one has failed: ``continue`` or ``stop``.
         timeout: Seconds that a run of a replica may take.
+        platform: What is pulled, such as ``linux/arm64``; None for the daemon's own.
     """
 
     app_id: str
@@ -89,6 +90,7 @@ class DockerJob:
     quiet: bool = field(default=False, kw_only=True)
     on_failure: Literal["continue", "stop"] = field(default="continue", kw_only=True)
     timeout: float | None = field(default=None, kw_only=True)
+    platform: str | None = field(default=None, kw_only=True)
 
     @property
     def images(self) -> list[str]:
@@ -132,6 +134,7 @@ def make_request(
         quiet=options.quiet,
         on_failure=options.on_failure,
         timeout=options.timeout,
+        platform=options.platform,
     )
     app_labels = names.app_labels(
         app, app_id, session=session, version=version, timeout=options.timeout, remove_after=options.remove_after

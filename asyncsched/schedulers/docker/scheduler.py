@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -26,13 +27,14 @@ from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import check_request
+from asyncsched.schedulers.prepare import as_mapping, check_request
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.workspace.docker import DockerWorkspaceMixin
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
@@ -64,7 +66,7 @@ MADE_FROM: Mapping[str, Collection[str]] = {
 """What of a request is made from which fields of a role."""
 
 
-class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
+class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[DockerOpts, DockerJob]):
     """Runs each replica as a container on the daemon that ``docker`` would talk to.
 
     It keeps nothing itself: whatever process asks, the answer comes from the containers' labels, names and
@@ -79,6 +81,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     """
 
     options = DockerOpts
+    pushes_images = False
     pushes_states = True
     runs_here = True
     can_kill = True
@@ -119,7 +122,13 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
 
     @override
     async def _request(self, app: AppDef, options: DockerOpts, app_id: str) -> DockerJob:
+        await self._check_images(app, as_mapping(options))
         return make_request(app, app_id, options, session=self.session_name, environ=os.environ, version=__version__)
+
+    @override
+    @asynccontextmanager
+    async def _image_daemon(self) -> AsyncGenerator[Daemon]:
+        yield await self._docker()
 
     @override
     def _ignored(self, app: AppDef, options: DockerOpts) -> Iterable[Ignored]:

@@ -15,10 +15,12 @@ from asyncsched.schedulers.docker.ending_stop import AT_ONCE
 from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, completed, is_user_defined, to_wire
 from asyncsched.schedulers.docker.status_containers import Container, read_container
 from asyncsched.schedulers.prepare import other_app
+from asyncsched.workspace.image_names import is_content_tag
 
 if TYPE_CHECKING:
-    from asyncsched._dockerd import Daemon, PullProgress
+    from asyncsched._dockerd import Daemon, PullPolicy
     from asyncsched.specs.dryrun import AppDryRunInfo
+    from asyncsched.specs.image_progress import ImageProgress
 
 __all__ = ["Launch", "prepare"]
 
@@ -69,12 +71,14 @@ async def _provide_network(daemon: Daemon, network: str) -> str:
 async def _provide_images(daemon: Daemon, job: DockerJob, wanted: Collection[str]) -> None:
     from asyncsched._dockerd import provide_image
 
-    def report(step: PullProgress) -> None:
+    def report(step: ImageProgress) -> None:
         if not job.quiet and step.current is None:
             _log.info("%s: %s %s", step.image, step.status, step.layer)
 
     async def provide(image: str) -> None:
-        await provide_image(daemon, image, job.pull, report)
+        # What was built here of a workspace is in no registry, and cannot be outdated.
+        policy: PullPolicy = "missing" if is_content_tag(image.rpartition(":")[2]) else job.pull
+        await provide_image(daemon, image, policy, report, platform=job.platform)
 
     await gather_bounded(provide, [image for image in job.images if image in wanted], AT_ONCE)
 

@@ -50,6 +50,13 @@ class KubernetesOpts:
         Literal["Always", "IfNotPresent", "Never"] | None,
         Doc("when nodes pull the image; else Kubernetes decides by its tag"),
     ] = None
+    image_repo: Annotated[
+        str | None, Doc("repository that a workspace's image, or one named by its id, is pushed to")
+    ] = None
+    quiet: Annotated[bool, Doc("show no progress while an image is built and pushed")] = False
+    platform: Annotated[
+        str | None, Doc("what images must be for, such as linux/arm64: built and checked; else the daemon's own")
+    ] = None
     image_secret: Annotated[str | None, Doc("secret with the credentials that images are pulled with")] = None
     node_selector: Annotated[dict[str, str] | None, Doc("labels that a node must have")] = None
     tolerations: Annotated[

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from asyncsched.errors import UsageError
 from asyncsched.schedulers.kubernetes import names, request_job, request_volcano
 from asyncsched.schedulers.kubernetes.names_note import note_of, note_of_hand_made
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
@@ -38,8 +37,7 @@ class KubernetesJob:
     """What Kubernetes gets for one app: shown by a dry-run, and free to be edited before it is scheduled.
 
     Attributes:
-        images_to_push: Local images, and the repository and tag that each is to be pushed to first. Images come with
-            workspaces, which this release has not: a request that names some is refused.
+        images_to_push: Local images, by name or id, and the repository and tag that each is pushed to first.
         resource: The job: Volcano's, or the Job of the first role.
         others: What is made after it and belongs to it: the Service by which its pods find each other, and the Jobs
             of the other roles.
@@ -242,16 +240,9 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
         by_hand: Whether the request was made by hand: of its app nothing is told but the names of its fields.
 
     Raises:
-        UsageError: It names images to push.
         ConfigError: It is larger than the server takes.
     """
     namespace, name = names.split_app_id(app_id)
-    if job.images_to_push:
-        raise UsageError(
-            f"{', '.join(job.images_to_push)} cannot be pushed",
-            why="this release pushes no images for Kubernetes",
-            fix="push them yourself, and leave images_to_push empty",
-        )
     body: Json = revealed(copy.deepcopy(job.resource))
     annotations = body["metadata"].setdefault("annotations", {})
     annotations[names.REQUEST] = digest

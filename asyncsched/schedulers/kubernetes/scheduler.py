@@ -34,7 +34,7 @@ from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import Submission, secrets_of, unhurried, validate
 from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import check_request
+from asyncsched.schedulers.prepare import as_mapping, check_request
 from asyncsched.schedulers.registry import check_extra, refuse_parameters
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
@@ -43,6 +43,8 @@ from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.resources_aws import INSTANCE_TYPE
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.workspace.docker import DockerWorkspaceMixin
+from asyncsched.workspace.image_names import push_ids
 
 __all__ = ["KubernetesScheduler", "create_scheduler"]
 
@@ -67,7 +69,9 @@ MADE_FROM: Mapping[str, Collection[str]] = {
 """What of a request is made from which fields of a role."""
 
 
-class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
+class KubernetesScheduler(
+    DockerWorkspaceMixin[KubernetesOpts, KubernetesJob], Scheduler[KubernetesOpts, KubernetesJob]
+):
     """Runs each replica as a pod: of a Volcano job, or of Indexed Jobs where Volcano is not installed.
 
     It keeps nothing itself: whatever process asks, the answer comes from the objects in the cluster. The kubeconfig
@@ -147,6 +151,8 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
 
     @override
     async def _request(self, app: AppDef, options: KubernetesOpts, app_id: str) -> KubernetesJob:
+        await self._check_images(app, as_mapping(options))
+        pushed = push_ids(app, options.image_repo, self.backend)
         kind = await self._server.kind_for(options)
         await self._server.check_queue(options, kind)
         server, session = await self._server.version_if_known(), self.session_name
@@ -154,6 +160,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
             make_request, app, app_id, options, kind=kind, session=session, version=__version__, server=server
         )
         job = await unhurried(make, sum(role.num_replicas for role in app.roles))
+        job.images_to_push.update(pushed)
         if options.validate_spec:
             await validate(self._client, await unhurried(partial(to_wire, job, app_id, ""), job.size), kind)
         return job
@@ -178,6 +185,8 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         make = partial(to_wire, job, info.app_id, info.digest, info.app, by_hand=info.app is None)
         wire = await unhurried(make, job.size)
         await self._server.check_kind(job.kind)
+        if job.images_to_push and await self._describe(info.app_id) is None:
+            await self._push_images(job.images_to_push, info.cfg)
         submission = Submission(
             self._client,
             wire,

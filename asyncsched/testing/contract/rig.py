@@ -55,6 +55,8 @@ class ContractRig:
         pending_timeout: A value of the option ``pending_timeout`` that a test can wait for.
         reads_results: Whether what replicas write to ``ASYNCSCHED_RESULT_FILE`` can be read.
         secret: A secret that the service keeps, and its value; None: there is none to test with.
+        runs_workspaces: Whether apps of the rig can be given a workspace, where the backend takes one: not where its
+            images would have to be pushed, and nothing here could run them.
     """
 
     scheduler: Scheduler[Any, Any]
@@ -77,6 +79,7 @@ class ContractRig:
     pending_timeout: float = 1.0
     reads_results: bool = False
     secret: tuple[SecretRef, str] | None = None
+    runs_workspaces: bool = True
 
     def role(self, script: str, name: str = "main", **more: Any) -> Role:
         """Return a role that runs a shell script."""

@@ -113,6 +113,10 @@ class Cluster:
         """Stop a program, and wait until it has ended; it is killed when it does not end."""
         self._ask({"do": "stop", "name": name, "signal": int(number)})
 
+    def run(self, name: str, command: list[str]) -> None:
+        """Run one more program beside those of the cluster, until `stop` or `down`."""
+        self._begin(name, Program(command=command, environment={}))
+
     def _begin(self, name: str, program: Program) -> None:
         self._ask(
             {"do": "start", "name": name, "command": program.command, "environment": program.environment},

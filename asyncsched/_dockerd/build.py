@@ -1,0 +1,302 @@
+"""Builds: a context is streamed to the daemon, which makes an image of it, with BuildKit or the classic builder.
+
+Both are asked over ``/build``. BuildKit takes a plain tar body as well as the classic builder does, and needs no
+session for that; what does need one (secrets, SSH keys) fails with an error that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import re
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from asyncsched._dockerd.client import Daemon
+from asyncsched._dockerd.images import inspect_image, remove_image, tag_image
+from asyncsched._dockerd.trace import Trace, read_trace
+from asyncsched._tasks import outlast
+from asyncsched.errors import AsyncSchedError, ConflictError, NotFoundError, SchedulerError, WorkspaceError
+from asyncsched.specs.image_progress import ImageProgress
+
+__all__ = ["build_image"]
+
+_log = logging.getLogger("asyncsched.dockerd")
+
+_LAST_LINES = 20
+_CLEANUP = 10.0
+_TRACE, _IMAGE = "moby.buildkit.trace", "moby.image.id"
+_STEP = re.compile(r"Step \d+/\d+ : (?P<instruction>\S+)")
+_RESULT = re.compile(r" ---> (?P<id>[0-9a-f]{12,64})$")
+_RUNNING = re.compile(r" ---> Running in (?P<id>[0-9a-f]{12,64})$")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_WRAPPING = re.compile(r"^(failed to solve( with frontend [\w.]+)?: |failed to create LLB definition: )+")
+
+
+async def build_image(
+    daemon: Daemon,
+    name: str,
+    context: Callable[[], AsyncGenerator[bytes]],
+    *,
+    dockerfile: str,
+    build_args: Mapping[str, str],
+    labels: Mapping[str, str],
+    platform: str | None = None,
+    network: str | None = None,
+    buildkit: bool = True,
+    on_progress: Callable[[ImageProgress], None],
+    operation: str = "submit",
+) -> str:
+    """Build an image, name it, and return its id. Cancelling leaves no image and no container of it.
+
+    Args:
+        daemon: Who builds it.
+        name: Its name and tag.
+        context: Makes the stream of the context's tar archive; called again where the connection was cut.
+        dockerfile: The path of the Dockerfile in it.
+        build_args: The build arguments.
+        labels: Labels of the image.
+        platform: What it is built for, such as ``linux/arm64``.
+        network: The network of its RUN instructions; else the daemon's own.
+        buildkit: Whether BuildKit builds it, and not the classic builder.
+        on_progress: Told what the builder says.
+        operation: For messages.
+
+    Raises:
+        WorkspaceError: The build failed; the message has the builder's last lines.
+        SchedulerError: The daemon cannot be reached.
+    """
+    params = {
+        "version": "2" if buildkit else "1",
+        "dockerfile": dockerfile,
+        "buildargs": json.dumps(dict(build_args)),
+        "labels": json.dumps(dict(labels)),
+        "rm": "1",
+        "forcerm": "1",
+        **({"platform": platform} if platform else {}),
+        **({"networkmode": network} if network else {}),
+    }
+    reader = _BuildKit(name, on_progress) if buildkit else _Classic(name, on_progress)
+    return await _Build(daemon, name, context, params, reader, operation).run()
+
+
+class _Reader:
+    """What a builder says, as lines and as what it has made.
+
+    Attributes:
+        lines: The last lines.
+        image: The image's id, once there is one.
+        made: Images that were not there before, as far as they are known.
+        container: The container that runs now, where it is known.
+    """
+
+    def __init__(self, name: str, on_progress: Callable[[ImageProgress], None]) -> None:
+        self._name, self._on_progress = name, on_progress
+        self.lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self.image = ""
+        self.made: list[str] = []
+        self.container = ""
+
+    def read(self, record: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        for line in _COLOUR.sub("", text).splitlines():
+            if line.strip():
+                self.lines.append(line.rstrip())
+                self._on_progress(ImageProgress(image=self._name, status=line.rstrip()))
+
+    def transferred(self, size: int) -> None:
+        self._on_progress(ImageProgress(image=self._name, status="Sending the workspace", current=size))
+
+
+class _Classic(_Reader):
+    """The classic builder's lines; each step makes an image, and a RUN a container."""
+
+    def __init__(self, name: str, on_progress: Callable[[ImageProgress], None]) -> None:
+        super().__init__(name, on_progress)
+        self._is_ours = False  # whether the step that runs makes an image of its own
+
+    def read(self, record: Mapping[str, Any]) -> None:
+        text = str(record.get("stream", ""))
+        if step := _STEP.match(text):
+            self._is_ours = step["instruction"].upper() != "FROM"
+        elif "Using cache" in text:
+            self._is_ours = False
+        elif running := _RUNNING.match(text.rstrip()):
+            self.container = running["id"]
+        elif result := _RESULT.match(text.rstrip()):
+            self.container = ""
+            if self._is_ours:
+                self.made.append(result["id"])
+        aux: Any = record.get("aux")
+        if isinstance(aux, dict) and "ID" in aux:
+            self.image = str(aux["ID"])  # pyright: ignore[reportUnknownArgumentType] - any JSON
+        self.say(text)
+
+
+class _BuildKit(_Reader):
+    """BuildKit's records of its steps."""
+
+    def __init__(self, name: str, on_progress: Callable[[ImageProgress], None]) -> None:
+        super().__init__(name, on_progress)
+        self._told: set[str] = set()
+
+    def read(self, record: Mapping[str, Any]) -> None:
+        if record.get("id") == _TRACE:
+            for trace in read_trace(base64.b64decode(record["aux"])):
+                self._read_trace(trace)
+        elif record.get("id") == _IMAGE:
+            self.image = str(record["aux"]["ID"])
+            self.made.append(self.image)
+
+    def _read_trace(self, trace: Trace) -> None:
+        if trace.name and trace.started and trace.step not in self._told:
+            self._told.add(trace.step)
+            self.say(f"{trace.name}{' (cached)' if trace.cached else ''}")
+        self.say(trace.output.decode(errors="replace"))
+
+
+class _Build:
+    """One build on its way."""
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        name: str,
+        context: Callable[[], AsyncGenerator[bytes]],
+        params: Mapping[str, str],
+        reader: _Reader,
+        operation: str,
+    ) -> None:
+        self._daemon, self._name, self._context, self._reader = daemon, name, context, reader
+        self._operation = operation
+        self._what = f"cannot build the image {name}"
+        self._id = secrets.token_hex(16)
+        self._params = {**params, "buildid": self._id}
+        self._is_sent = False
+        self._is_named = False  # perhaps: it was asked for
+        self._is_given_up = False
+        self._broken: Exception | None = None  # what went wrong with the context
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self) -> str:
+        self._task = asyncio.create_task(self._daemon.repeated(self._request))
+        try:
+            await asyncio.shield(self._task)
+            self._is_named = True
+            await tag_image(self._daemon, self._reader.image, self._name, operation=self._operation)
+        except asyncio.CancelledError:
+            if self._broken is not None and self._task.cancelled():
+                raise self._broken from None
+            await self._undo(self._task)
+            raise
+        except SchedulerError as error:
+            raise self._failed(error) from error
+        return self._reader.image
+
+    async def _request(self) -> None:
+        self._is_sent = False
+        body = self._body()
+        headers = {"Content-Type": "application/x-tar"}
+        what, operation = self._what, self._operation
+        try:
+            async with self._daemon.progress(
+                "build", self._params, headers, what=what, operation=operation, body=body
+            ) as records:
+                async for record in records:
+                    self._reader.read(record)
+                    if self._is_given_up:
+                        await self._interrupt()
+        finally:
+            await _closed(body)
+        if not self._reader.image:
+            raise SchedulerError(
+                what, why="its end was cut off", backend=self._daemon.backend, operation=operation, retryable=True
+            )
+
+    async def _body(self) -> AsyncGenerator[bytes]:
+        """Yield the context; what goes wrong with it ends the request, which would wait for more for ever."""
+        size = 0
+        try:
+            async with aclosing(self._context()) as pieces:
+                async for piece in pieces:
+                    yield piece
+                    size += len(piece)
+                    self._reader.transferred(size)
+        except Exception as error:
+            self._broken = error
+            assert self._task is not None
+            self._task.cancel()
+            raise
+        self._is_sent = True
+
+    def _failed(self, error: SchedulerError) -> AsyncSchedError:
+        if error.what != self._what:  # it is not about the build
+            return error
+        text = _WRAPPING.sub("", error.why)
+        fix = "correct the Dockerfile or the workspace"
+        if "no active session" in text or "unset secret" in text.lower():
+            fix = "secrets and SSH keys need a session with `docker build`: build the image with it, and name that"
+        lines = [line for line in self._reader.lines if line not in text.splitlines()]
+        why = "\n  ".join([f"{text}; the builder's last lines:", *lines]) if lines else text
+        return WorkspaceError(self._what, why=why, fix=("\n" if lines else "") + fix)
+
+    # Being cancelled
+
+    async def _undo(self, task: asyncio.Task[None]) -> None:
+        """End the build and remove what it has made, cancelled again or not."""
+        undoing = asyncio.create_task(self._remove(task))
+        try:
+            await outlast([undoing], _CLEANUP)
+        except asyncio.CancelledError:
+            pass  # it has been waited for all the same, and a cancellation is on its way
+        if not undoing.done():
+            undoing.cancel()
+            task.cancel()  # closes the connection, which ends a build too, some time later
+            await asyncio.wait([undoing, task], timeout=1.0)
+            _log.warning("the build of %s did not end within %g s: parts of it may be left", self._name, _CLEANUP)
+        elif (error := undoing.exception()) is not None:
+            _log.warning("parts of the build of %s may be left: %s", self._name, error)
+
+    async def _remove(self, task: asyncio.Task[None]) -> None:
+        if not task.done():
+            self._is_given_up = True
+            if self._is_sent:
+                await self._interrupt()
+            else:  # nothing is made before the context is complete
+                task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        named = await inspect_image(self._daemon, self._name, operation=self._operation) if self._is_named else None
+        if named is not None and named["Id"] == self._reader.image:
+            await remove_image(self._daemon, self._name, operation=self._operation)
+        for image in dict.fromkeys(reversed(self._reader.made)):
+            await remove_image(self._daemon, image, unnamed=True, operation=self._operation)
+
+    async def _interrupt(self) -> None:
+        """Have the daemon end the build, and say so: closing the connection would tell nobody when it has ended."""
+        if self._params["version"] == "2":
+            path, params = "build/cancel", {"id": self._id}
+            what = f"cannot end the build of {self._name}"
+            async with self._daemon.progress(path, params, {}, what=what, operation=self._operation) as records:
+                async for _ in records:
+                    pass
+        elif self._reader.container:
+            try:
+                await self._daemon.kill_container(self._reader.container, operation=self._operation)
+            except (ConflictError, NotFoundError):
+                pass  # it has ended
+
+
+async def _closed(body: AsyncGenerator[bytes]) -> None:
+    try:
+        await body.aclose()
+    except RuntimeError:
+        pass  # aiohttp still reads it, and closes it when it notices that its request is over

@@ -1,0 +1,97 @@
+"""The progress of images while an app is launched: one line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TextIO
+
+from typing_extensions import override
+
+from asyncsched.cli.console import Console
+from asyncsched.cli.control_sequences import visible
+
+__all__ = ["image_progress"]
+
+_logger = logging.getLogger("asyncsched.workspace")
+_MB = 1_000_000
+_CLEAR = "\r\x1b[K"
+
+
+@contextmanager
+def image_progress(console: Console) -> Generator[None]:
+    """Show on stderr how pulls, builds and pushes get on, until the context is left."""
+    if console.debug:  # then all is logged
+        yield
+        return
+    is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    handler = _OneLine(sys.stderr) if is_terminal else _Lines(sys.stderr)
+    level, propagates = _logger.level, _logger.propagate
+    _logger.addHandler(handler)
+    _logger.setLevel(logging.DEBUG if is_terminal else logging.INFO)
+    _logger.propagate = False
+    try:
+        yield
+    finally:
+        _logger.removeHandler(handler)
+        _logger.setLevel(level)
+        _logger.propagate = propagates
+        handler.clear()
+
+
+class _Lines(logging.Handler):
+    """A line for each step."""
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__()
+        self._out = out
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            self.clear()
+            if _logger.parent is not None:
+                _logger.parent.handle(record)
+        elif hasattr(record, "progress"):
+            self.show(record)
+
+    def show(self, record: logging.LogRecord) -> None:
+        self.write(f"{visible(record.getMessage())}\n")
+
+    def clear(self) -> None:
+        """Make room for what others write."""
+
+    def write(self, text: str) -> None:
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except OSError:
+            pass  # nobody looks any more
+
+
+class _OneLine(_Lines):
+    """One line, written over by each step, and gone at the end."""
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__(out)
+        self._is_shown = False
+
+    @override
+    def show(self, record: logging.LogRecord) -> None:
+        current: object = getattr(record, "progress").current  # noqa: B009 - a record's own attribute
+        total: object = getattr(record, "progress").total  # noqa: B009
+        size = f" {current / _MB:.1f}" if isinstance(current, int) else ""
+        size += f"/{total / _MB:.1f}" if size and isinstance(total, int) else ""
+        text = visible(record.getMessage()) + (f"{size} MB" if size else "")
+        self.write(_CLEAR + text[: shutil.get_terminal_size().columns - 1])
+        self._is_shown = True
+
+    @override
+    def clear(self) -> None:
+        if self._is_shown:
+            self.write(_CLEAR)
+            self._is_shown = False

@@ -1,0 +1,300 @@
+"""Workspaces of backends that run containers: one class attribute and a few hooks, the same for all of them.
+
+What talks to Docker is imported when the first workspace or the first push comes: it takes longer than a loop may be
+held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from typing_extensions import override
+
+from asyncsched.errors import AuthError, NotFoundError, WorkspaceError
+from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks
+from asyncsched.schedulers.registry import check_package
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.copies import copied
+from asyncsched.specs.dryrun import WorkspacePlan
+from asyncsched.specs.image_progress import ImageProgress
+from asyncsched.specs.options import CfgVal
+from asyncsched.workspace.image_names import check_image_repo, check_platform, is_content_tag
+
+if TYPE_CHECKING:
+    from asyncsched._dockerd import Daemon
+    from asyncsched.workspace.image import ImagePlan, Source
+
+__all__ = ["DockerWorkspaceMixin", "ImageWorkspaces", "build_workspace_image"]
+
+_log = logging.getLogger("asyncsched.workspace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    images: tuple[ImagePlan, ...]
+    cfg: Mapping[str, CfgVal]
+
+
+class ImageWorkspaces:
+    """Builds images of workspaces for one scheduler: one for each base image, whoever asks for it.
+
+    Args:
+        scheduler: Whose hooks say where the daemon is, where images go and what they are for.
+    """
+
+    def __init__(self, scheduler: DockerWorkspaceMixin[Any, Any]) -> None:
+        self._scheduler = scheduler
+        self._building: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
+        """Read the workspace and find the base images; build and pull nothing."""
+        scheduler = self._scheduler
+        for role in app.roles:
+            if not role.image:
+                raise WorkspaceError(
+                    f"the role {role.name} names no image to lay the workspace over", fix="give it an image"
+                )
+        images = await _images()
+        repository = self._repository(cfg, images.REPOSITORY)
+        platform = scheduler._image_platform(cfg)
+        if platform is not None:
+            check_platform(platform)
+        source: Source = await images.Source.read(workspace)
+        for note in source.context.notes:
+            _log.warning("%s", note)
+        auth = scheduler._login(cfg)
+        plans: dict[str, ImagePlan] = {}
+        async with scheduler._image_daemon() as daemon:
+            for image in dict.fromkeys(role.image for role in app.roles):
+                plans[image] = await source.plan(daemon, image, repository, platform, auth)
+        app = copied(app)
+        for role in app.roles:
+            role.image = plans[role.image].name
+        return WorkspacePlan(
+            app,
+            source.context.workspace,
+            {image: plan.hash for image, plan in plans.items()},
+            {image: plan.name for image, plan in plans.items()},
+            _Detail(tuple(plans.values()), dict(cfg)),
+        )
+
+    async def build(self, plan: WorkspacePlan, app_id: str) -> None:
+        """Build what neither the daemon has nor, where it is pushed to, the registry."""
+        detail = plan.detail
+        assert isinstance(detail, _Detail)
+        source: Source = await (await _images()).Source.read(plan.workspace)
+        for each in detail.images:
+            if not source.has(each):
+                raise WorkspaceError(
+                    f"the workspace {plan.workspace} has changed since the dry-run",
+                    why=f"its hash is not {each.hash} any more",
+                    fix="dry-run again, or call submit, which does both at once",
+                )
+        async with self._scheduler._image_daemon() as daemon:
+            for each in detail.images:
+                lock = self._building.setdefault(each.name, asyncio.Lock())
+                async with lock:  # apps that are submitted together build once
+                    await self._build(daemon, each, source, detail.cfg)
+
+    async def _build(self, daemon: Daemon, plan: ImagePlan, source: Source, cfg: Mapping[str, CfgVal]) -> None:
+        images, auth = await _images(), self._scheduler._login(cfg)
+        if await images.is_built(daemon, plan):
+            return
+        if self._scheduler.pushes_images and await images.is_pushed(daemon, plan.name, auth):
+            return
+        await source.build(daemon, plan, auth, reporter(cfg))
+
+    async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
+        """Push images of the daemon, with the logins of Docker's own configuration."""
+        await self._scheduler._push_images(images, {})
+
+    def _repository(self, cfg: Mapping[str, CfgVal], local: str) -> str:
+        scheduler, given = self._scheduler, cfg.get("image_repo")
+        if not scheduler.pushes_images and not given:
+            return local
+        return check_image_repo(
+            given, scheduler.backend, "the workspace's image has to be pushed to where it is pulled"
+        )
+
+
+class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
+    """Gives a backend that runs containers its workspaces; put it before `Scheduler` among the bases.
+
+    The backend has the run options `image_repo`, `quiet` and `platform`; one whose machines pull what they run has
+    `images_to_push` in its request, and calls `_push_images` with them before it submits.
+
+    Attributes:
+        pushes_images: Whether images are pushed to `image_repo`; else they stay with the daemon that runs them.
+    """
+
+    workspace_builder = ImageWorkspaces
+    pushes_images: ClassVar[bool] = True
+
+    @asynccontextmanager
+    async def _image_daemon(self) -> AsyncGenerator[Daemon]:
+        """Lend the daemon that builds and pushes; by default one of the environment, closed afterwards."""
+        await _images()
+        from asyncsched._dockerd import Daemon
+
+        daemon = Daemon(
+            backend=self.backend,
+            request_timeout=self.request_timeout,
+            retry_for=self.retry_for,
+            clock=self.clock,
+        )
+        try:
+            yield daemon
+        finally:
+            await daemon.close()
+
+    async def _image_login(self, image: str, cfg: Mapping[str, CfgVal]) -> str:
+        """Return the login for an image's registry; by default the one of Docker's own configuration."""
+        login: str = await (await _images()).docker_login(image)
+        return login
+
+    def _image_platform(self, cfg: Mapping[str, CfgVal]) -> str | None:
+        """Return what images have to be for, such as ``linux/amd64``; None where that is not known."""
+        return cast("str | None", cfg.get("platform"))
+
+    async def _check_images(self, app: AppDef, cfg: Mapping[str, CfgVal], option: str = "platform") -> None:
+        """Refuse images that are for another platform than a run option says, as far as that can be known here.
+
+        Raises:
+            RunOptionError: It says no platform.
+            WorkspaceError: An image is for another one.
+        """
+        platform = cast("str | None", cfg.get(option))
+        if platform is None:
+            return
+        check_platform(platform, option)
+        images = await _images()
+        async with self._image_daemon() as daemon:
+            for image in dict.fromkeys(role.image for role in app.roles):
+                if image and not is_content_tag(_parted(image)[1]):
+                    await images.check_image(daemon, image, platform, self._login(cfg))
+
+    async def _make_repository(self, repository: str, cfg: Mapping[str, CfgVal]) -> bool:
+        """Make a repository that a push has not found, and return whether it was made; by default none is."""
+        return False
+
+    @override
+    async def _patched_request(self, app: AppDef, options: OptsT, app_id: str, plan: WorkspacePlan) -> RequestT:
+        request = await self._request(app, options, app_id)
+        if self.pushes_images:
+            named = {name: _parted(name) for name in plan.images.values()}
+            cast("Any", request).images_to_push.update(named)
+        return request
+
+    async def _push_images(self, images: Mapping[str, tuple[str, str]], cfg: Mapping[str, CfgVal]) -> None:
+        """Push images of the daemon to repository and tag of each; what is there already is passed over.
+
+        Args:
+            images: The images by name or id, with the repository and the tag of each.
+            cfg: The run options.
+
+        Raises:
+            SchedulerError: The daemon or the registry refuses; nothing was submitted.
+        """
+        if images:
+            check_package("pushing an image", "aiodocker", "docker")
+            async with self._image_daemon() as daemon:
+                for image, (repository, tag) in images.items():
+                    await self._push(daemon, image, repository, tag, cfg)
+
+    async def _push(self, daemon: Daemon, image: str, repository: str, tag: str, cfg: Mapping[str, CfgVal]) -> None:
+        from asyncsched._dockerd import push_image
+
+        login = await self._image_login(repository, cfg)
+        if await _is_there(daemon, image, repository, tag, login):
+            return
+        report = reporter(cfg)
+        try:
+            await push_image(daemon, image, repository, tag, login, report)
+        except (AuthError, NotFoundError):
+            if not await self._make_repository(repository, cfg):
+                raise
+            await push_image(daemon, image, repository, tag, login, report)
+
+    def _login(self, cfg: Mapping[str, CfgVal]) -> Callable[[str], Awaitable[str]]:
+        return lambda image: self._image_login(image, cfg)
+
+
+async def build_workspace_image(
+    img: str,
+    workspace: str,
+    *,
+    platform: str | None = None,
+    on_progress: Callable[[ImageProgress], None] | None = None,
+) -> str:
+    """Build an image with a workspace's files laid over another image, and return its id, for a role's `image`.
+
+    The workspace's ``Dockerfile.asyncsched`` says how, or its ``Dockerfile.torchx``; without one the files are copied
+    into the image's working directory. What was built before of the same files is not built again. Cancelling leaves
+    no image and no container.
+
+    Args:
+        img: The image that the files are laid over: a name, or an id that the daemon knows.
+        workspace: A directory of this machine, or a URL that fsspec reads.
+        platform: What it is built for, such as ``linux/arm64``; else what the daemon runs on.
+        on_progress: Called with each step of pulls and of the build, on the loop.
+
+    Raises:
+        WorkspaceError: The workspace cannot be read, the image is not there, or the build fails.
+        SchedulerError: There is no Docker daemon.
+        MissingExtraError: aiodocker is not installed; the message says which ``pip install`` brings it.
+    """
+    if platform is not None:
+        check_platform(platform)
+    images = await _images()
+    built: str = await images.build_once(img, workspace, platform, on_progress or _silent)
+    return built
+
+
+def _silent(_: ImageProgress) -> None:
+    pass
+
+
+async def _images() -> Any:
+    check_package("building an image", "aiodocker", "docker")
+    return await asyncio.to_thread(import_module, "asyncsched.workspace.image")
+
+
+async def _is_there(daemon: Daemon, image: str, repository: str, tag: str, login: str) -> bool:
+    """Return whether a repository has this very image under this tag."""
+    from asyncsched._dockerd import find_remote, inspect_image
+    from asyncsched.errors import SchedulerError
+
+    try:
+        remote = await find_remote(daemon, f"{repository}:{tag}", login)
+    except SchedulerError as error:
+        _log.debug("%s", error)  # some refuse what does not exist; the push will say why
+        return False
+    if remote is None or is_content_tag(tag):
+        return remote is not None
+    local = await inspect_image(daemon, image) or {}
+    return any(each.endswith(f"@{remote.digest}") for each in local.get("RepoDigests") or ())
+
+
+def _parted(name: str) -> tuple[str, str]:
+    repository, _, tag = name.rpartition(":")
+    return repository, tag
+
+
+def reporter(cfg: Mapping[str, CfgVal]) -> Callable[[ImageProgress], None]:
+    """Return what tells the progress of pulls, builds and pushes: log records, none with the run option `quiet`."""
+    if cfg.get("quiet"):
+        return lambda _: None
+
+    def report(progress: ImageProgress) -> None:
+        level = logging.INFO if progress.current is None else logging.DEBUG
+        text = f"{progress.status} {progress.layer}".rstrip()
+        _log.log(level, "%s: %s", progress.image, text, extra={"progress": progress})
+
+    return report

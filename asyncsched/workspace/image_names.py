@@ -1,0 +1,87 @@
+"""Names of images: which are ids, what their repository is, and what an image is pushed as. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from asyncsched.errors import RunOptionError
+from asyncsched.specs.app import AppDef
+
+__all__ = ["check_image_repo", "check_platform", "is_content_tag", "is_id", "push_ids", "repository_of"]
+
+_REPOSITORY = re.compile(r"[a-z0-9](?:(?:[a-z0-9._/-]|:\d+/)*[a-z0-9])?", re.IGNORECASE)
+_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?")
+_CONTENT_TAG = re.compile(r"[0-9a-f]{64}")
+
+
+def is_id(image: str) -> bool:
+    """Tell whether an image is named by its id."""
+    return image.startswith("sha256:")
+
+
+def is_content_tag(tag: str) -> bool:
+    """Tell whether a tag is a hash of what it names, so that nothing else can have it."""
+    return _CONTENT_TAG.fullmatch(tag) is not None
+
+
+def repository_of(image: str) -> str:
+    """Return an image's name without its tag and its digest."""
+    name = image.partition("@")[0]
+    head, slash, last = name.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}"
+
+
+def check_image_repo(image_repo: object, backend: str, why: str) -> str:
+    """Return the run option `image_repo`; raise RunOptionError if it is missing or names no repository.
+
+    Args:
+        image_repo: The option's value.
+        backend: The scheduler.
+        why: What it is needed for.
+    """
+    if not isinstance(image_repo, str) or not image_repo:
+        raise RunOptionError(
+            f"{backend} needs the run option image_repo",
+            key="image_repo",
+            why=why,
+            fix="name a repository that you may push to, such as image_repo=registry.example/team/app",
+        )
+    if not _REPOSITORY.fullmatch(image_repo):
+        raise RunOptionError(
+            f"image_repo={image_repo!r} does not name a repository",
+            key="image_repo",
+            why="it holds a host and a path, and neither a scheme nor a tag",
+            fix="write for instance registry.example/team/app",
+        )
+    return image_repo
+
+
+def check_platform(platform: str, option: str = "platform") -> None:
+    """Raise RunOptionError for what no platform is called."""
+    if not _PLATFORM.fullmatch(platform):
+        raise RunOptionError(
+            f"{option}={platform!r} does not name a platform",
+            key=option,
+            fix="write for instance linux/amd64 or linux/arm64",
+        )
+
+
+def push_ids(app: AppDef, image_repo: object, backend: str) -> dict[str, tuple[str, str]]:
+    """Name the images that roles name by id as they will be pushed; return them with repository and tag of each.
+
+    Args:
+        app: What is to run; its roles are changed.
+        image_repo: The run option.
+        backend: The scheduler, whose machines do not have the images of this one.
+
+    Raises:
+        RunOptionError: There is such an image, and nowhere to push it.
+    """
+    pushed: dict[str, tuple[str, str]] = {}
+    for role in app.roles:
+        if is_id(role.image):
+            why = f"the role {role.name} names an image of this machine by its id, which has to be pushed"
+            repository, tag = check_image_repo(image_repo, backend, why), role.image.partition(":")[2]
+            pushed[role.image] = repository, tag
+            role.image = f"{repository}:{tag}"
+    return pushed
