@@ -117,9 +117,7 @@ def translate(error: Exception, operation: str, *, project: str = "", permission
         return _denied(error, operation, project, permission)
     if code == 404:
         fix = "check the project, the location and the name"
-        return NotFoundError(
-            f"{operation} names something that does not exist", why=why, fix=fix, **_where(operation)
-        )
+        return NotFoundError(f"{operation} names something that does not exist", why=why, fix=fix, **_where(operation))
     if code == 409:
         return ConflictError(f"{operation} was refused", why=why, **_where(operation))
     if code >= 500 or code == 408:

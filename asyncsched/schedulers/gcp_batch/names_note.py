@@ -39,6 +39,7 @@ class AppNote(NamedTuple):
         roles: Its roles; none where they were not noted.
         metadata: Its metadata.
         pending_timeout: Seconds that it may wait to run.
+        is_by_hand: Whether its request was put together by hand.
     """
 
     name: str = ""
@@ -46,6 +47,7 @@ class AppNote(NamedTuple):
     roles: list[Role] = []  # noqa: RUF012 - an empty one is never changed
     metadata: dict[str, str] = {}  # noqa: RUF012
     pending_timeout: float | None = None
+    is_by_hand: bool = False
 
 
 def make_note(app: AppDef | None, *, name: str, session: str, pending_timeout: float | None) -> str:
@@ -61,7 +63,7 @@ def make_note(app: AppDef | None, *, name: str, session: str, pending_timeout: f
     if pending_timeout is not None:
         head["pending_timeout"] = str(pending_timeout)
     if app is None:
-        return _text(head)
+        return _text(head | {"by_hand": True})
     (role,) = app.roles
     whole = head | app_note(app)
     if _fits(whole):
@@ -95,6 +97,7 @@ def read_note(job: str, text: object) -> AppNote:
             roles,
             metadata,
             None if pending is None else read_float(pending),
+            data.get("by_hand") is True,
         )
     except ValueError as error:
         _once.warn(job, "the job %s is told without its note: it %s: %s", job, error, shown(text))

@@ -52,7 +52,8 @@ class GCPBatchOpts:
     priority: Annotated[int, Doc("priority (0-99) among the project's jobs in the location")] = 0
     parallelism: Annotated[int | None, Doc("tasks at a time; else all, at most 5000")] = None
     task_count_per_node: Annotated[
-        int | None, Doc("tasks on one VM at a time; else 1 where replicas share a network, and as Batch likes otherwise")
+        int | None,
+        Doc("tasks on one VM at a time; else 1 where replicas share a network"),
     ] = None
     replica_network: Annotated[
         bool, Doc("several replicas reach each other: host network, a VM each, hosts file, rank 0's name")

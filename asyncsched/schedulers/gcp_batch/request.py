@@ -224,7 +224,9 @@ def _machine(resource: Resource, options: GCPBatchOpts) -> tuple[Json, bool]:
         if resource.gpu not in machines:
             why = f"machines with {options.gpu_type} have {', '.join(map(str, machines))}"
             raise ConfigError(
-                f"There is no machine with {resource.gpu} GPUs of that type", why=why, fix="ask for one of these numbers"
+                f"There is no machine with {resource.gpu} GPUs of that type",
+                why=why,
+                fix="ask for one of these numbers",
             )
         policy["machineType"] = machines[resource.gpu]
     return policy, True

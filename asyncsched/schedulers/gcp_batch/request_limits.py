@@ -68,7 +68,9 @@ def check_app(app: AppDef, options: GCPBatchOpts) -> None:
             raise ConfigError(f"{name}={number} is out of range", fix=f"choose 0 to {MAX_RETRIES}")
     if (retries := role.max_retries + options.retry_on_preemption) > MAX_RETRIES:
         why = f"Google Cloud Batch runs a task again at most {MAX_RETRIES} times"
-        raise ConfigError(f"{retries} retries are not possible", why=why, fix="lower max_retries or retry_on_preemption")
+        raise ConfigError(
+            f"{retries} retries are not possible", why=why, fix="lower max_retries or retry_on_preemption"
+        )
     _check_environment(role)
 
 
@@ -141,7 +143,7 @@ def check_labels(labels: Mapping[str, str]) -> None:
             why = f"asyncsched keeps labels that begin with {OWN_LABELS} for itself"
             raise ConfigError(f"The label {key} cannot be set", why=why, fix="choose another name")
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-            why = f"Google takes lower-case letters, digits, _ and -, at most {LONGEST_LABEL}, and a letter first in a key"
+            why = f"Google takes at most {LONGEST_LABEL} of a-z, 0-9, _ and -, and a letter first in a key"
             raise ConfigError(f"The label {key}={value} cannot be set", why=why, fix="change it")
     if len(labels) > MAX_LABELS - 4:
         why = f"Google takes {MAX_LABELS}, of which asyncsched needs 4"
