@@ -18,7 +18,6 @@ from asyncsched.schedulers.gcp_batch.status_rows import (
     Row,
     counts_of,
     environment_of,
-    job_ref,
     part,
     program_of,
     status_events,
@@ -151,14 +150,14 @@ def _first_run(row: Row) -> datetime | None:
     return next((time_of(event.get("eventTime")) for event in events), None)
 
 
-def describe_app(row: Row, tasks: Sequence[Row] = ()) -> DescribeAppResponse:
+def describe_app(ref: JobRef, row: Row, tasks: Sequence[Row] = ()) -> DescribeAppResponse:
     """Return what is known of an app.
 
     Args:
-        row: Its job.
+        ref: Which job it is.
+        row: The job.
         tasks: Its tasks, as far as they have been read.
     """
-    ref = job_ref(row) or JobRef("", "", "")
     state, note = job_state(row), note_of(row)
     message = _message(row, state, note)
     role, cancelled = role_name(row), state is AppState.CANCELLED
@@ -189,9 +188,9 @@ def describe_app(row: Row, tasks: Sequence[Row] = ()) -> DescribeAppResponse:
     )
 
 
-def list_row(row: Row) -> ListAppResponse:
+def list_row(ref: JobRef, row: Row) -> ListAppResponse:
     """Make an app's row in a list from its job's."""
-    ref, note = job_ref(row) or JobRef("", "", ""), note_of(row)
+    note = note_of(row)
     return ListAppResponse(
         ref.app_id,
         job_state(row),
