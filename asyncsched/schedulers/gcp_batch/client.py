@@ -228,8 +228,8 @@ class GoogleClient:
         if self._session is None:
             async with self._opening:
                 if self._session is None:
-                    module = await asyncio.to_thread(importlib.import_module, "aiohttp")
-                    self._session = _open_session(module)
+                    await asyncio.to_thread(importlib.import_module, "aiohttp")
+                    self._session = _open_session()
         return self._session
 
 
@@ -252,15 +252,16 @@ def is_gone(error: SchedulerError) -> bool:
     return failure is not None and failure.code == 404
 
 
-def _open_session(aiohttp: Any) -> aiohttp.ClientSession:
-    session: aiohttp.ClientSession = aiohttp.ClientSession(
+def _open_session() -> aiohttp.ClientSession:
+    import aiohttp  # it has been imported in a thread
+
+    return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, keepalive_timeout=30),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": f"asyncsched/{__version__}"},
         trust_env=True,
     )
-    return session
 
 
 async def _parsed(whole: bytes) -> dict[str, Any]:

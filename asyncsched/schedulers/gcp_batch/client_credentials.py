@@ -116,9 +116,10 @@ class Credentials:
         Raises:
             AuthError: The file cannot be read, or holds no credentials that can be used.
         """
+        if self._source is None and self._given is not None:
+            self._source = Source("the client that was given", {})
         if self._source is None:
-            found = Source("the client that was given", {}) if self._given is not None else None
-            self._source = found or await asyncio.to_thread(find_credentials, self._path)
+            self._source = await asyncio.to_thread(find_credentials, self._path)
         return self._source
 
     async def access(self, session: aiohttp.ClientSession, refused: str | None = None) -> Access:
@@ -244,7 +245,7 @@ def _translated(error: Exception, source: Source) -> SchedulerError:
     if isinstance(error, SchedulerError):
         return error
     status = getattr(error, "status", 0)
-    said = str(getattr(error, "message", "") or error or type(error).__name__)
+    said = str(getattr(error, "message", "")) or str(error) or type(error).__name__
     if source.name == _METADATA and not status:
         return AuthError("There are no Google credentials", why="no file names any", fix=_SIGN_IN, **_where())
     if isinstance(status, int) and (status == 429 or status >= 500):

@@ -133,7 +133,7 @@ def _restarts(state: AppState, events: Sequence[Row], codes: Sequence[int]) -> i
 
 def _reason(state: AppState, code: int | None, codes: Sequence[int], events: Sequence[Row]) -> str:
     if state is AppState.FAILED:
-        if code in RESERVED:
+        if code is not None and code in RESERVED:
             return f"{RESERVED[code][0]} (exit code {code})"
         return f"exit code {code}" if code else _words(events)
     before = [code for code in codes if code in RESERVED]
