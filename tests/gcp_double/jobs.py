@@ -19,8 +19,8 @@ State = batch_v1.JobStatus.State
 TaskState = batch_v1.TaskStatus.State
 TERMINAL = {State.SUCCEEDED, State.FAILED, State.CANCELLED}
 OVER_TIME = 50005
-_NO_MACHINE = "unobtainium"
-"""A machine type that there is none of: a job that wants it waits for ever."""
+TOO_MUCH = 1_000_000
+"""Processors, in thousandths, from which on no machine has them: a job that wants them waits for ever."""
 
 
 @dataclass
@@ -173,7 +173,7 @@ class Jobs:
     async def _drive(self, made: Running) -> None:
         job, (group,) = made.job, made.job.task_groups
         await asyncio.sleep(self.pace.queued)
-        if any(each.policy.machine_type == _NO_MACHINE for each in job.allocation_policy.instances):
+        if group.task_spec.compute_resource.cpu_milli >= TOO_MUCH:
             self._tell(job, "OPERATIONAL_INFO", "VM creation failed: CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED")
             await asyncio.Event().wait()
         self._move(job, State.SCHEDULED)

@@ -35,7 +35,7 @@ class Fault:
     """What goes wrong with some requests.
 
     Attributes:
-        kind: ``503``, ``429``, ``401``, ``403``, ``reset`` (the answer is lost after the request took effect), ``slow``.
+        kind: A status such as ``503``, ``slow``, or ``reset``: the answer is lost of what took effect.
         path: Found in the path of those that it befalls.
         method: Their method.
         times: How many are left.

@@ -22,7 +22,7 @@ STATUSES = {
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d|)")
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - it is an answer
     """An error as Google answers it."""
 
     def __init__(self, code: int, message: str, details: Sequence[dict[str, Any]] = ()) -> None:

@@ -184,9 +184,17 @@ class Credentials:
             made = module.Token(
                 service_file=file, session=session, scopes=SCOPES, target_principal=self._impersonate or None
             )
+            if "private_key" in source.data:  # to read it takes 30 ms, which each exchange would hold the loop for
+                made.service_data["private_key"] = await asyncio.to_thread(_read_key, source.data["private_key"])
         except Exception as error:
             raise _unusable(source, str(error)) from error
         return cast("Token", made)
+
+
+def _read_key(text: str) -> object:
+    serialization = importlib.import_module("cryptography.hazmat.primitives.serialization")
+    key: object = serialization.load_pem_private_key(text.encode(), password=None)
+    return key
 
 
 def find_credentials(path: str | None) -> Source:

@@ -59,18 +59,19 @@ class LogBook:
         created = time_of(job.row.get("createTime"))
         born = 0 if created is None else int(created.timestamp() * 1e9) - _EARLY
         left = self._left(job.row)
-        return [
-            JobLog(
-                self._hub(job.ref.project),
-                text(job.row, "uid"),
-                query,
-                role=replicas[0].role,
-                replicas=frozenset(replica.id for replica in replicas),
-                since_ns=max(born, (query.since_ns or 0) - _EARLY),
-                settled=left <= 0 or (left == float("inf") and not query.tail),
-                settle=min(left, self._times.settle),
-            )
-        ]
+        source = JobLog(
+            self._hub(job.ref.project),
+            text(job.row, "uid"),
+            query,
+            role=replicas[0].role,
+            replicas=frozenset(replica.id for replica in replicas),
+            since_ns=max(born, (query.since_ns or 0) - _EARLY),
+            settled=left <= 0 or (left == float("inf") and not query.tail),
+            settle=min(left, self._times.settle),
+        )
+        if not query.tail:
+            source.finish()  # but for what may still be on its way of an app that has just ended
+        return [source]
 
     def _left(self, row: Row) -> float:
         """Return the seconds in which lines may still turn up; infinitely many while the job runs."""

@@ -26,7 +26,7 @@ TASK_STATES: Mapping[str, AppState] = {
     "UNEXECUTED": AppState.CANCELLED,
 }
 
-_INSTANCE = re.compile(r"zones/[\w-]+/instances/([\w.-]+)")
+_INSTANCE = re.compile(r"zones/[\w-]+/instances/([\w-]+)")
 
 
 def task_state(name: str) -> AppState:
