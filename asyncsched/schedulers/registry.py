@@ -53,6 +53,17 @@ class _BuiltIn(NamedTuple):
 
 _AWS_CLIENTS = ("client", "log_client", "docker_client", "region", "profile", "endpoint_url")
 
+_GCP_ACCOUNT = (
+    "client",
+    "project",
+    "credentials_file",
+    "impersonate",
+    "quota_project",
+    "endpoint_url",
+    "logging_url",
+)
+_GCP_LOGS = ("log_interval", "log_idle", "log_hold", "log_overlap", "log_settle", "log_sweep")
+
 
 # The first one is the default.
 _BUILT_IN: dict[str, _BuiltIn] = {
@@ -75,7 +86,13 @@ _BUILT_IN: dict[str, _BuiltIn] = {
         "aiobotocore",
         takes=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
     ),
-    "gcp_batch": _BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
+    "gcp_batch": _BuiltIn(
+        "asyncsched.schedulers.gcp_batch",
+        "gcp",
+        "gcloud",
+        parameters=("credentials_file", "impersonate", "quota_project"),
+        takes=(*_GCP_ACCOUNT, "limits", "reads_per_minute", *_GCP_LOGS, "replica_detail"),
+    ),
 }
 
 

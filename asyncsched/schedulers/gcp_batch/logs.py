@@ -68,6 +68,7 @@ class LogBook:
             since_ns=max(born, (query.since_ns or 0) - _EARLY),
             settled=left <= 0 or (left == float("inf") and not query.tail),
             settle=min(left, self._times.settle),
+            is_over=left != float("inf"),
         )
         if not query.tail:
             source.finish()  # but for what may still be on its way of an app that has just ended

@@ -164,6 +164,7 @@ class JobLog(HubSource):
         since_ns: From when on.
         settled: Whether nothing new can turn up: then what is there is read, and that is all.
         settle: Seconds that have to pass after the app's end is known.
+        is_over: Whether the app had ended before: then all lines had been written when the reading began.
     """
 
     def __init__(
@@ -177,6 +178,7 @@ class JobLog(HubSource):
         since_ns: int,
         settled: bool,
         settle: float,
+        is_over: bool,
     ) -> None:
         only = next(iter(replicas)) if len(replicas) == 1 else None
         super().__init__(
@@ -192,9 +194,15 @@ class JobLog(HubSource):
         self._entries, self._uid, self._query = hub, uid, query
         self._replicas, self._only, self._settled = replicas, only, settled
         self._settle, self._ended_at = settle, 0.0
+        self._is_over = is_over
         self._swept = settled
         self._known = True
         hub.know(uid, query.app_id, role)
+
+    @property
+    @override
+    def backlog(self) -> bool:
+        return super().backlog or (self._is_over and not self.ended)
 
     @override
     def finish(self) -> None:
