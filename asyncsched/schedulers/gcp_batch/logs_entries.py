@@ -14,7 +14,7 @@ from asyncsched.logs.stamps import StampReader
 
 __all__ = ["MAX_UIDS", "EntryReader", "query_of"]
 
-MAX_UIDS = 300
+MAX_UIDS = 250
 """Jobs in one query: their ids are up to 63 characters long, and a filter up to 20,000."""
 
 PAGE = 1000
