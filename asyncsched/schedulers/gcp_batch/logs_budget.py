@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 from asyncsched.clock import Clock
 
@@ -11,6 +12,9 @@ __all__ = ["ReadBudget"]
 USUAL = 60
 """Reads in a minute that Google allows a project."""
 
+MINUTE = 60.0
+MOST = 0.9
+"""How much of the quota is used in any minute at most: others may read, too."""
 SHARE = 0.75
 """How much of the quota is used at a steady pace ..."""
 BURST = 0.15
@@ -32,6 +36,7 @@ class ReadBudget:
         self._lock = asyncio.Lock()
         self._not_before = 0.0
         self._at = clock.monotonic()
+        self._times: deque[float] = deque()  # of the turns in the last minute
         self.limit = max(1, limit)
         self.reads = 0
         self._left = self._burst
@@ -52,6 +57,7 @@ class ReadBudget:
                 await self._clock.sleep(pause)
             self._left -= 1
             self.reads += 1
+            self._times.append(self._clock.monotonic())
 
     def throttled(self, limit: int | None, retry_after: float | None = None) -> None:
         """Take note that a read was refused.
@@ -72,6 +78,11 @@ class ReadBudget:
         now = self._clock.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
+        while self._times and now - self._times[0] >= MINUTE:
+            self._times.popleft()
+        most = max(1, int(self.limit * MOST))
+        # When a smaller quota has been learned, what was read before counts against it.
+        full = self._times[-most] + MINUTE - now if len(self._times) >= most else 0.0
         lacking = (1.0 - self._left) / self._rate if self._left < 1.0 else 0.0
         # A little more than is lacking: two numbers that differ by less than a clock tells are the same.
-        return max(lacking + 1e-6 if lacking else 0.0, self._not_before - now)
+        return max(lacking + 1e-6 if lacking else 0.0, self._not_before - now, full)
