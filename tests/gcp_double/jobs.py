@@ -87,8 +87,8 @@ class Jobs:
 
     def cancel(self, name: str) -> None:
         found = self.find(name)
-        if found.job.status.state in TERMINAL:
-            raise Refusal(400, f"{name} is in the terminal state {State(found.job.status.state).name}")
+        if found.job.status.state in TERMINAL | {State.DELETION_IN_PROGRESS}:
+            raise Refusal(400, f"{name} is {State(found.job.status.state).name}")
         if found.job.status.state != State.CANCELLATION_IN_PROGRESS:
             self._move(found.job, State.CANCELLATION_IN_PROGRESS)
             self._start(self._stop(found, State.CANCELLED))
