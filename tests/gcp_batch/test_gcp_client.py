@@ -122,7 +122,7 @@ async def test_a_token_is_used_until_shortly_before_its_end(double: Double) -> N
     class Counted:
         count = 0
 
-        async def refresh(self, *, timeout: int) -> Any:  # noqa: ASYNC109
+        async def refresh(self, *, timeout: int) -> Any:
             self.count += 1
             answer: Any = type("Answer", (), {"value": double.tokens.mint(), "expires_in": 3600})
             return answer
@@ -173,9 +173,7 @@ async def test_what_passes_is_tried_again(double: Double, scheduler: GCPBatchSch
     assert await scheduler.describe(UNKNOWN) is None
 
 
-async def test_a_service_that_is_not_there_is_told(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_service_that_is_not_there_is_told(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     async with quick("s", endpoint_url="http://127.0.0.1:9", retry_for=0.2) as made:
         with pytest.raises(UnavailableError, match=r"did not answer"):
             await made.describe(UNKNOWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -126,3 +127,26 @@ class TestContract(SchedulerContract):
             await rig.lines(app_id, role_name="gamma")
         with pytest.raises(UnknownAppError, match=r"main has 1"):
             await rig.lines(app_id, role_name="main", k=1)
+
+
+MEET = """
+wc -l < $BATCH_HOSTS_FILE
+if test ${replica_id} = 0; then
+    echo met | nc -l -p 5000
+else
+    until nc $${${rank0_env}} 5000 < /dev/null; do sleep 0.1; done
+fi
+"""
+
+
+@pytest.mark.slow
+async def test_two_replicas_meet_by_the_name_of_the_first(containers: Double) -> None:
+    app = AppDef("job", [Role("main", BUSYBOX_IMAGE, entrypoint="sh", args=["-c", MEET], num_replicas=2)])
+    async with quick("s") as made, asyncio.timeout(60):
+        app_id = await made.submit(app, {"gang": True})
+        lines = [line async for line in made.log_iter(app_id, should_tail=True)]
+        found = await made.describe(app_id)
+
+    assert found is not None
+    assert (AppState.SUCCEEDED, "") == (found.state, found.msg)
+    assert {(0, "2"), (1, "2"), (1, "met")} == {(line.replica, line.text) for line in lines}

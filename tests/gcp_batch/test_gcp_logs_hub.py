@@ -1,4 +1,4 @@
-"""Many logs through one query: nothing lost and nothing twice, within the quota, in time that does not pass by itself."""
+"""Many logs through one query: nothing lost and nothing twice, within the quota, in time that does not pass."""
 
 from __future__ import annotations
 
@@ -139,7 +139,9 @@ async def _follow_all(seed: int, late: float, quota: int | None, jobs: int, *, r
             await clock.sleep(chance.uniform(0.1, 1.5))
         for source in sources:
             source.finish()
-        read = sum((keys(uid, lines) for uid, lines in zip(uids, await asyncio.gather(*reading), strict=True)), Counter())
+        read = sum(
+            (keys(uid, lines) for uid, lines in zip(uids, await asyncio.gather(*reading), strict=True)), Counter()
+        )
 
     assert world.written == read
     assert world.store.refusals <= jobs + 1  # those that were on their way when the quota was learned

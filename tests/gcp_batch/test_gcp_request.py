@@ -92,7 +92,11 @@ def test_a_golden_job_is_made_and_would_be_taken(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("gpu", "kind", "machine"),
-    [(16, "nvidia-tesla-a100", "a2-megagpu-16g"), (2, "nvidia-l4", "g2-standard-24"), (8, "nvidia-h100-80gb", "a3-highgpu-8g")],
+    [
+        (16, "nvidia-tesla-a100", "a2-megagpu-16g"),
+        (2, "nvidia-l4", "g2-standard-24"),
+        (8, "nvidia-h100-80gb", "a3-highgpu-8g"),
+    ],
 )
 def test_a_gpu_chooses_the_machine_that_has_it(gpu: int, kind: str, machine: str) -> None:
     (instance,) = wire(request(role(resource=Resource(4, gpu, 1000)), gpu_type=kind))["allocationPolicy"]["instances"]

@@ -25,7 +25,9 @@ def job(state: str, *events: dict[str, Any], counts: dict[str, int] | None = Non
         "name": REF.resource,
         "uid": "u",
         "createTime": "2026-01-01T00:00:00Z",
-        "taskGroups": [{"taskCount": str(count), "taskSpec": {"runnables": [{"container": {}, "displayName": "main"}]}}],
+        "taskGroups": [
+            {"taskCount": str(count), "taskSpec": {"runnables": [{"container": {}, "displayName": "main"}]}}
+        ],
         "status": {"state": state, "statusEvents": list(events), "taskGroups": {"group0": {"counts": told}}},
     }
 
@@ -43,7 +45,10 @@ def task(state: str, *runs: tuple[str, int | None], index: int = 0) -> dict[str,
         )
         for name, code in runs
     ]
-    return {"name": f"{REF.resource}/taskGroups/group0/tasks/{index}", "status": {"state": state, "statusEvents": events}}
+    return {
+        "name": f"{REF.resource}/taskGroups/group0/tasks/{index}",
+        "status": {"state": state, "statusEvents": events},
+    }
 
 
 def test_the_tables_are_those_of_googles_own_definitions() -> None:
@@ -76,7 +81,9 @@ def test_a_preempted_task_that_succeeded_at_last_has_succeeded() -> None:
     ],
 )
 def test_an_exit_code_tells_the_cause(code: int, cause: FailureCause, signal: int | None) -> None:
-    found = describe_app(REF, job("FAILED", counts={"FAILED": 1}), [task("FAILED", ("RUNNING", None), ("FAILED", code))])
+    found = describe_app(
+        REF, job("FAILED", counts={"FAILED": 1}), [task("FAILED", ("RUNNING", None), ("FAILED", code))]
+    )
 
     assert (AppState.FAILED, cause) == (found.state, found.cause)
     assert (code, signal, cause) == (

@@ -47,7 +47,7 @@ async def test_a_slow_submit_that_is_cancelled_leaves_nothing(double: Double, sc
     double.faults.append(Fault("slow", path="/jobs"))
     info = await scheduler.submit_dryrun(APP, {})
     submitting = asyncio.create_task(scheduler.schedule(info))
-    while not double.calls["POST /v1/projects/*/locations/*/jobs"]:
+    while not double.calls["POST /v1/projects/*/locations/*/jobs"]:  # noqa: ASYNC110 - it is of another thread
         await asyncio.sleep(0.001)
     submitting.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -7,7 +7,7 @@ import importlib
 import json
 import os
 from collections.abc import AsyncGenerator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from asyncsched import __version__
 from asyncsched.clock import Clock
@@ -271,4 +271,4 @@ async def _parsed(whole: bytes) -> dict[str, Any]:
         value = json.loads(whole) if len(whole) < LARGE_BODY else await asyncio.to_thread(json.loads, whole)
     except ValueError as error:
         raise GoogleFailure(502, "", "its answer is not JSON") from error
-    return value if isinstance(value, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

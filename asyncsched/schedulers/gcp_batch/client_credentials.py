@@ -240,7 +240,7 @@ def _check_usable(source: Source) -> None:
         raise _unusable(source, f"their type is {kind!r}, and these are known: {', '.join(sorted(_TYPES))}")
     if kind == "impersonated_service_account":
         inner = source.data.get("source_credentials")
-        if not isinstance(inner, dict) or inner.get("type") != "authorized_user":
+        if not isinstance(inner, dict) or cast("dict[str, object]", inner).get("type") != "authorized_user":
             raise _unusable(source, "they act as a service account through something else than a user")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -57,7 +58,7 @@ def accept(client: object | None) -> GivenClient | None:
     """
     if client is None:
         return None
-    if asyncio.iscoroutinefunction(getattr(client, "refresh", None)):
+    if inspect.iscoroutinefunction(getattr(client, "refresh", None)):
         return GivenClient(client)  # type: ignore[arg-type]  # just looked at
     transport = getattr(client, "transport", None)
     credentials = getattr(transport, "_credentials", None) if transport is not None else client

@@ -15,7 +15,7 @@ from asyncsched.schedulers.gcp_batch.errors import BACKEND
 from asyncsched.schedulers.gcp_batch.lookup import Jobs
 from asyncsched.schedulers.gcp_batch.names import JobRef, parse_app_id
 from asyncsched.schedulers.gcp_batch.status import job_state
-from asyncsched.schedulers.gcp_batch.status_rows import part, text
+from asyncsched.schedulers.gcp_batch.status_rows import Row, part, text
 from asyncsched.specs.state import AppState
 
 __all__ = ["cancel_app", "delete_app", "give_up", "remove"]
@@ -92,5 +92,5 @@ async def _delete(client: GoogleClient, ref: JobRef) -> None:
         return
 
 
-def _state(row: object) -> str:
-    return text(part(row, "status"), "state") if isinstance(row, dict) else ""
+def _state(row: Row) -> str:
+    return text(part(row, "status"), "state")

@@ -56,20 +56,19 @@ class GoogleFailure(Exception):  # noqa: N818 - it is what an answer said, and n
 def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> GoogleFailure:
     """Read an answer with a status from 400 on; what is not Google's JSON is told as text."""
     try:
-        parsed = json.loads(body)
-        error = cast("dict[str, Any]", parsed["error"] if isinstance(parsed, dict) else {})
-        details = [each for each in error.get("details", ()) if isinstance(each, dict)]
-        status, message = str(error.get("status", "")), str(error.get("message", ""))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        status, message, details = "", body[:_LONGEST].decode(errors="replace").strip(), []
-    info = next((each for each in details if str(each.get("@type", "")).endswith("ErrorInfo")), {})
-    metadata = info.get("metadata")
+        error = _object(_object(json.loads(body)).get("error"))
+    except ValueError:
+        error = {}
+    said = str(error.get("message", "")) or (body.decode(errors="replace").strip() if not error else "")
+    details = error.get("details")
+    each = [_object(detail) for detail in cast("list[object]", details)] if isinstance(details, list) else []
+    info = next((detail for detail in each if str(detail.get("@type", "")).endswith("ErrorInfo")), _object(None))
     return GoogleFailure(
         code,
-        status,
-        message[:_LONGEST],
+        str(error.get("status", "")),
+        said[:_LONGEST],
         reason=str(info.get("reason", "")),
-        metadata={str(k): str(v) for k, v in metadata.items()} if isinstance(metadata, dict) else {},
+        metadata={name: str(value) for name, value in _object(info.get("metadata")).items()},
         retry_after=_seconds(headers.get("Retry-After")),
     )
 
@@ -135,6 +134,10 @@ def _denied(error: GoogleFailure, operation: str, project: str, permission: str)
         fix = f"give the account a role with {permission}" if permission else "give the account a role that allows it"
         fix += f" in the project {project}, or name another project" if project else ""
     return PermissionDeniedError(what, why=error.message, fix=fix, **_where(operation))
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
 
 
 def _seconds(text: str | None) -> float | None:

@@ -14,7 +14,7 @@ from asyncsched.schedulers.gcp_batch.logs_budget import ReadBudget
 from asyncsched.schedulers.gcp_batch.logs_hub import EntryHub, JobLog, LogTimes
 from asyncsched.schedulers.gcp_batch.lookup import Jobs, ReadJob
 from asyncsched.schedulers.gcp_batch.status import job_state
-from asyncsched.schedulers.gcp_batch.status_rows import Row, part, status_events, text, time_of
+from asyncsched.schedulers.gcp_batch.status_rows import Row, last_event, part, text, time_of
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.state import ReplicaStatus
 
@@ -78,8 +78,7 @@ class LogBook:
         """Return the seconds in which lines may still turn up; infinitely many while the job runs."""
         if not job_state(row).is_terminal():
             return float("inf")
-        last = next(iter(reversed(status_events(row))), {})
-        ended = time_of(last.get("eventTime")) or time_of(row.get("updateTime"))
+        ended = time_of(last_event(row).get("eventTime")) or time_of(row.get("updateTime"))
         if ended is None:
             return 0.0
         return self._times.settle - (self._clock.time_ns() / 1e9 - ended.timestamp())

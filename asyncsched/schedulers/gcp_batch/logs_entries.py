@@ -85,7 +85,7 @@ class EntryReader:
         """Return the lines of a page; entries of other jobs, or without a time, are left out."""
         events: list[HubEvent] = []
         for entry in cast("Sequence[Mapping[str, Any]]", page.get("entries") or ()):
-            uid = str((entry.get("labels") or {}).get("job_uid", ""))
+            uid = str(_labels(entry).get("job_uid", ""))
             if uid in self.jobs:
                 events += self._lines(uid, entry)
         return events
@@ -103,7 +103,7 @@ class EntryReader:
         return [HubEvent(uid, f"{head}/{number}", line, arrived) for number, line in enumerate(lines)]
 
     def _origin(self, uid: str, entry: Mapping[str, Any]) -> LogOrigin:
-        found = _TASK.search(str(entry["labels"].get("task_id", "")))
+        found = _TASK.search(str(_labels(entry).get("task_id", "")))
         index = int(found["index"]) if found is not None else 0
         attempt = int(found["attempt"]) if found is not None and found["attempt"] is not None else None
         key = (uid, index, attempt)
@@ -111,6 +111,10 @@ class EntryReader:
             app_id, role = self.jobs[uid]
             self._origins[key] = LogOrigin(app_id=app_id, role=role, replica=index, attempt=attempt)
         return self._origins[key]
+
+
+def _labels(entry: Mapping[str, Any]) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", entry.get("labels") or {})
 
 
 def _text(entry: Mapping[str, Any]) -> str:

@@ -65,14 +65,12 @@ def make_note(app: AppDef | None, *, name: str, session: str, pending_timeout: f
     if app is None:
         return _text(head | {"by_hand": True})
     (role,) = app.roles
-    whole = head | app_note(app)
+    whole: dict[str, JsonValue] = {**head, **app_note(app)}
     if _fits(whole):
         return _text(whole)
-    shorter = shortened(note_of_role(role), lambda note: _fits(whole | {"roles": [note]}))
-    for note in (whole | {"roles": [shorter]}, head | {"roles": [shorter]}):
-        if _fits(note):
-            return _text(note)
-    return _text(head)
+    shorter = shortened(note_of_role(role), lambda note: _fits({**whole, "roles": [note]}))
+    candidates: list[dict[str, JsonValue]] = [{**whole, "roles": [shorter]}, {**head, "roles": [shorter]}, head]
+    return next(text for text in map(_text, candidates) if len(text) <= LONGEST_JSON or text == _text(head))
 
 
 def read_note(job: str, text: object) -> AppNote:

@@ -30,7 +30,12 @@ _TASK_INDEX = "BATCH_TASK_INDEX"
 _REPLICA = "\0replica\0"
 """Stands for a replica's number while a command is built; no argument can contain it."""
 
-_OPEN_FIREWALL = "iptables -w -A INPUT -p tcp -j ACCEPT; iptables -w -A INPUT -p udp -j ACCEPT"
+_OPEN_FIREWALL = """\
+if command -v iptables > /dev/null; then
+    iptables -w -A INPUT -p tcp -j ACCEPT
+    iptables -w -A INPUT -p udp -j ACCEPT
+fi
+"""
 
 _GCS = re.compile(r"gs://(?P<path>[^/]+(/.*)?)")
 _NFS = re.compile(r"nfs://(?P<server>[^/]+)(?P<path>/.*)")
@@ -50,7 +55,7 @@ def task_runnables(role: Role, options: GCPBatchOpts, *, app_id: str, project: s
     shared = shares_network(role, options)
     runnables: list[Json] = []
     if shared and options.open_firewall:
-        # What this fails at is no reason to fail: an image without iptables has no firewall of its own.
+        # What this fails at is no reason for the task to fail.
         runnables.append({"script": {"text": _OPEN_FIREWALL}, "ignoreExitStatus": True, "displayName": "firewall"})
     if options.gang:
         runnables.append({"barrier": {"name": "gang"}, "displayName": "gang"})

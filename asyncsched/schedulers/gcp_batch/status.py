@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import cast
 
 from asyncsched.schedulers._common.roles import role_of_command
 from asyncsched.schedulers._common.untrusted import well_formed
@@ -18,6 +19,7 @@ from asyncsched.schedulers.gcp_batch.status_rows import (
     Row,
     counts_of,
     environment_of,
+    last_event,
     part,
     program_of,
     status_events,
@@ -253,8 +255,7 @@ def _first_reason(state: AppState, replicas: Sequence[ReplicaStatus]) -> str:
 
 
 def _finished(row: Row) -> datetime | None:
-    last = next(iter(reversed(status_events(row))), {})
-    return time_of(last.get("eventTime")) or time_of(row.get("updateTime"))
+    return time_of(last_event(row).get("eventTime")) or time_of(row.get("updateTime"))
 
 
 def _console(ref: JobRef) -> str:
@@ -274,7 +275,7 @@ def _role(row: Row, name: str, note: AppNote) -> Role:
     program = program_of(row)
     container, environment = part(program, "container"), part(program, "environment")
     commands = container.get("commands")
-    words = [str(word) for word in commands] if isinstance(commands, list) else []
+    words = [str(word) for word in cast("list[object]", commands)] if isinstance(commands, list) else []
     # Google does not tell which of them were secrets.
     env: dict[str, str] = {key: Secret(str(value)) for key, value in part(environment, "variables").items()}
     env |= {key: SecretRef(str(value)) for key, value in part(environment, "secretVariables").items() if value}

@@ -14,6 +14,7 @@ __all__ = [
     "counts_of",
     "environment_of",
     "job_ref",
+    "last_event",
     "number",
     "part",
     "parts",
@@ -30,6 +31,8 @@ GROUP = "group0"
 """What Batch calls the one group of tasks that a job has."""
 
 MAX_TASKS = 100_000
+
+NOTHING: Row = {}
 
 
 def part(row: Row, name: str) -> Row:
@@ -75,7 +78,7 @@ def job_ref(row: Row) -> JobRef | None:
 
 
 def _group(row: Row) -> Row:
-    return next(iter(parts(row, "taskGroups")), {})
+    return next(iter(parts(row, "taskGroups")), NOTHING)
 
 
 def task_count(row: Row) -> int:
@@ -96,11 +99,16 @@ def status_events(row: Row) -> Sequence[Row]:
     return parts(part(row, "status"), "statusEvents")
 
 
+def last_event(row: Row) -> Row:
+    """Return what has happened last to a job or a task; empty where nothing has."""
+    return next(iter(reversed(status_events(row))), NOTHING)
+
+
 def program_of(row: Row) -> Row:
     """Return the runnable that is a job's program: the last one that is a container, or the last one."""
     runnables = parts(part(_group(row), "taskSpec"), "runnables")
     containers = [each for each in runnables if part(each, "container")]
-    return next(iter(reversed(containers or runnables)), {})
+    return next(iter(reversed(containers or runnables)), NOTHING)
 
 
 def environment_of(row: Row) -> Row:
