@@ -58,7 +58,7 @@ def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> GoogleFa
     try:
         error = _object(_object(json.loads(body)).get("error"))
     except ValueError:
-        error = {}
+        error = _object(None)
     said = str(error.get("message", "")) or (body.decode(errors="replace").strip() if not error else "")
     details = error.get("details")
     each = [_object(detail) for detail in cast("list[object]", details)] if isinstance(details, list) else []
