@@ -41,7 +41,7 @@ async def claims() -> AsyncIterator[Claim]:
             await made.kill(app_id)
     name = f"{CONTAINERS} tails at 1 line/s"
     detail = f"a line: {taken.told(1e6, 'us')}"
-    yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, BARE), 5.9, detail=detail)
+    yield at_most(f"{name}: CPU for a line", taken.ratio(OURS, BARE), 3.0, detail=detail)
     yield at_most(name, Count(number=held.threads, of="threads"), 0)
     yield at_most(name, Count(number=held.memory, of="bytes in all"), 64 * 1024 * CONTAINERS)
 

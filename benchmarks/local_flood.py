@@ -45,8 +45,8 @@ PRINT = "for number in range({lines}): print(number)"
 PEER = """
 import asyncio
 def undisturbed():
-    with open("/proc/thread-self/schedstat") as statistics:
-        return time.perf_counter() - int(statistics.read().split()[1]) / 1e9
+    return time.perf_counter() - int(os.pread(statistics, 100, 0).split()[1]) / 1e9
+statistics = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
 TEXT, SECONDS, IN_A_COROUTINE = {text!r}, {seconds}, {in_a_coroutine}
 def measure():
     app_id = submit({command!r})

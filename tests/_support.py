@@ -1,9 +1,12 @@
-"""Waiting for a condition, with a deadline: what tests use where one would sleep."""
+"""What tests use where one would sleep, a wait for a condition with a deadline; and processes that are held up."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -66,3 +69,19 @@ def _source(condition: Callable[[], Any]) -> str:
         return " ".join(inspect.getsource(condition).split())
     except (OSError, TypeError):
         return repr(condition)
+
+
+@contextlib.contextmanager
+def held_up(pid: int) -> Iterator[None]:
+    """Stop a process for as long as the body takes, however that ends."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        go_on(pid)
+
+
+def go_on(pid: int) -> None:
+    """Let a stopped process go on, if it is still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self
 
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from asyncsched.specs.stream import Stream
 
-__all__ = ["LogGap", "LogLine", "LogOrigin", "gap_line", "label"]
+__all__ = ["LogGap", "LogLine", "LogOrigin", "decode", "gap_line", "label"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -170,6 +170,18 @@ def label(texts: Iterable[str], source: LogOrigin, ns: int | None) -> list[LogLi
         line.source = source
         line.ns = ns
     return lines
+
+
+def decode(lines: Sequence[bytes], source: LogOrigin, ns: int | None) -> list[LogLine]:
+    """Make lines of undecoded ones, as `label` does of texts; what is not UTF-8 becomes U+FFFD."""
+    try:
+        decoded = list(map(LogLine, map(bytes.decode, lines)))  # no Python is run per line
+    except UnicodeDecodeError:
+        decoded = [LogLine(line, "utf-8", "replace") for line in lines]
+    for line in decoded:
+        line.source = source
+        line.ns = ns
+    return decoded
 
 
 def gap_line(gap: LogGap, source: LogOrigin, ns: int | None = None) -> LogLine:

@@ -33,6 +33,7 @@ from asyncsched.logs.budget import budget_of
 from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.encodable import check_encodable
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
@@ -42,6 +43,7 @@ from asyncsched.schedulers.prepare import (
     as_mapping,
     check_app,
     check_key,
+    check_same_app,
     check_secret_refs,
     digest,
     digest_of_request,
@@ -149,7 +151,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         An ``AppDryRunInfo(request)`` that was made by hand is launched, too: its request names the app.
 
         Raises:
-            UsageError: The dry-run was made for another scheduler, or its request names no app.
+            UsageError: The dry-run was made for another scheduler, or its request names no app or another one.
             ConflictError: Another app has the id.
             SchedulerError: The service refused or failed; nothing is left behind.
         """
@@ -166,6 +168,7 @@ class Scheduler(Ending[OptsT, RequestT]):
                 "a dry-run only shows a workspace, it does not build it",
                 fix="call submit with the workspace",
             )
+        check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
         self._notices.tell_ignored(dryrun_info.ignored)
         # A request that was put together by hand has no options, and may have a limit of its own.
         if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
@@ -173,7 +176,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
             sent = copy.copy(dryrun_info)
-            sent.app = await told(dryrun_info)
+            sent.app = await told(dryrun_info, self.made_from)
             await self._schedule(sent)
         return dryrun_info.app_id
 
@@ -220,6 +223,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
     ) -> AppDryRunInfo[RequestT]:
         check_app(app)
+        check_encodable(app, takes_bytes=self.takes_bytes)
         if not self.takes_secret_refs:
             check_secret_refs(app, self.backend)
         check_key(key)
@@ -240,7 +244,7 @@ class Scheduler(Ending[OptsT, RequestT]):
         )
         await remember(info, editable=editable)
         for role in app.roles:
-            info = role.pre_proc(self.backend, info)
+            info = info.continued(role.pre_proc(self.backend, info))
         return info
 
     # Looking

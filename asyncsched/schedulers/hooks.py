@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol
 
 from typing_extensions import TypeVar
@@ -67,10 +67,14 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         can_kill: Whether `kill` ends an app sooner than `cancel` does.
         keeps_cancelled_logs: Whether the log of an app that was cancelled can still be read.
         keeps_attempts: Whether the lines of an attempt that nobody has read stay until the app is deleted.
+        takes_bytes: Whether arguments and values of variables may hold bytes that are no UTF-8, which are surrogates in
+            texts of Python. An app that holds some is refused elsewhere.
         takes_secret_refs: Whether the service fills in environment values that are a `SecretRef`.
         ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
         capabilities: The capabilities of a resource that are read here; others are told like a field that is ignored.
             None where `ignores` says all there is to say.
+        made_from: By a name that stands in a request, the fields of a role that it is made from, which are not told of
+            an app whose request was edited there. Empty: none of them is told of an app whose request was edited.
         retry_policies: Which replicas are started again after a failure, as a role may ask for it.
     """
 
@@ -89,9 +93,11 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     can_kill: ClassVar[bool] = False
     keeps_cancelled_logs: ClassVar[bool] = True
     keeps_attempts: ClassVar[bool] = True
+    takes_bytes: ClassVar[bool] = False
     takes_secret_refs: ClassVar[bool] = False
     ignores: ClassVar[Mapping[str, str]] = {}
     capabilities: ClassVar[frozenset[str] | None] = None
+    made_from: ClassVar[Mapping[str, Collection[str]]] = {}
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
 
     @property
@@ -109,12 +115,19 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         `app` is a copy of the caller's and may be changed. Secrets stay `Secret` until they are sent.
         """
 
+    def _named(self, request: RequestT) -> str | None:
+        """Return the id of the app that a request names, None where it names none; by default its `app_id`.
+
+        A dry-run whose request names another app than its own is refused.
+        """
+        return getattr(request, "app_id", None)
+
     def _adopt(self, request: RequestT) -> tuple[str, RequestT]:
         """Return the app's id and the request to send, for one that was put together by hand; change nothing.
 
-        By default the id is the request's `app_id`, and the request is sent as it is.
+        By default the id is the one that `_named` returns, and the request is sent as it is.
         """
-        return getattr(request, "app_id", ""), request
+        return self._named(request) or "", request
 
     def _ignored(self, app: AppDef, options: OptsT) -> Iterable[Ignored]:
         """Return what the app asks for and does not get; by default what the class declares of it."""

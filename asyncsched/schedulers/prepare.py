@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
 from asyncsched.specs.app import MISSING, AppDef, Role
-from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
+from asyncsched.specs.encodable import half_character
+from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount, source_of
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.secret import reveal
@@ -24,6 +25,7 @@ __all__ = [
     "check_key",
     "check_name",
     "check_request",
+    "check_same_app",
     "check_seconds",
     "check_secret_refs",
     "digest",
@@ -71,14 +73,12 @@ def check_name(what: str, name: object) -> None:
     """Raise ValueError for a name that is not text, or that no file, label or terminal can hold."""
     if not isinstance(name, str):
         raise ValueError(f"{what} has the name {name!r}: write a text")
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
+    if half := half_character(name):
         raise ConfigError(
             f"{what} has the name {name!r}",
-            why=f"U+{ord(name[error.start]):04X} is half a character, or no byte of UTF-8: no service keeps it",
+            why=f"{half}: no service keeps it",
             fix="use text that UTF-8 can hold; in a shell, a UTF-8 locale such as LANG=C.UTF-8",
-        ) from error
+        )
 
 
 def _check_types(role: str, entrypoint: object, replicas: object, args: object, env: object) -> None:
@@ -145,7 +145,8 @@ def _lost(value: object) -> Iterator[tuple[str, str]]:
     """Yield where something stands that was not kept, and why it was not."""
     if isinstance(value, Role):
         yield from _lost({"entrypoint": value.entrypoint, "variable": value.env, "argument": value.args})
-        yield from _lost({"image": value.image, "metadata": value.metadata, "mount": value.mounts})
+        yield from _lost({"image": value.image, "base_image": value.base_image})
+        yield from _lost({"metadata": value.metadata, "mount": value.mounts})
         yield from _lost({"capability": value.resource.capabilities})
     elif isinstance(value, Mapping):
         for name, item in cast("Mapping[object, object]", value).items():
@@ -154,7 +155,7 @@ def _lost(value: object) -> Iterator[tuple[str, str]]:
         for number, item in enumerate(cast("Sequence[object]", value)):
             yield from ((f" {number}{place}", why) for place, why in _lost(item))
     elif isinstance(value, (BindMount, VolumeMount, DeviceMount)):
-        yield from _lost(value.src if isinstance(value, VolumeMount) else value.src_path)
+        yield from _lost(source_of(value))
     elif isinstance(value, NotKept):
         yield "", value.why
     elif isinstance(value, str) and NOT_KEPT in reveal(value):
@@ -194,6 +195,16 @@ def other_app(app_id: str, backend: str) -> ConflictError:
         backend=backend,
         operation="submit",
     )
+
+
+def check_same_app(named: str | None, app_id: str) -> None:
+    """Raise UsageError for a request that names another app than its dry-run: nobody would find it by either id."""
+    if named not in (None, app_id):
+        raise UsageError(
+            f"the request names the app {named}, and its dry-run the app {app_id}",
+            why="the id is fixed at the dry-run",
+            fix="leave what names the app in the request as it is, or dry-run the app again",
+        )
 
 
 def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:

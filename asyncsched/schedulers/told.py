@@ -5,23 +5,40 @@ from __future__ import annotations
 import asyncio
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
-from asyncsched.schedulers.prepare import digest_of_request
-from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.app import AppDef, Resource, Role
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo, Made
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
+from asyncsched.specs.plain import Plain, plain
 
-__all__ = ["BY_HAND", "EDITED", "marked", "remember", "told"]
-
-EDITED = "the request was edited after its dry-run: its env and args are not those of the role"
-BY_HAND = "the request was made by hand: its env and args need not be those of the role"
+__all__ = ["differences", "listed", "remember", "told"]
 
 _SMALL = 2000
-"""Requests with more values than these are hashed in a thread."""
+"""Requests with more values than these are copied in a thread."""
+
+_NAMED = 10
+"""How many edited places of a request a note names."""
+
+_LONGEST = 200
+
+_EMPTY: Mapping[str, Callable[[str], object]] = {
+    "image": NotKept,
+    "entrypoint": NotKept,
+    "args": lambda why: [],
+    "env": lambda why: {},
+    "mounts": lambda why: [],
+    "resource": lambda why: Resource(-1, -1, -1),
+    "port_map": lambda why: {},
+    "max_retries": lambda why: 0,
+}
+"""What stands in a role where a field was not kept."""
+
+_UNKNOWN = ("args", "env", "mounts", "resource", "port_map")
+"""What is taken to be of another role where nobody says which field a place of a request is made from."""
 
 
 async def remember(info: AppDryRunInfo[Any], *, editable: bool) -> None:
@@ -33,34 +50,73 @@ async def remember(info: AppDryRunInfo[Any], *, editable: bool) -> None:
     """
     app = info.app
     if app is not None and (editable or any(map(_has_hook, app.roles))):
-        info.made = Made(copied(app), await _digest(info.request))
+        info.made = Made(copied(app), await _copy(info.request))
     elif app is not None:
         info.made = Made(app, None)
 
 
-async def told(info: AppDryRunInfo[Any]) -> AppDef | None:
+async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]]) -> AppDef | None:
     """Return the app that is to be noted with what runs: what the request was made from.
 
-    Where the request is another one, the roles say that their environment and arguments were not kept.
+    Where the request is another one, the roles are told without what was edited, and say which places of it that were.
+
+    Args:
+        info: The dry-run, whose request may have been edited.
+        made_from: By a name in a request, the fields of a role that it is made from.
     """
     made = info.made
     if made is None:
-        return None if info.app is None else marked(info.app, BY_HAND)
-    if made.request is None or made.request == await _digest(info.request):
+        why = f"the request was made by hand: {' and '.join(_UNKNOWN)} need not be those of the role"
+        return None if info.app is None else _without(info.app, _UNKNOWN, why)
+    if made.request is None or made.request == (now := await _copy(info.request)):
         return made.app
-    return marked(made.app, EDITED)
+    edited = list(differences(made.request, now))
+    names = {name for place in edited for name in place}
+    fields = [field for name in names for field in made_from.get(name, ())] if made_from else _UNKNOWN
+    lost = [field for field in _EMPTY if field in fields]
+    left_out = f"; {' and '.join(lost)} of the role are left out" if lost else ""
+    why = f"the request was edited after its dry-run, in {listed(map('.'.join, edited))}{left_out}"
+    return _without(made.app, lost, why)
 
 
-def marked(app: AppDef, why: str) -> AppDef:
-    """Return an app that cannot be submitted again before the environment and the arguments are filled in."""
+def differences(old: Plain, new: Plain, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the places at which plain data differ; an item of a list is called by its name, if it has one."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old | new:
+            if key in old and key in new:
+                yield from differences(old[key], new[key], (*place, key))
+            else:
+                yield (*place, key)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from differences(before, after, (*place, _called(before) or str(number)))
+    elif old != new or type(old) is not type(new):
+        yield place
+
+
+def _called(item: Plain) -> str:
+    name = item.get("name") if isinstance(item, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def listed(names: Iterator[str], most: int = _NAMED) -> str:
+    """Return the first of some names, each cut, and that there are more."""
+    first = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in islice(names, most)]
+    return ", ".join(first) + (" and more" if next(names, None) is not None else "")
+
+
+def _without(app: AppDef, fields: Collection[str], why: str) -> AppDef:
+    """Return an app that cannot be submitted again before these fields of its roles are filled in."""
     app = copy.copy(app)
-    app.roles = [_marked(role, why) for role in app.roles]
+    app.roles = [_role_without(role, fields, why) for role in app.roles]
     return app
 
 
-def _marked(role: Role, why: str) -> Role:
+def _role_without(role: Role, fields: Collection[str], why: str) -> Role:
     role = copy.copy(role)  # of whatever class
-    role.args, role.env = [], {NOT_KEPT: NotKept(why)}
+    for field in fields:
+        setattr(role, field, _EMPTY[field](why))
+    role.env = {NOT_KEPT: NotKept(why), **role.env}
     return role
 
 
@@ -68,19 +124,17 @@ def _has_hook(role: Role) -> bool:
     return getattr(role.pre_proc, "__func__", None) is not Role.pre_proc
 
 
-async def _digest(request: object) -> str:
-    return digest_of_request(request) if _is_small(request) else await asyncio.to_thread(digest_of_request, request)
+async def _copy(request: object) -> Plain:
+    return plain(request) if _is_small(request) else await asyncio.to_thread(plain, request)
 
 
 def _is_small(request: object) -> bool:
-    """Tell whether a hash of a request is made in a moment, having looked at no more than that of it."""
+    """Tell whether a request is copied in a moment, having looked at no more than that of it."""
     room, rest = _SMALL, [request]
     while rest and room > 0:
         value = rest.pop()
         room -= 1
-        if isinstance(value, str):
-            room -= len(value) // 100
-        elif isinstance(value, Mapping):
+        if isinstance(value, Mapping):
             rest.extend(islice(cast("Mapping[object, object]", value).values(), room))
         elif isinstance(value, (list, tuple)):
             rest.extend(cast("Sequence[object]", value)[:room])

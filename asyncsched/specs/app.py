@@ -123,7 +123,7 @@ class Role:
             dryrun_info: What would be sent, as the roles before this one have left it.
 
         Returns:
-            What is to be sent.
+            What is to be sent: `dryrun_info`, or ``AppDryRunInfo(request)`` with another request of the same app.
         """
         return dryrun_info
 

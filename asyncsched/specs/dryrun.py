@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from asyncsched.errors import UsageError
 from asyncsched.specs.masking import find_secrets, masked
+from asyncsched.specs.plain import Plain
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.secret import redact, showing_secrets
 
@@ -41,11 +43,14 @@ class Made(NamedTuple):
 
     Attributes:
         app: The app, as it was then.
-        request: A hash of the request; None where nobody could have edited it.
+        request: A plain copy of the request; None where nobody could have edited it.
     """
 
     app: AppDef
-    request: str | None
+    request: Plain
+
+    def __repr__(self) -> str:  # the copy holds secrets
+        return f"{type(self).__name__}({self.app!r})"
 
 
 def pretty(request: object) -> str:
@@ -113,6 +118,14 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
             why = "it was not made by a scheduler"
             raise UsageError("This dry-run cannot be renewed", why=why, fix="dry-run the app again")
         return await self._renew()
+
+    def continued(self, after: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
+        """Return what a role's `pre_proc` has made of this dry-run; one that it has made anew gives the request."""
+        if after.scheduler:
+            return after
+        whole = copy.copy(self)
+        whole.request, whole._fmt = after.request, after._fmt
+        return whole
 
     def __repr__(self) -> str:
         text = "\n".join([self._fmt(self.request), *(f"# {self.scheduler} ignores {each}" for each in self.ignored)])

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from asyncsched.errors import MountError
 
-__all__ = ["BindMount", "DeviceMount", "Mount", "VolumeMount", "format_mounts", "parse_mounts"]
+__all__ = ["BindMount", "DeviceMount", "Mount", "VolumeMount", "format_mounts", "parse_mounts", "source_of"]
 
 
 @dataclass
@@ -65,6 +65,12 @@ class DeviceMount:
 
 
 Mount: TypeAlias = BindMount | VolumeMount | DeviceMount
+
+
+def source_of(mount: Mount) -> str:
+    """Return what is mounted: a path of the host, or a volume's name."""
+    return mount.src if isinstance(mount, VolumeMount) else mount.src_path
+
 
 _OPTIONS = {
     "type": "type",

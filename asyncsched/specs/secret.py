@@ -9,9 +9,10 @@ which are for the request that is sent, and of everything printed inside :func:`
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, cast
 
 from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_text import replaced
@@ -22,6 +23,7 @@ __all__ = [
     "masked_env",
     "redact",
     "reveal",
+    "revealed",
     "revealed_env",
     "show_secrets",
     "showing_secrets",
@@ -118,6 +120,17 @@ def masked_env(env: Mapping[str, str]) -> dict[str, str]:
 def revealed_env(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment as it is sent: every value a plain string."""
     return {name: reveal(value) for name, value in env.items()}
+
+
+def revealed(value: object) -> Any:
+    """Return a copy of nested data in which every secret stands as its value: for what is sent only."""
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return {key: revealed(item) for key, item in cast("Mapping[str, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [revealed(item) for item in cast("Sequence[object]", value)]
+    return value
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

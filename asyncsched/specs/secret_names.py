@@ -21,11 +21,24 @@ _SECRET_WORDS = (
     f"|(?:^|_|{_OWNERS})PASS$"
     # PWD and OLDPWD are the shell's working directories.
     f"|[A-Z0-9](?<!OLD)_PWD$|{_OWNERS}PWD$"
-    "|(?:API|ACCESS|PRIVATE|ENCRYPTION|SIGNING)_?KEY$"
+    "|(?:API|ACCESS|PRIVATE|ENCRYPTION|SIGNING|ACCOUNT|MASTER|STORAGE|SSH)_?KEY$"
+    "|(?:^|_)AUTHORIZATION$"
+    "|(?<!^USE)(?<!_USE)(?<!^NO)(?<!_NO)(?<!ENABLE)(?<!DISABLE)(?<!REQUIRE)(?<!SKIP)(?<!WITH)_AUTH$"
+    "|(?:^|_)(?:GIT[A-Z]*|GH|GL|BITBUCKET|AZURE|AZDO|ADO|DEVOPS|DOCKER[A-Z]*|JIRA|DATABRICKS|AIRTABLE)_PAT$"
 )
 
-_PARTS = (b"SECRET", b"PASS", b"CREDENTIAL", b"TOKEN", b"PWD", b"KEY")
+_DATA_KEY = (
+    "(?:^|[_.-])(?:BY|CACHE|CLUSTERING|COLUMN|COMPOSITE|DEDUP|DICT|DIST|FEATURE|FIELD|FILTER|FOREIGN|GROUP|GROUPING"
+    "|IDEMPOTENCY|IMAGE|INDEX|INPUT|JOIN|LABEL|LOOKUP|MESSAGE|METRIC|MONITOR|OBJECT|ORDER|OUTPUT|PARTITION|PRIMARY"
+    "|PUBLIC|RANGE|RECORD|ROUTING|ROW|S3|SEARCH|SHARD|SORT|TARGET|TEXT|UNIQUE)[_.-]KEY$"
+)
+"""Names that end in ``KEY`` and are of data, such as ``sort-key``."""
+
+_PARTS = (b"SECRET", b"PASS", b"CREDENTIAL", b"TOKEN", b"PWD", b"KEY", b"AUTH", b"_PAT", b"-PAT")
 """Each name that is secret by itself has one of these in it."""
+
+
+_ALONE = frozenset(bytes([byte]) for byte in b" \t\n\"'{") | {b""}
 
 
 def find_parts(text: str) -> Iterator[int]:
@@ -34,7 +47,8 @@ def find_parts(text: str) -> Iterator[int]:
     for part in _PARTS:
         at = letters.find(part)
         while at >= 0:
-            yield at
+            if part != b"KEY" or letters[at - 1 : at] not in _ALONE:  # a key alone is not secret
+                yield at
             at = letters.find(part, at + len(part))
     if os.environ.get("ASYNCSCHED_SECRET_NAMES"):
         yield from (word.start() for word in re.finditer(r"[\w.-]+", text))
@@ -44,9 +58,11 @@ def is_secret_name(name: str) -> bool:
     """Tell whether a variable, an option or a key of this name holds a secret.
 
     A name is secret, in any case, if it holds ``SECRET``, ``PASSWORD``, ``PASSWD``, ``PASSPHRASE`` or ``CREDENTIAL``;
-    if one of its words ends in ``TOKEN``; or if it ends in ``_KEY``, ``PASS`` or ``_PWD``. Words are parted by ``_``,
-    ``-``, ``.`` or a capital. ``MAX_TOKENS``, ``TOKENIZER_PATH`` and ``pad_token`` are of a model's vocabulary, and no
-    secrets. The environment variable ``ASYNCSCHED_SECRET_NAMES`` adds patterns, such as ``*_DSN|MY_PIN``.
+    if one of its words ends in ``TOKEN``; or if it ends in ``_KEY``, ``PASS``, ``_PWD``, ``_AUTH`` or
+    ``AUTHORIZATION``. So are ``AccountKey``, ``GITHUB_PAT``, and ``pwd``, but not ``PWD``. Words are parted by ``_``,
+    ``-``, ``.`` or a capital. Not secret are ``MAX_TOKENS``, ``TOKENIZER_PATH`` and ``pad_token``, which are of a
+    model's vocabulary, and ``sort-key``, ``cache-key`` and other keys of data. The environment variable
+    ``ASYNCSCHED_SECRET_NAMES`` adds patterns, such as ``*_DSN|MY_PIN``.
     """
     return _is_secret(name, os.environ.get("ASYNCSCHED_SECRET_NAMES", ""))
 
@@ -54,9 +70,13 @@ def is_secret_name(name: str) -> bool:
 @lru_cache(maxsize=1024)
 def _is_secret(name: str, more: str) -> bool:
     words = re.sub(_WORD_ENDS, "_", name).upper()
-    if re.search(_SECRET_WORDS, words) or re.search("[_.-]KEY$", name, re.IGNORECASE):
+    if re.search(_SECRET_WORDS, words) or name in ("pwd", "Pwd") or _is_key(name):
         return True
     return bool(more) and _added(more).match(name) is not None
+
+
+def _is_key(name: str) -> bool:
+    return bool(re.search("[_.-]KEY$", name, re.IGNORECASE)) and not re.search(_DATA_KEY, name, re.IGNORECASE)
 
 
 @lru_cache(maxsize=8)

@@ -1,8 +1,13 @@
-"""Secrets inside a text: an argument, a script, a URL.
+"""Secrets inside a text: an argument, a script, a URL, a piece of JSON or YAML.
 
-Three forms are known, and each says by a name or by its place that what follows is secret: ``DB_PASSWORD=value``,
-``--password=value`` or ``--password value``, and ``scheme://user:password@host``. What only names a secret, such as
-``$DB_PASSWORD`` in a script, is none.
+These forms are known, and each says by a name or by its place that what follows is secret:
+
+- ``DB_PASSWORD=value``, and ``--password=value`` or ``--password value``, also over a continued line;
+- ``"password": "value"``, ``password: value`` and ``X-Api-Key: value``, as in JSON, YAML and headers;
+- ``Authorization: Bearer value``;
+- ``scheme://user:password@host``, and ``https://token@host``.
+
+What only names a secret, such as ``$DB_PASSWORD`` in a script, is not one.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from asyncsched.specs.secret_names import find_parts, is_secret_name
+from asyncsched.specs.secret_pairs import LONGEST_REFERENCE, PAIR, colon_value
 
 __all__ = ["follows_secret_option", "replaced", "secret_spans"]
 
@@ -22,11 +28,17 @@ _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _LONGEST_NAME = 256
 
 # A keyword argument of a program in a script, as in `f(1, token=x)`, is left alone.
-_NAMED = rf"(?<![\w.-])(?<!\w\()(?<!, )(?:--?({_NAME})(?:=|[ \t]+(?!-))|({_NAME})=)"
+_NAMED = rf"(?<![\w.-])(?<!\w\()(?<!, )(?:--?({_NAME})(?:=|(?:[ \t]|\\\r?\n)+(?!-))|({_NAME})=)"
+
+_OPTION_ON_A_LINE = rf"--?({_NAME})()\s+(?!-)"
+"""What a text begins with that is an option and its value, as lists of arguments in YAML give it."""
 
 _VALUE = r"""(?:"[^"]*"|'[^']*'|\\.|[^\s;&|()])*"""
 
-_URL = r"""(?<=[A-Za-z0-9])://[^\s/?#:@"']{0,512}:([^\s/?#"']{1,4096})@"""
+_URL = r"""(?<=[A-Za-z0-9])://([^\s/?#:@"']{0,512})(?::([^\s/?#"']{0,4096}))?@"""
+
+_TOKEN = r"(?=.*\d)[\w~+=-]{12,}|\*\*\*"  # noqa: S105 - a pattern, no password
+"""A user in an https URL who is a token: long, with a digit, without a dot; or one that is hidden already."""
 
 _REFERENCE = r"\$\{\w+\}|\$\(\w+\)"
 _SHELL_REFERENCE = rf"(?s){_REFERENCE}|\$\w*|\$\(.*\)|`.*"
@@ -49,17 +61,33 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _named(text: str) -> Iterator[tuple[int, int]]:
-    if "=" not in text and "-" not in text:
+    if "=" not in text and "-" not in text and ":" not in text:
         return
-    named, read = re.compile(_NAMED), re.compile(_VALUE)
+    named, pair = re.compile(_NAMED), re.compile(PAIR)
+    done = 0
     for begin in sorted({_begin(text, at) for at in find_parts(text)}):
-        found = named.match(text, begin)
-        if found and is_secret_name(found[1] or found[2]) and (value := read.match(text, found.end())):
-            start, end = value.span()
-            if end - start >= 2 and value[0][0] == value[0][-1] and value[0][0] in "\"'":
-                start, end = start + 1, end - 1
-            if not _is_harmless(text[start:end]) and not _is_read_by_shell(text[start:end]):
-                yield start, end
+        if begin < done:
+            continue
+        found = named.match(text, begin) or (re.match(_OPTION_ON_A_LINE, text) if begin == 0 else None)
+        span = _after_name(text, found) if found else colon_value(pair.match(text, begin))
+        if span and not _is_shown(text[slice(*span)]):
+            done = span[1]
+            yield span
+
+
+def _is_shown(value: str) -> bool:
+    return len(value) <= LONGEST_REFERENCE and (_is_harmless(value) or _is_read_by_shell(value))
+
+
+def _after_name(text: str, found: re.Match[str]) -> tuple[int, int] | None:
+    """Return where the value of a variable or an option stands, if its name is secret."""
+    if not is_secret_name(found[1] or found[2]):
+        return None
+    value = re.compile(_VALUE).match(text, found.end())
+    start, end = value.span() if value else (found.end(), found.end())
+    if end - start >= 2 and text[start] == text[end - 1] and text[start] in "\"'":
+        return start + 1, end - 1
+    return start, end
 
 
 def _begin(text: str, at: int) -> int:
@@ -71,8 +99,11 @@ def _begin(text: str, at: int) -> int:
 def _in_urls(text: str) -> Iterator[tuple[int, int]]:
     url, at = re.compile(_URL), text.find("://")
     while at >= 0:
-        if (found := url.match(text, at)) and not _is_read_by_shell(found[1]):
-            yield found.span(1)
+        if found := url.match(text, at):
+            if text[max(0, at - 5) : at].lower().endswith(("http", "https")) and re.fullmatch(_TOKEN, found[1]):
+                yield found.span(1)
+            if found[2] and not _is_read_by_shell(found[2]):
+                yield found.span(2)
         at = text.find("://", at + 3)
 
 
@@ -95,6 +126,9 @@ def _is_harmless(value: str) -> bool:
 
 def replaced(text: str, mask: str) -> str:
     """Return a text with a mask for each secret in it."""
-    for start, end in reversed(secret_spans(text)):
-        text = text[:start] + mask + text[end:]
-    return text
+    parts: list[str] = []
+    done = 0
+    for start, end in secret_spans(text):
+        parts += [text[done:start], mask]
+        done = end
+    return "".join([*parts, text[done:]])

@@ -73,6 +73,12 @@ class FakeRequest:
     app_id: str = ""
 
 
+MADE_FROM = {
+    field: (field,) for field in ("image", "entrypoint", "args", "env", "mounts", "resource", "port_map", "max_retries")
+}
+"""What of a request is made from which fields of a role: it holds the roles."""
+
+
 class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     """A scheduler over a `FakeService`.
 
@@ -88,6 +94,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     options = FakeOptions
     takes_secret_refs = True
     ignores = IGNORES
+    made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.REPLICA})
 
     def __init__(
@@ -118,9 +125,9 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
         return FakeRequest(app, options.queue, Limits(options.timeout, options.pending_timeout), app_id)
 
     @override
-    def _adopt(self, request: FakeRequest) -> tuple[str, FakeRequest]:
+    def _named(self, request: FakeRequest) -> str:
         check_request(request, FakeRequest, self.backend)
-        return request.app_id, request
+        return request.app_id
 
     @override
     async def _schedule(self, info: AppDryRunInfo[FakeRequest]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,24 +48,24 @@ class Record(NamedTuple):
     attempt: int
 
 
-@dataclass(eq=False, repr=False)
 class FakeReplica:
     """One replica, and all that it has written."""
 
-    role: str
-    id: int
-    state: AppState = AppState.PENDING
-    attempt: int = 0
-    exit_code: int | None = None
-    reason: str = ""
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    records: list[Record] = field(default_factory=list[Record])
-    cause: FailureCause | None = None
-    result: bytes | None = None
-    unfinished: dict[Stream, bytes] = field(default_factory=dict[Stream, bytes])
-    purged: int = 0  # the numbers of records below this one can no longer be read
-    listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
+    def __init__(self, role: str, number: int) -> None:
+        self.role = role
+        self.id = number
+        self.state: AppState = AppState.PENDING
+        self.attempt = 0
+        self.exit_code: int | None = None
+        self.reason = ""
+        self.started_at: datetime | None = None
+        self.finished_at: datetime | None = None
+        self.records: list[Record] = []
+        self.cause: FailureCause | None = None
+        self.result: bytes | None = None
+        self.unfinished: dict[Stream, bytes] = {}
+        self.purged = 0  # the numbers of records below this one can no longer be read
+        self.listeners: set[Callable[[], None]] = set()
 
     def status(self) -> ReplicaStatus:
         """Return its state as a scheduler describes it."""
@@ -93,23 +92,33 @@ class FakeReplica:
         return self.records[self.purged :]
 
 
-@dataclass(eq=False, repr=False)
 class FakeApp:
     """An app that was submitted.
 
     `roles` and `metadata` are what its note tells; `app` is what runs.
     """
 
-    app_id: str
-    app: AppDef
-    session: str
-    digest: str
-    created_ns: int
-    limits: Limits = NO_LIMITS
-    roles: list[Role] = field(default_factory=list[Role])
-    metadata: dict[str, str] = field(default_factory=dict[str, str])
-    cancelled: bool = False
-    replicas: dict[tuple[str, int], FakeReplica] = field(default_factory=dict[tuple[str, int], FakeReplica])
+    def __init__(
+        self,
+        app_id: str,
+        app: AppDef,
+        session: str,
+        digest: str,
+        created_ns: int,
+        limits: Limits,
+        roles: list[Role],
+        metadata: dict[str, str],
+    ) -> None:
+        self.app_id = app_id
+        self.app = app
+        self.session = session
+        self.digest = digest
+        self.created_ns = created_ns
+        self.limits = limits
+        self.roles = roles
+        self.metadata = metadata
+        self.cancelled = False
+        self.replicas: dict[tuple[str, int], FakeReplica] = {}
 
     @property
     def ended(self) -> bool:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
+from asyncsched.specs.masking import hidden
 from asyncsched.specs.stream import Stream
 
 __all__ = ["Exit", "Result", "Sleep", "Step", "Unknown", "Write", "parse_script"]
@@ -57,7 +58,7 @@ def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Step]:
         try:
             yield from _parse_line(line, env)
         except ValueError:
-            yield Unknown(f"the fake scheduler does not run {line!r}: {KNOWN}")
+            yield Unknown(f"the fake scheduler does not run {hidden(line)!r}: {KNOWN}")
 
 
 def _parse_line(line: str, env: Mapping[str, str]) -> Iterator[Step]:

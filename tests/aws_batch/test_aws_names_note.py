@@ -30,6 +30,7 @@ from asyncsched.specs import (
 )
 from asyncsched.specs.not_kept import NOT_KEPT
 from tests.aws_batch.conftest import QUEUE, Virtual
+from tests.aws_emulator import shapes
 from tests.aws_emulator.model import Job
 
 CFG = {"queue": QUEUE}
@@ -173,6 +174,94 @@ async def test_a_job_that_was_made_by_hand_is_told_as_the_service_shows_it(virtu
 
     assert {"A": "1"} == {name: reveal(value) for name, value in found.roles[0].env.items()}
     assert sent(first) == sent(second)
+
+
+SAMPLES: dict[str, Any] = {"string": "x", "integer": 7, "boolean": True, "long": 7}
+
+
+def sample(shape: Any) -> Any:
+    """Return a value of a shape of the service, with all that it can hold."""
+    if shape.type_name == "structure":
+        return {name: sample(member) for name, member in shape.members.items()}
+    if shape.type_name == "list":
+        return [sample(shape.member)]
+    if shape.type_name == "map":
+        return {"key": sample(shape.value)}
+    return shape.enum[0] if getattr(shape, "enum", None) else SAMPLES[shape.type_name]
+
+
+DEFINITION = shapes.operations("batch")["registerjobdefinition"].input_shape.members["containerProperties"]
+BARE: dict[str, Any] = {
+    "image": "script",
+    "command": ["play", STEPS],
+    "environment": [{"name": "A", "value": "1"}],
+    "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "128"}],
+}
+VOLUME = {"mountPoints": [{"sourceVolume": "v", "containerPath": "/v"}]}
+BY_HAND: list[tuple[str, dict[str, Any]]] = [
+    *((name, {name: sample(shape)}) for name, shape in DEFINITION.members.items() if name not in {*BARE, *VOLUME}),
+    *(
+        (f"linuxParameters.{name}", {"linuxParameters": {name: sample(shape)}})
+        for name, shape in DEFINITION.members["linuxParameters"].members.items()
+    ),
+    ("the volume at /v", VOLUME),
+    ("the volume at /v", {**VOLUME, "volumes": [{"name": "v"}]}),
+    ("the volume at /v", {**VOLUME, "volumes": [{"name": "v", "host": {}}]}),
+    *(
+        (
+            f"{name} of the volume at /v",
+            {**VOLUME, "volumes": [{"name": "v", kind: {needed: "x", name: sample(shape)}}]},
+        )
+        for kind, needed in (("efsVolumeConfiguration", "fileSystemId"), ("host", "sourcePath"))
+        for name, shape in DEFINITION.members["volumes"].member.members[kind].members.items()
+    ),
+    ("resourceRequirements.VCPU", {"resourceRequirements": [{"type": "VCPU", "value": "0.5"}]}),
+]
+CARRIED = {
+    "instanceType",
+    "linuxParameters.devices",
+    "secrets",
+    "vcpus",
+    "memory",
+    "volumes",
+    "fileSystemId of the volume at /v",
+    "sourcePath of the volume at /v",
+}
+"""What a role holds; volumes that nothing is mounted from are of no use."""
+
+
+@pytest.mark.parametrize(("name", "more"), BY_HAND, ids=[name for name, _ in BY_HAND])
+def test_what_no_role_holds_of_a_job_that_was_made_by_hand_is_named(name: str, more: dict[str, Any]) -> None:
+    tags = {"asyncsched/version": "1", "asyncsched/by-hand": "true"}
+    row = {"jobId": "x", "jobName": "job", "jobQueue": QUEUE, "status": "RUNNABLE", "tags": tags}
+    for container in (
+        {**BARE, **more},
+        {"exitCode": 0, "privileged": False, "ulimits": [], "user": None, **BARE, **more},
+    ):
+        (role,) = describe_app({**row, "container": container}, {}).roles
+        (by_stranger,) = describe_app({**row, "tags": {}, "container": container}, {}).roles
+
+        assert role == by_stranger
+        assert (0.5 if "VCPU" in name else 1) == role.resource.cpu
+        why = getattr(role.env.get(NOT_KEPT), "why", "")
+        assert (name in CARRIED) == (why == ""), why
+        assert name in CARRIED or name in why
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("parameters", {"parameters": {"x": "1"}, "container": BARE}),
+        ("eksProperties", {"eksProperties": {"podProperties": {"hostNetwork": True}}}),
+        ("other containers", {"ecsProperties": {"taskProperties": [{"containers": [BARE, {**BARE, "name": "b"}]}]}}),
+        ("ipcMode", {"ecsProperties": {"taskProperties": [{"ipcMode": "host", "containers": [BARE]}]}}),
+        ("user", {"ecsProperties": {"taskProperties": [{"containers": [{**BARE, "user": "me"}]}]}}),
+    ],
+)
+def test_what_is_not_in_the_container_is_named_too(name: str, more: dict[str, Any]) -> None:
+    (role,) = describe_app({"jobId": "x", "jobName": "job", "jobQueue": QUEUE, "status": "RUNNABLE", **more}, {}).roles
+
+    assert f"no role holds its {name}" in role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from asyncsched.schedulers.aws_batch import AWSBatchOpts
 from asyncsched.specs import AppDef, runopts
+from tests._pages import HEADINGS, headings, rows
 from tests.aws_batch.conftest import QUEUE, Virtual, script
 from tests.aws_emulator import shapes
 
@@ -17,31 +17,14 @@ PAGE = (Path(__file__).parents[2] / "docs/backends/aws_batch.md").read_text()
 CFG = {"queue": QUEUE}
 
 
-def rows(heading: str) -> list[list[str]]:
-    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    found = re.findall(r"^\| (.*) \|$", section, re.MULTILINE)
-    return [[cell.strip() for cell in row.split(" | ")] for row in found]
-
-
 def test_the_headings_are_those_of_every_backend() -> None:
-    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    *others, limits = HEADINGS
 
-    assert [
-        "Setup",
-        "Run options",
-        "How an app is mapped",
-        "States",
-        "Logs",
-        "Cancelling and deleting",
-        "What happens when",
-        "Scheduler Support",
-        "IAM actions and costs",
-        "Limits",
-    ] == headings
+    assert [*others, "IAM actions and costs", limits] == headings(PAGE)
 
 
 def test_every_option_is_explained_in_its_own_words() -> None:
-    told = {row[0].strip("`"): row[-1] for row in rows("Run options")[1:]}
+    told = {row[0].strip("`"): row[-1] for row in rows(PAGE, "Run options")[1:]}
 
     assert {name: option.help for name, option in runopts.of(AWSBatchOpts)} == told
 
@@ -89,7 +72,7 @@ async def test_actions_and_calls_are_those_that_are_made(virtual: Virtual) -> No
     await count("logs, the last lines", read_the_last)
     await count("delete", lambda: scheduler.delete(app_id))
 
-    assert made == {row[0]: (row[1], row[2]) for row in rows("IAM actions and costs")[1:] if row[0] in made}
+    assert made == {row[0]: (row[1], row[2]) for row in rows(PAGE, "IAM actions and costs")[1:] if row[0] in made}
 
 
 @pytest.mark.parametrize("error", ["AWS_REGION", "one FilterLogEvents", "never been run against a real AWS account"])

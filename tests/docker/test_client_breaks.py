@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -185,6 +186,12 @@ def own_dockerd(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         daemon.remove()
 
 
+def _kept_by(daemon: Dockerd) -> list[str]:
+    """Return the lines in the daemon's own file of its only container's log."""
+    (log,) = daemon.directory.glob("data/containers/*/*-json.log")
+    return [json.loads(row)["log"].removesuffix("\n") for row in log.read_text().splitlines()]
+
+
 async def test_a_tail_outlives_a_restart_of_the_daemon(own_dockerd: Dockerd) -> None:
     script = "trap 'exit 7' TERM; i=0; while [ $i -lt 400 ]; do echo $i; i=$((i+1)); usleep 20000; done"
     async with DockerScheduler("session") as scheduler:
@@ -196,6 +203,8 @@ async def test_a_tail_outlives_a_restart_of_the_daemon(own_dockerd: Dockerd) -> 
                 await asyncio.to_thread(own_dockerd.restart, signal.SIGTERM)
         status = await scheduler.describe(app_id)
 
+    kept = _kept_by(own_dockerd)
+    assert kept == lines  # first, to tell a line that the daemon has lost from one that we have
     assert [str(number) for number in range(len(lines))] == lines
     assert status is not None
     if own_dockerd.live_restore:

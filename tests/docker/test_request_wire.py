@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,12 +10,14 @@ import pytest
 from docker.models.containers import _create_container_args
 from docker.types import ContainerConfig, DeviceRequest, Healthcheck, LogConfig, Mount, Ulimit
 
-from asyncsched.errors import InvalidRequestError
+from asyncsched.errors import ConfigError, InvalidRequestError
+from asyncsched.schedulers._common.roles import role_of_note
 from asyncsched.schedulers.docker import DockerContainer, DockerJob
 from asyncsched.schedulers.docker import names as labels
 from asyncsched.schedulers.docker.request import completed, to_wire
 from asyncsched.schedulers.docker.request_wire import _CONFIG, _ELSEWHERE, _HOST, make_body
-from asyncsched.specs import Secret
+from asyncsched.schedulers.prepare import check_app
+from asyncsched.specs import AppDef, Secret
 
 VERSION = "1.43"
 
@@ -148,6 +151,19 @@ def test_containers_made_by_hand_are_found_by_their_labels() -> None:
     ]
     assert {} == job.containers[0].kwargs  # the caller's is as it was
     assert "default" == to_wire(made[0], made[0].network)["HostConfig"]["NetworkMode"]
+
+
+def test_a_job_made_by_hand_names_what_its_containers_are_made_with() -> None:
+    kwargs = {"name": "n", "labels": ["a"], "user": "me", "privileged": True, "environment": {"A": "marker"}}
+    job = DockerJob("app-x1", [DockerContainer("i", ["true"], kwargs, host_config={"CpuCount": 2})])
+    note = completed(job, session="me", version="1").containers[0].kwargs["labels"][labels.SPEC]
+    role = role_of_note(json.loads(note))
+
+    with pytest.raises(ConfigError, match="its job was made by hand") as caught:
+        check_app(AppDef("a", [role]))
+    assert "it was made with image, command, user, privileged, environment, host_config.CpuCount" in str(caught.value)
+    assert ("main", "i", 1) == (role.name, role.image, role.num_replicas)
+    assert "marker" not in note
 
 
 def test_a_terminal_is_told_by_a_label() -> None:

@@ -486,3 +486,18 @@ async def test_a_job_that_is_put_together_by_hand_is_launched_once(scheduler: Do
         await scheduler.schedule(job("another"))
     with pytest.raises(UsageError, match="local_docker launches a DockerJob"):
         await scheduler.schedule(AppDryRunInfo(cast("Any", []), repr))
+
+
+async def test_an_edited_job_is_not_told_as_it_was(scheduler: DockerScheduler, tmp_path: Path) -> None:
+    mine = shell("true", mounts=[BindMount(str(tmp_path), "/mnt/w")], resource=Resource(1, 0, 128), env={"A": "1"})
+    info = await scheduler.submit_dryrun(app(mine))
+    info.request.containers[0].kwargs |= {"mem_limit": "64m", "mounts": []}
+    app_id = await scheduler.schedule(info)
+    await end(scheduler, app_id)
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    (role,) = found.roles
+    assert ([], Resource(-1, -1, -1), mine.args, "1") == (role.mounts, role.resource, role.args, role.env["A"])
+    with pytest.raises(ConfigError, match=r"kwargs\.mounts, containers\.0\.kwargs\.mem_limit; mounts and"):
+        await scheduler.submit(AppDef("job", [role]))

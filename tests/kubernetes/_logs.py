@@ -15,14 +15,18 @@ from asyncsched.logs.select import LogQuery, make_query
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.logs import PodLog, PodLogs
+from asyncsched.schedulers.kubernetes.logs import PodLogs
+from asyncsched.schedulers.kubernetes.logs_source import PodLog
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.specs.app import Role
 from asyncsched.specs.state import AppState, ReplicaStatus
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.containers import Run
 from tests.kubernetes_fake.kubelet import Pod
 
 APP = "job-x1"
+JOB = "5a1e0000-0000-4000-8000-000000000001"
+"""The uid of the app's job."""
 PATIENCE = 120.0
 
 
@@ -48,8 +52,9 @@ def make_pod(
     policy: str = "Never",
     spec: Mapping[str, Any] | None = None,
     container: Mapping[str, Any] | None = None,
+    owner: str = JOB,
 ) -> None:
-    """Put a pod of the app there, as a controller would."""
+    """Put a pod of the app there, as a controller would; without an owner, as anybody might."""
     labels = {
         "asyncsched/app": APP,
         "asyncsched/kind": "volcano",
@@ -57,10 +62,12 @@ def make_pod(
         "asyncsched/replica": str(replica),
     }
     main = {"name": "main", "image": "busybox", "command": ["sh", "-c", script], **(container or {})}
+    reference = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": APP, "uid": owner}
+    metadata = {"labels": labels, "annotations": {"volcano.sh/job-retry-count": str(attempt)}}
     fake.create(
         "pods",
         name,
-        metadata={"labels": labels, "annotations": {"volcano.sh/job-retry-count": str(attempt)}},
+        metadata={**metadata, **({"ownerReferences": [{**reference, "controller": True}]} if owner else {})},
         spec={"restartPolicy": policy, "containers": [main], "terminationGracePeriodSeconds": 2, **(spec or {})},
     )
 
@@ -111,19 +118,21 @@ class Bench:
         self.room = PodLogs(client, self.reflectors, clock=self.clock, retry_for=30.0)
         self.sources: list[PodLog] = []
         self.over = asyncio.Event()  # set: the app has ended
-        self.state = AppState.SUCCEEDED
-        self.replicas = 1
+        self.first, self.state = AppState.RUNNING, AppState.SUCCEEDED
+        self.reason = ""
+        self.replicas = self.roles = 1
 
     def statuses(self, state: AppState) -> list[ReplicaStatus]:
-        return [ReplicaStatus(k, state, "main", "") for k in range(self.replicas)]
+        return [ReplicaStatus(k, state, "main", "", reason=self.reason) for k in range(self.replicas)]
 
     def stream(self, *, should_tail: bool = True, **query: Any) -> LogStream:
         """Read the app's log; a tail ends some time after `over` is set."""
         made = make_query(f"default:{APP}", should_tail=should_tail, clock=self.clock, **query)
 
         async def open_logs(query: LogQuery, sink: LogSink) -> None:
-            state = AppState.RUNNING if query.tail and not self.over.is_set() else self.state
-            app = DescribeAppResponse(app_id=query.app_id, state=state)
+            state = self.first if query.tail and not self.over.is_set() else self.state
+            app = DescribeAppResponse(app_id=query.app_id, state=state, native_id=JOB)
+            app.roles = [Role(f"role-{n}", "image") for n in range(self.roles)]
             sources = list(await self.room.sources(app, self.statuses(state), query))
             self.sources += sources
             for source in sources:

@@ -12,11 +12,14 @@ import pytest
 from asyncsched.logs.line import LogLine
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppState
+from asyncsched.specs.stream import Stream
 from tests._support import eventually
 from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, counting, ended, numbers, options
 from tests.kubernetes._cluster_proxy import CuttingProxy
+from tests.services.kubernetes.api import Api
 from tests.services.kubernetes.cluster import Cluster
 from tests.services.kubernetes.tenant import Tenant
+from tests.services.kubernetes.waiting import until
 
 pytestmark = [
     pytest.mark.service("cluster"),
@@ -106,6 +109,37 @@ async def test_a_part_of_the_cluster_stops_amid_tails_and_waits(
 
         assert [list(range(60))] * 20 == [task.result() for task in tails]
         assert {AppState.SUCCEEDED} == {task.result().state for task in waits}
+
+
+@asynccontextmanager
+async def without_split_streams(cluster: Cluster) -> AsyncIterator[None]:
+    """Run the API server as it is by default: it does not tell stdout and stderr apart."""
+    await asyncio.to_thread(set_split_streams, cluster, splits=False)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(set_split_streams, cluster, splits=True)
+
+
+def set_split_streams(cluster: Cluster, *, splits: bool) -> None:
+    cluster.stop("apiserver")
+    cluster.splits_streams = splits
+    cluster.start("apiserver")
+    until(Api(cluster.kubeconfig).answers, "the API server")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_streams_are_refused_where_the_cluster_does_not_tell_them_apart(
+    kind: str, tenant: Tenant, own_cluster: Cluster
+) -> None:
+    async with without_split_streams(own_cluster), scheduler_on(tenant.user, tenant) as scheduler:
+        app_id = await scheduler.submit(app("echo out; echo err >&2"), options(kind, tenant.namespace))
+        for tail in (True, False):
+            with pytest.raises(ValueError, match=r"cannot separate stderr .*PodLogsQuerySplitStreams"):
+                await anext(scheduler.log_iter(app_id, streams=Stream.STDERR, should_tail=tail))
+
+            lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=tail)]
+            assert ["err", "out"] == sorted(lines)
 
 
 async def test_a_submit_whose_answer_was_lost_leaves_one_job(tenant: Tenant, tmp_path: Path) -> None:

@@ -11,10 +11,13 @@ import pytest
 
 from asyncsched.logs.stream import LogStream
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.logs import BUFFER
+from asyncsched.schedulers.kubernetes.logs_source import BUFFER
+from asyncsched.schedulers.kubernetes.status_replicas import STOPPED
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 from asyncsched.specs.stream import Stream
 from tests.kubernetes._logs import (
+    APP,
+    JOB,
     PATIENCE,
     Bench,
     attempts,
@@ -27,7 +30,7 @@ from tests.kubernetes._logs import (
     texts,
     until,
 )
-from tests.kubernetes_fake import FakeCluster, Fault, too_many
+from tests.kubernetes_fake import FakeCluster, Fault, expired, too_many
 
 pytestmark = pytest.mark.service("kubernetes-fake")
 
@@ -68,6 +71,16 @@ def exit_now(fake: FakeCluster, name: str = NAME) -> None:
 
 async def next_text(logs: Bench, stream: LogStream) -> str:
     return texts(await logs.read(stream, 1))[0]
+
+
+async def followed(fake: FakeCluster, logs: Bench, *lines: str) -> LogStream:
+    """Follow a pod that goes on; return the stream once these lines have been read."""
+    make_pod(fake)
+    await running(fake)
+    say(fake, *lines)
+    stream = logs.stream()
+    assert [*lines] == texts(await logs.read(stream, len(lines)))
+    return stream
 
 
 # Before there are lines
@@ -142,11 +155,7 @@ async def test_a_log_ends_with_its_container_though_the_status_comes_later(fake:
 
 
 async def test_the_end_of_a_stream_is_not_the_end_while_the_container_runs(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "before")
-    stream = logs.stream()
-    assert "before" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "before")
     fake.run(fake.kubelet.stop)  # its streams end as cleanly as any
     say(fake, "while it was down")
     await until(fake, lambda: fake.traffic.calls["get pods/log"] >= 3)
@@ -160,11 +169,7 @@ async def test_the_end_of_a_stream_is_not_the_end_while_the_container_runs(fake:
 
 
 async def test_what_was_written_while_kubelet_was_down_comes_after_the_end(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "before")
-    stream = logs.stream()
-    assert "before" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "before")
 
     def stop() -> None:  # in one piece: nobody sees the line before the container has ended
         fake.kubelet.stop()
@@ -238,12 +243,25 @@ async def test_the_text_behind_a_line_without_newline_is_no_part_of_it(fake: Fak
     assert ["unfinished"] == texts(await reading)
 
 
-async def test_a_container_that_was_removed_is_a_gap(fake: FakeCluster, logs: Bench) -> None:
+@pytest.mark.parametrize("what", ["removed", "no_file"])
+async def test_a_container_that_was_removed_is_a_gap(fake: FakeCluster, logs: Bench, what: str) -> None:
     make_pod(fake, "echo gone")
     await ended(fake)
-    fake.run(lambda: setattr(run_of(fake), "removed", True))
+    fake.run(lambda: setattr(run_of(fake), what, True))
 
     assert [REMOVED] == texts(await logs.all())
+
+
+@pytest.mark.parametrize("what", ["removed", "no_file"])
+async def test_a_container_that_is_removed_once_its_log_has_come_to_its_end_is_no_gap(
+    fake: FakeCluster, logs: Bench, what: str
+) -> None:
+    stream = await followed(fake, logs, "one", "two")
+    fake.run(lambda: setattr(run_of(fake), what, True))  # an open stream goes on
+    exit_now(fake)
+    logs.end(AppState.CANCELLED)
+
+    assert [] == texts(await logs.read(stream))
 
 
 # Runs
@@ -338,6 +356,68 @@ async def test_a_pod_that_replaces_another_before_the_watch_tells_is_not_taken_f
     assert [0, 1] == attempts(lines)
 
 
+# Pods of others
+
+
+@pytest.mark.parametrize("owner", ["", "5a1e0000-0000-4000-8000-000000000002"], ids=["nobody's", "another job's"])
+async def test_a_pod_with_our_labels_that_is_not_of_the_job_is_not_read(
+    fake: FakeCluster, logs: Bench, owner: str
+) -> None:
+    make_pod(fake, "echo theirs", name="theirs", owner=owner)
+    await ended(fake, "theirs")
+    stream = logs.stream()
+    reading = asyncio.create_task(logs.read(stream, 1))
+    await until(fake, lambda: "watch pods" in fake.traffic.calls)
+    make_pod(fake, "echo ours")
+    await ended(fake)
+    lines = await reading
+    logs.end()
+
+    assert ["ours"] == texts([*lines, *await logs.read(stream)])
+    assert ["ours"] == texts(await logs.all())
+
+
+@pytest.mark.parametrize("should_tail", [True, False])
+async def test_where_no_pod_of_the_job_is_left_those_of_others_are_not_read(
+    fake: FakeCluster, logs: Bench, *, should_tail: bool
+) -> None:
+    make_pod(fake, "echo theirs", name="theirs", owner="")
+    await ended(fake, "theirs")
+    logs.end()
+
+    expected = ["GAP the pod was deleted meanwhile, and its log with it"]
+    assert expected == texts(await logs.read(logs.stream(should_tail=should_tail)))
+    assert 0 == fake.traffic.calls["get pods/log"]
+
+
+async def test_pods_of_a_job_that_is_made_later_for_another_role_are_read(
+    fake: FakeCluster, logs: Bench, client: KubeClient
+) -> None:
+    logs.roles = 2
+    stream = logs.stream()
+    reading = asyncio.create_task(logs.read(stream, 1))
+    await until(fake, lambda: "watch pods" in fake.traffic.calls)
+    labels = {"asyncsched/app": APP, "asyncsched/role": "main"}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": APP, "uid": JOB}
+    container = {"name": "main", "image": "busybox", "command": ["echo", "other"]}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"{APP}-other", "labels": labels, "ownerReferences": [owner]},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": 1,
+            "parallelism": 1,
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    await client.request("POST", "/apis/batch/v1/namespaces/default/jobs", body=job)
+
+    assert ["other"] == texts(await reading)
+    await stream.aclose()
+
+
 # Pods that are deleted
 
 
@@ -353,12 +433,34 @@ async def test_what_a_pod_writes_while_it_is_ended_comes_too(fake: FakeCluster, 
     assert [] == texts(await logs.read(stream))
 
 
-async def test_a_pod_that_is_gone_when_a_broken_stream_is_to_go_on_is_a_gap(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "read")
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_what_a_pod_writes_after_the_apps_end_comes_too(fake: FakeCluster, logs: Bench, *, breaks: bool) -> None:
+    """With on_failure=stop the app has failed at once, and the pods of the others are ended after that."""
+    make_pod(fake, 'trap "sleep 0.7; echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
     stream = logs.stream()
-    assert "read" == await next_text(logs, stream)
+    assert "ready" == await next_text(logs, stream)
+    fake.run(lambda: fake.owners.delete("pods", fake.store.get("pods", "default", NAME)))
+    logs.end(AppState.CANCELLED)
+    if breaks:
+        fake.cut("get pods/log")
+
+    assert ["bye"] == texts(await logs.read(stream))
+
+
+async def test_a_log_is_not_followed_past_its_time_because_its_pod_is_ended(fake: FakeCluster, logs: Bench) -> None:
+    make_pod(fake, 'trap "" TERM; echo ready; while :; do sleep 0.01; done', spec={"terminationGracePeriodSeconds": 60})
+    fake.pace.longest_grace = 60
+    stream = logs.stream(until=timedelta(seconds=-1000))
+    assert "ready" == await next_text(logs, stream)
+    fake.run(lambda: fake.owners.delete("pods", fake.store.get("pods", "default", NAME)))
+    logs.over.set()  # as it is done once `until` has come
+
+    assert [] == texts(await logs.read(stream))
+    assert fake.run(lambda: fake.store.find("pods", "default", NAME)) is not None
+
+
+async def test_a_pod_that_is_gone_when_a_broken_stream_is_to_go_on_is_a_gap(fake: FakeCluster, logs: Bench) -> None:
+    stream = await followed(fake, logs, "read")
 
     def cut_and_remove() -> None:
         fake.server.cut("get pods/log")
@@ -374,13 +476,39 @@ async def test_a_pod_that_is_gone_when_a_broken_stream_is_to_go_on_is_a_gap(fake
     assert gap.after is not None
 
 
-async def test_a_replica_whose_pod_was_deleted_tells_so_when_it_is_read(fake: FakeCluster, logs: Bench) -> None:
+@pytest.mark.parametrize(
+    ("reason", "why"), [("", "the app was cancelled"), (STOPPED, "another replica had failed")], ids=["app", "stopped"]
+)
+async def test_a_replica_whose_pod_was_deleted_tells_so_when_it_is_read(logs: Bench, reason: str, why: str) -> None:
+    logs.reason = reason
     logs.state = AppState.CANCELLED
 
-    expected = ["GAP the pod was deleted when the app was cancelled, and its log with it"]
+    expected = [f"GAP the pod was deleted when {why}, and what it had written, if anything, with it"]
     assert expected == texts(await logs.all())
     logs.end(AppState.CANCELLED)
     assert expected == texts(await logs.read(logs.stream()))
+
+
+async def test_a_replica_that_was_followed_and_never_began_has_lost_nothing(fake: FakeCluster, logs: Bench) -> None:
+    logs.first = AppState.PENDING
+    reading = asyncio.create_task(logs.read(logs.stream()))
+    await until(fake, lambda: "watch pods" in fake.traffic.calls)
+    logs.end(AppState.CANCELLED)
+
+    assert [] == texts(await reading)
+
+
+async def test_a_replica_that_may_have_begun_unseen_has_a_gap(fake: FakeCluster, logs: Bench) -> None:
+    logs.first = AppState.PENDING
+    reading = asyncio.create_task(logs.read(logs.stream()))
+    await until(fake, lambda: "watch pods" in fake.traffic.calls)
+    fake.fail("watch pods", expired("too old resource version"))
+    fake.cut("watch pods")
+    await until(fake, lambda: fake.traffic.calls["list pods"] >= 2)  # what was there in between nobody has seen
+    await until(fake, lambda: fake.traffic.open["watch pods"])
+    logs.end(AppState.CANCELLED)
+
+    assert ["GAP"] == [text.partition(" ")[0] for text in texts(await reading)]
 
 
 async def test_a_replica_that_never_had_a_pod_has_no_gap(logs: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,11 +522,7 @@ async def test_a_replica_that_never_had_a_pod_has_no_gap(logs: Bench, monkeypatc
 
 
 async def test_a_rotation_while_nobody_was_connected_is_a_gap(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "one")
-    stream = logs.stream()
-    assert "one" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "one")
 
     def rotate() -> None:
         fake.server.cut("get pods/log")
@@ -414,11 +538,7 @@ async def test_a_rotation_while_nobody_was_connected_is_a_gap(fake: FakeCluster,
 
 
 async def test_a_follower_crosses_a_rotation(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake)
-    await running(fake)
-    say(fake, "one")
-    stream = logs.stream()
-    assert "one" == await next_text(logs, stream)
+    stream = await followed(fake, logs, "one")
     fake.run(lambda: run_of(fake).rotate())
     say(fake, "two")
     exit_now(fake)

@@ -15,6 +15,7 @@ REFUSED = "dial tcp 10.244.7.1:10250: connect: connection refused"
 FORBIDDEN = 'PodLogOptions "g" is invalid: stream: Forbidden: may not be specified'
 
 
+NOT_BEFORE = 'previous terminated container "main" in pod "p" not found'
 NOT_YET = 'container "main" in pod "p" is waiting to start: '
 
 
@@ -47,13 +48,9 @@ def run(phase: Any = None, *, pod_phase: str = "Running", restarts: int = 0, gon
             False,
             Next.OVER,
         ),
-        (
-            400,
-            'previous terminated container "main" in pod "p" not found',
-            run("running", restarts=1),
-            False,
-            Next.LOST,
-        ),
+        (400, NOT_BEFORE, run("running", restarts=1), False, Next.LOST),
+        # All of it had come before the node took the container away.
+        (400, NOT_BEFORE, run("running", restarts=1), True, Next.OVER),
         (400, "container main is not valid for pod p", run(), False, Next.FAIL),
         (403, "pods is forbidden", run(), False, Next.FAIL),
         (401, "Unauthorized", run(), False, Next.FAIL),
@@ -87,14 +84,33 @@ def test_a_pod_that_is_gone_before_its_container_has_run_has_lost_nothing() -> N
         (run("running"), "", False, False, Next.OVER),
         (run("running"), "failed to create fsnotify watcher: too many open files", True, False, Next.AGAIN),
         (run("terminated"), "failed to create fsnotify watcher: too many open files", True, False, Next.AGAIN),
-        (run("terminated"), "unable to retrieve container logs for containerd://3f", False, True, Next.LOST),
         (run("running"), "rpc error: code = Unavailable", True, False, Next.AGAIN),
     ],
 )
 def test_each_clean_end_has_one_meaning(
     the_run: Run, notice: str, follows: bool, is_last_look: bool, expected: Next
 ) -> None:
-    assert expected is after_end(the_run, notice, follows=follows, is_last_look=is_last_look)
+    found = after_end(the_run, notice, follows=follows, is_last_look=is_last_look, has_ended=follows)
+
+    assert expected is found
+
+
+NO_CONTAINER = "unable to retrieve container logs for containerd://3f"
+NO_FILE = 'failed to try resolving symlinks in path "/var/log/pods/0.log": lstat /var/log/pods/0.log: no such file'
+
+
+@pytest.mark.parametrize("notice", [NO_CONTAINER, NO_FILE])
+@pytest.mark.parametrize(("has_ended", "expected"), [(False, Next.LOST), (True, Next.OVER)])
+def test_a_container_that_was_removed_has_lost_only_what_had_not_come_before(
+    notice: str, has_ended: bool, expected: Next
+) -> None:
+    found = after_end(run("terminated"), notice, follows=False, is_last_look=True, has_ended=has_ended)
+
+    assert expected is found
+
+
+def test_a_file_that_is_not_there_while_the_container_runs_is_being_rotated() -> None:
+    assert Next.AGAIN is after_end(run("running"), NO_FILE, follows=True, is_last_look=False, has_ended=False)
 
 
 def test_a_refusal_of_streams_is_told_from_others() -> None:

@@ -16,36 +16,17 @@ from asyncsched.schedulers.kubernetes.request import make_request
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.status_states import VOLCANO_PHASES
 from asyncsched.specs import AppDef, Resource, RetryPolicy, Role, runopts
+from tests._pages import HEADINGS, headings, rows
 from tests.test_project_docs import blocks, run_block
 
 FOLDER = Path(__file__).parents[2] / "docs/backends"
 PAGE = FOLDER / "kubernetes.md"
-
-
-def section(heading: str) -> str:
-    return PAGE.read_text().partition(f"# {heading}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
-
-
-def rows(heading: str) -> list[list[str]]:
-    found = re.findall(r"^\| (.*) \|$", section(heading), re.MULTILINE)
-    return [[cell.strip() for cell in re.split(r" \|(?: |$)", row)] for row in found]
-
-
-OPTIONS = {row[0].strip("`"): row for row in rows("Run options")[1:]}
+TEXT = PAGE.read_text()
+OPTIONS = {row[0].strip("`"): row for row in rows(TEXT, "Run options")[1:]}
 
 
 def test_the_headings_are_those_of_every_backend() -> None:
-    assert [
-        "Setup",
-        "Run options",
-        "How an app is mapped",
-        "States",
-        "Logs",
-        "Cancelling and deleting",
-        "What happens when",
-        "Scheduler Support",
-        "Limits",
-    ] == re.findall(r"^## (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert HEADINGS == headings(TEXT)
 
 
 def test_every_option_is_explained_in_its_own_words() -> None:
@@ -75,12 +56,12 @@ def test_what_is_not_honoured_stands_there() -> None:
     told = {each.field for each in ignored_by(app, options, "job", (1, 28))}
     told |= {each.field for each in ignored_by(app, KubernetesOpts(), "volcano")}
 
-    fields = {field.strip("` ") for row in rows("What is not honoured")[1:] for field in row[0].split(",")}
+    fields = {field.strip("` ") for row in rows(TEXT, "What is not honoured")[1:] for field in row[0].split(",")}
     assert told == fields
 
 
 def test_every_phase_of_volcano_stands_there() -> None:
-    told = " ".join(row[0] for row in rows("States"))
+    told = " ".join(row[0] for row in rows(TEXT, "States"))
 
     assert not [phase for phase in VOLCANO_PHASES if phase not in told]
 

@@ -546,12 +546,13 @@ def test_what_is_too_large_is_refused_with_its_bytes() -> None:
         make(app(role(env={"N": macros.replica_id}, num_replicas=2000)))
 
 
-def test_an_edited_request_is_of_its_app() -> None:
+def test_a_request_names_its_app() -> None:
     job = make(app())
+    assert "default:the-name" == job.app_id
     job.resource["metadata"]["name"] = "other"
-
-    with pytest.raises(UsageError, match="names the job default:other, and the app's id is default:the-name"):
-        wired(job)
+    assert "default:other" == job.app_id
+    job.resource["metadata"]["namespace"] = "elsewhere"
+    assert "elsewhere:other" == job.app_id
 
 
 def test_images_are_not_pushed_in_silence() -> None:

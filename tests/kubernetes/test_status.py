@@ -26,7 +26,7 @@ from asyncsched.schedulers.kubernetes.status_jobs import (
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record
 from asyncsched.schedulers.kubernetes.status_reasons import why_failed, why_job_waits, why_waiting
 from asyncsched.schedulers.kubernetes.status_replicas import is_in
-from asyncsched.schedulers.kubernetes.status_rows import list_row, list_rows, rows_of_tables
+from asyncsched.schedulers.kubernetes.status_rows import list_row, rows_of, told_by_jobs, told_by_tables
 from asyncsched.schedulers.kubernetes.status_states import VOLCANO_PHASES
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, FailureCause, RetryPolicy, Role
@@ -770,7 +770,7 @@ def test_rows_are_newest_first_and_one_for_an_app() -> None:
     raw["metadata"] |= {"name": "other", "creationTimestamp": LATER}
     other = job_record(raw, "volcano")
     assert other is not None
-    rows = list_rows([second, first, other])
+    rows = rows_of(told_by_jobs([second, first, other]))
 
     assert [("default:other", R), (f"default:{APP}", F)] == [(row.app_id, row.state) for row in rows]
     assert "kubernetes:///default:other" == rows[0].app_handle
@@ -792,10 +792,17 @@ def test_rows_of_tables() -> None:
         "rows": [row("job", "c", "Suspended", **{names.CANCELLED: "x"}), row("job", "d", "Complete")],
     }
     old = {"columnDefinitions": [{"name": "Name"}], "rows": [row("job", "e", "1/1")]}
-    rows = rows_of_tables([("volcano", volcanos), ("job", jobs), ("job", old), ("job", None)])
+    rows = rows_of(told_by_tables([("volcano", volcanos), ("job", jobs), ("job", old), ("job", None)]))
 
     assert {"a": R, "b": C, "c": C, "d": S, "e": AppState.UNKNOWN} == {row.app_id[-1]: row.state for row in rows}
     assert "kubernetes://me/default:a" == rows[0].app_handle
+
+
+def test_a_job_that_was_stopped_says_why_though_no_pod_is_left_to_tell() -> None:
+    stopped = describe_app([volcano("Failed", app(), status={"retryCount": 1})])
+
+    assert stopped is not None
+    assert (F, "a pod of it was deleted, or had failed, and is gone") == (stopped.state, stopped.msg)
 
 
 # Objects of any content
@@ -820,8 +827,8 @@ def test_objects_of_any_content_are_read_or_passed_over(data: st.DataObject) -> 
         found = describe_app([each], pods, group, events)
         assert found is None or isinstance(found.state, AppState)
         needs_events([each], pods)
-    list_rows(jobs)
-    rows_of_tables([("volcano", data.draw(JSON))])
+    rows_of(told_by_jobs(jobs), pods)
+    told_by_tables([("volcano", data.draw(JSON))])
 
 
 def _broken(data: st.DataObject, raw: dict[str, Any]) -> Any:

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import AsyncSchedError, ConflictError, InvalidRequestError, RunOptionError, UnavailableError
+from asyncsched.errors import (
+    AsyncSchedError,
+    ConfigError,
+    ConflictError,
+    InvalidRequestError,
+    RunOptionError,
+    UnavailableError,
+)
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Role, Secret
 from tests._support import eventually
@@ -286,3 +293,21 @@ async def test_without_volcano_auto_takes_jobs_and_volcano_is_refused(tmp_path: 
                 await scheduler.submit(app(), VOLCANO)
             with pytest.raises(InvalidRequestError, match="has no Kueue"):
                 await scheduler.submit(app(), {"kind": "job", "queue": "team"})
+
+
+@pytest.mark.parametrize(("cfg", "resource"), KINDS)
+async def test_a_job_that_was_made_by_hand_names_what_its_pods_are_made_with(
+    scheduler: KubernetesScheduler, cfg: dict[str, Any], resource: str
+) -> None:
+    request = (await scheduler.submit_dryrun(app(script="true"), cfg)).request
+    spec = request.resource["spec"]
+    pod = (spec["tasks"][0] if "tasks" in spec else spec)["template"]["spec"]
+    pod["containers"][0]["securityContext"] = {"runAsUser": 0}
+    pod["hostNetwork"] = False
+    found = await scheduler.describe(await scheduler.schedule(AppDryRunInfo(request, repr)))
+
+    assert found is not None
+    assert [("role", 1)] == [(role.name, role.num_replicas) for role in found.roles]
+    with pytest.raises(ConfigError, match=r"role 'role': not all of it was kept.*its job was made by hand") as caught:
+        await scheduler.submit(AppDef("job", found.roles), cfg)
+    assert all(f"{name}" in str(caught.value) for name in ("pod.hostNetwork", "container.securityContext"))

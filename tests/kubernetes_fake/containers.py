@@ -30,6 +30,7 @@ class Run:
         newest: Where the newest file of the log begins: what stands before was rotated away.
         eof: Whether followers have been told of the end.
         removed: Whether the runtime has removed the container, with its log.
+        no_file: Whether the log's file is not there: removed, or renamed a moment ago.
     """
 
     number: int = 0
@@ -43,6 +44,7 @@ class Run:
     newest: int = 0
     eof: bool = False
     removed: bool = False
+    no_file: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def write(self, stream: str, ns: int, data: bytes) -> None:

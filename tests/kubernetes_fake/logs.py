@@ -91,6 +91,11 @@ class LogRead:
         return self._unless_removed(container.run)
 
     def _unless_removed(self, run: Run) -> Run | None:
+        if run.no_file:
+            path = f"/var/log/pods/{run.id}/0.log"
+            missing = f"lstat {path}: no such file or directory"
+            self.notice = f'failed to try resolving symlinks in path "{path}": {missing}'.encode()
+            return None
         if run.removed:
             self.notice = f"unable to retrieve container logs for {run.id}".encode()
             return None

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import os
-import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.client_connection import connect
 from asyncsched.schedulers.local.supervisor.control import refuse
 from asyncsched.specs import AppState
-from tests._support import WITHIN, eventually
+from tests._support import WITHIN, eventually, held_up
 from tests.local._local import (
     ONE_LOOP,
     app,
@@ -43,15 +42,14 @@ async def test_a_supervisor_that_hangs_is_an_error_in_time(scheduler: LocalSched
     await first(scheduler, app_id)
     pid = read_state(home, app_id)["supervisor"]["pid"]
     async with LocalScheduler("another") as another:
-        os.kill(pid, signal.SIGSTOP)
         try:
-            for each in (scheduler, another):
-                each.retry_for = 0.2
-                for asked in (each.describe(app_id), each.cancel(app_id)):
-                    with pytest.raises(UnavailableError, match=r"took more than 0\.2 s"):
-                        await asked
+            with held_up(pid):
+                for each in (scheduler, another):
+                    each.retry_for = 0.2
+                    for asked in (each.describe(app_id), each.cancel(app_id)):
+                        with pytest.raises(UnavailableError, match=r"took more than 0\.2 s"):
+                            await asked
         finally:
-            os.kill(pid, signal.SIGCONT)
             scheduler.retry_for = another.retry_for = 30.0
 
         found = await another.describe(app_id)
@@ -63,12 +61,11 @@ async def test_closing_does_not_wait_for_ever_for_a_supervisor_that_hangs(home: 
         app_id = await scheduler.submit(app(shell(WAITS)), {"grace_period": 0.2})
         scheduler.cleanup_timeout = 0.3
         record = read_state(home, app_id)
-        os.kill(record["supervisor"]["pid"], signal.SIGSTOP)
-        async with asyncio.timeout(WITHIN):
-            await scheduler.close()
+        with held_up(record["supervisor"]["pid"]):
+            async with asyncio.timeout(WITHIN):
+                await scheduler.close()
 
     # It hears of it when it goes on, and ends what it had to end.
-    os.kill(record["supervisor"]["pid"], signal.SIGCONT)
     await eventually(lambda: not lives(record["replicas"][0]["pid"]))
 
 

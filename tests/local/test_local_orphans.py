@@ -14,7 +14,7 @@ import pytest
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppState
-from tests._support import eventually, eventually_blocking
+from tests._support import eventually, eventually_blocking, held_up
 from tests.local._local import FAMILY_SIZE, LOOKS_AROUND, Other, app, ended, first, marked, python, read_state
 
 pytestmark = LOOKS_AROUND
@@ -128,9 +128,9 @@ async def test_the_owner_ends_what_is_left_when_both_halves_of_the_supervisor_ar
     with _owner(token) as owner:
         app_id = await owner.heard()
         supervisor = read_state(home, app_id)["supervisor"]
-        os.kill(supervisor["watcher_pid"], signal.SIGSTOP)  # so that it cannot sweep before it is killed
-        os.kill(supervisor["pid"], signal.SIGKILL)
-        os.kill(supervisor["watcher_pid"], signal.SIGKILL)
+        with held_up(supervisor["watcher_pid"]):  # so that it cannot sweep before it is killed
+            os.kill(supervisor["pid"], signal.SIGKILL)
+            os.kill(supervisor["watcher_pid"], signal.SIGKILL)
 
         assert await eventually(lambda: {owner.pid} >= {*marked(token)})
         assert AppState.FAILED is (await _described(app_id)).state

@@ -385,6 +385,34 @@ async def test_a_request_by_hand_whose_replicas_are_not_alike_is_not_told_by_its
         await scheduler.submit(AppDef("job", found.roles))
 
 
+@pytest.mark.parametrize(
+    ("more", "cwd", "named"),
+    [
+        ({}, None, ""),
+        ({}, "/usr", "its replicas are started in /usr"),
+        ({"inherit": ["HOME"]}, None, "the option copy_env"),
+        ({"inherit": []}, "/", "its replicas are started in /, and they inherit only"),
+    ],
+)
+async def test_what_no_role_holds_of_a_request_by_hand_is_named(
+    scheduler: LocalScheduler, tmp_path: Path, more: dict[str, Any], cwd: str | None, named: str
+) -> None:
+    request = by_hand("by-hand", tmp_path, **more)
+    for param in request.role_params["main"]:
+        param.args, param.cwd = ["sh", "-c", "pwd"], cwd or str(Path.cwd())
+    await scheduler.schedule(AppDryRunInfo(request, repr))
+    found = await ended(scheduler, "by-hand")
+
+    if not named:
+        again = await scheduler.submit(AppDef("job", found.roles))
+        await ended(scheduler, again)
+        assert await texts(scheduler, "by-hand") == await texts(scheduler, again)
+        return
+    with pytest.raises(ConfigError, match="made by hand") as caught:
+        await scheduler.submit(AppDef("job", found.roles))
+    assert named in (caught.value.why or "")
+
+
 async def test_a_request_that_names_no_app_or_is_another_backends_is_refused(
     scheduler: LocalScheduler, tmp_path: Path
 ) -> None:

@@ -11,7 +11,8 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from asyncsched.errors import ConflictError
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.supervisor.machine import stat_fields
 from asyncsched.specs import AppDef, AppState
-from tests._support import WITHIN, eventually
+from tests._support import WITHIN, eventually, go_on
 from tests.local._local import (
     LOOKS_AROUND,
     ONE_LOOP,
@@ -189,7 +190,8 @@ async def test_who_is_slow_to_start_an_app_starts_no_second_copy(
     wrapper.chmod(0o755)
     for step in range(1000):
         stopped = tmp_path / f"stopped-{step}"
-        with Other(SUBMITS, str(wrapper), code.encode().hex(), env={"STOP": f"{home}:{step}:{stopped}"}) as other:
+        env = {"STOP": f"{home}:{step}:{stopped}"}
+        with let_go_at_the_end(stopped), Other(SUBMITS, str(wrapper), code.encode().hex(), env=env) as other:
             heard = asyncio.ensure_future(other.heard())
             was_stopped = await stopped_or(partial(_number, stopped), heard)
             mine = None
@@ -214,6 +216,16 @@ async def test_who_is_slow_to_start_an_app_starts_no_second_copy(
         if not was_stopped:
             assert step > 3
             break
+
+
+@contextmanager
+def let_go_at_the_end(number: Path) -> Iterator[None]:
+    """Let the process go on whose number a file tells by then: a test that fails must not leave it stopped."""
+    try:
+        yield
+    finally:
+        if pid := _number(number):
+            go_on(pid)
 
 
 def _has_started(home: Path) -> bool:

@@ -54,6 +54,7 @@ ROLES = st.builds(
     Role,
     name=TEXTS.filter(bool),
     image=TEXTS.filter(bool),
+    base_image=st.none() | TEXTS.filter(bool),
     entrypoint=TEXTS,
     args=st.lists(TEXTS.filter(lambda text: "=" not in text)),
     env=ENVS,
@@ -70,7 +71,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
 )
-FIELDS = [field for field in vars(Role("", "")) if field != "base_image"]
+FIELDS = [*vars(Role("", ""))]
 
 
 @given(role=ROLES)
@@ -198,6 +199,7 @@ LOST: list[tuple[str, dict[str, Any]]] = [
     ("role 'main': variable URL was", {"env": {"URL": "postgres://user:marker@host"}}),
     ("role 'main': metadata url was", {"metadata": {"url": "postgres://user:marker@host"}}),
     ("role 'main': image was", {"image": Secret("marker")}),
+    ("role 'main': base_image was", {"base_image": Secret("marker")}),
     ("role 'main': mount 1 was", {"mounts": [BindMount("/a", "/b"), BindMount(Secret("marker"), "/c")]}),
     ("role 'main': mount 0 was", {"mounts": [VolumeMount(Secret("marker"), "/c")]}),
     ("role 'main': mount 0 was", {"mounts": [DeviceMount(Secret("marker"), "/c")]}),

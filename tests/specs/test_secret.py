@@ -115,6 +115,7 @@ def test_show_secrets_ends_with_an_error() -> None:
         *("GOOGLE_CREDENTIALS", "x_key"),
         *("PASSWD", "PGPASS", "MY_PWD", "db-pass", "PGPASSWORD", "apiKey", "APIKEY", "ssh-passphrase", "spark.api.key"),
         *("accessToken", "GITHUBTOKEN", "TOKEN_1", "Djavax.trustStorePassword", "mysql_pwd", "HFToken"),
+        *("REDIS_AUTH", "GITHUB_PAT", "gh-pat", "AccountKey", "SharedAccessKey", "pwd", "Authorization", "master-key"),
     ],
 )
 def test_secret_names(name: str) -> None:
@@ -126,7 +127,18 @@ def test_secret_names(name: str) -> None:
     [
         *("PATH", "KEY", "KEYBOARD", "API_KEY_FILE", "MONKEY", "", "USER", "TOKE", "topologyKey"),
         *("TOKENIZERS_PARALLELISM", "MAX_TOKENS", "NUM_TOKENS", "TOKENIZER_PATH", "tokenizer", "maxTokens"),
-        *("max-new-tokens", "pad_token", "EOS_TOKEN_ID", "MAX_TOKEN_LENGTH", "PWD", "OLDPWD", "OLD_PWD", "pwd"),
+        *("max-new-tokens", "pad_token", "EOS_TOKEN_ID", "MAX_TOKEN_LENGTH", "PWD", "OLDPWD", "OLD_PWD", "oldpwd"),
+        *(
+            "sort-key",
+            "PARTITION_KEY",
+            "primary_key",
+            "foreign-key",
+            "db.cache-key",
+            "public-key",
+            "sortKey",
+            "key-file",
+        ),
+        *("AUTHOR", "AUTHORS_FILE", "auth", "USE_AUTH", "with-auth", "FILE_PAT", "PATCH", "authorization-mode"),
         *("BYPASS", "NUM_PASSES", "COMPASS", "PASSENGERS"),
     ],
 )

@@ -27,6 +27,36 @@ SECRET: list[tuple[list[str], list[str]]] = [
     (["--url=redis://:pw@host:6379"], ["--url=redis://:***@host:6379"]),
     (["-c", "x http://u:pw@a http://v:pw@b"], ["-c", "x http://u:***@a http://v:***@b"]),
     (["DB_PASSWORD=postgres://u:pw@h"], ["DB_PASSWORD=***"]),
+    (["-H", "Authorization: Bearer P8"], ["-H", "Authorization: Bearer ***"]),
+    (["--header=Authorization: Basic dTpw"], ["--header=Authorization: Basic ***"]),
+    (["-c", "curl -H 'Authorization: token P8' h"], ["-c", "curl -H 'Authorization: token ***' h"]),
+    (["-c", 'curl -H "authorization:P8" h'], ["-c", 'curl -H "authorization:***" h']),
+    (["-c", 'x -H "Proxy-Authorization: Bearer P8, b"'], ["-c", 'x -H "Proxy-Authorization: Bearer ***"']),
+    (["-c", 'curl -H "X-Api-Key: P8" h'], ["-c", 'curl -H "X-Api-Key: ***" h']),
+    (["--header=X-Api-Key: P8"], ["--header=X-Api-Key: ***"]),
+    (['{"user": "u", "password": "P 9", "n": 1}'], ['{"user": "u", "password": "***", "n": 1}']),
+    (['{"password":"P\\"9"}'], ['{"password":"***"}']),
+    (["{'db': {'api_key': 'P9'}}"], ["{'db': {'api_key': '***'}}"]),
+    (['"{\\"a_token\\": \\"P9\\", \\"b\\": 1}"'], ['"{\\"a_token\\": \\"***\\", \\"b\\": 1}"']),
+    (['{"headers": {"Authorization": "Bearer P9"}}'], ['{"headers": {"Authorization": "Bearer ***"}}']),
+    (['{"password": 1234}'], ['{"password": ***}']),
+    (['{"password": "P9'], ['{"password": "***']),
+    (["password: P9"], ["password: ***"]),
+    (["a: 1\n- db_password: P 9 \n  b: 2"], ["a: 1\n- db_password: *** \n  b: 2"]),
+    (["a:\n    client_secret: 'P 9'  # x"], ["a:\n    client_secret: '***'  # x"]),
+    (["a:\n  password: P 9, b"], ["a:\n  password: ***"]),
+    (["x: '{password: P9, b: c}'", "my_token: ${A}x"], ["x: '{password: ***, b: c}'", "my_token: ***"]),
+    (["{user: a, password: P9, b: c}"], ["{user: a, password: ***, b: c}"]),
+    (["https://P0123456789ab@github.com/a"], ["https://***@github.com/a"]),
+    (["git clone https://P0123456789ab:x-oauth-basic@h/a"], ["git clone https://***:***@h/a"]),
+    (["git+https://P0123456789ab:@h/a"], ["git+https://***:@h/a"]),
+    (["-c", "mysql --password \\\n  P6 -u x"], ["-c", "mysql --password \\\n  *** -u x"]),
+    (["--password\nP6"], ["--password\n***"]),
+    (["REDIS_AUTH=P6"], ["REDIS_AUTH=***"]),
+    (["-c", "A=b GITHUB_PAT=P6 x --gh-pat P7"], ["-c", "A=b GITHUB_PAT=*** x --gh-pat ***"]),
+    (["A=b;AccountKey=P6==;C=d"], ["A=b;AccountKey=***;C=d"]),
+    (["Server=h;Uid=a;Pwd=P6;"], ["Server=h;Uid=a;Pwd=***;"]),
+    (["--pwd", "P6", "--ssh-key=P7"], ["--pwd", "***", "--ssh-key=***"]),
 ]
 
 
@@ -49,6 +79,24 @@ def test_secrets_in_arguments_are_hidden(args: list[str], shown: list[str]) -> N
         ["-c", "from a import f; f(token=x, password=y)"],
         ["-c", "psql postgres://user:$PW@host postgres://user:${PW}@host"],
         ["http://host:80/a@b", "http://user@host:80/", "s3://a/b:c@d", "a:b@c", "x://h/?q=a:b@c"],
+        ["Authorization: Bearer $TOKEN", "-H", "Authorization: Bearer ${TOKEN}", "Authorization: Bearer"],
+        ["-c", """x = {'Authorization': f'Bearer {token}', "Authorization": "Bearer " + token}"""],
+        ['{"token": null, "password": "", "use_token": true, "tokens": 5, "secret": {"a": 1}, "api_key": "${KEY}"}'],
+        ["password:\n  a", "api_key: ${KEY}", "token: str = None", "def f(a: int, token: str) -> str: pass"],
+        ["a:b@c", "user:token:x", "see the password: it is elsewhere", "password: {{ secret }}"],
+        ["http://administrator@host", "https://user.name.0123456789@host", "ssh://deploy-0123456789@host"],
+        ["PWD=/a OLDPWD=/b", "pwd", "--with-pwd", "-c", "cd a && pwd && ls"],
+        [
+            "--sort-key=a",
+            "--partition-key",
+            "b",
+            "--primary-key=id",
+            "--foreign_key=a",
+            "cache-key: a",
+            "--group.key=a",
+        ],
+        ["--key-file=/a", "--private-key-file", "/b", "--key", "a", "--public-key=a", "topologyKey: a", "sortKey=a"],
+        ["PATH=/a", "--pat", "--auth=basic", "--use-auth x", "AUTHOR=me", "--file-pat=*.py"],
         ["it: token = 5; tokens=5", "MAX_TOKENS=5 TOKENIZERS_PARALLELISM=false"],
     ],
 )
@@ -69,7 +117,17 @@ def test_a_secret_argument_stays_one() -> None:
     assert "***" in repr(AppDef("a", metadata={"x": "--password P2"}))
 
 
-@given(text=st.text(alphabet="-+=_ :/@'\"$(){}.;,\\pT\n1") | st.text())
+FRAGMENTS = [
+    *("token", "--token", "X-Api-Key", "Authorization", "Bearer ", "pwd", "https://", "Abcdef012345", "***", "${A}"),
+    *(": ", ":", "=", " ", "@", "'", '"', "\\", "\n", "{", "}", ", ", "- ", "a", "$", "(", "str", "1"),
+]
+
+
+@given(
+    text=st.text(alphabet="-+=_ :/@'\"$(){}.;,\\pT\n1")
+    | st.text()
+    | st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join)
+)
 def test_hiding_twice_changes_nothing(text: str) -> None:
     once = hidden([text])
 
@@ -79,7 +137,25 @@ def test_hiding_twice_changes_nothing(text: str) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["a", "--", "a.", "x://a:", "--token ", "A_TOKEN='", 'A_TOKEN="', "a:b@", "A_TOKEN=\\", "KEY", "pass ", "KEY-"],
+    [
+        *(
+            "a",
+            "--",
+            "a.",
+            "x://a:",
+            "--token ",
+            "A_TOKEN='",
+            'A_TOKEN="',
+            "a:b@",
+            "A_TOKEN=\\",
+            "KEY",
+            "pass ",
+            "KEY-",
+        ),
+        *('"token":"', '"token":"\\', '"token":"\\"', "token: ", "\ntoken: a", " token:", "{token: ", "_PAT"),
+        *("Authorization: ", "Authorization:", "authorization: a ", "https://a1", "--token \\\n", '\\"token\\":\\"'),
+        *("=token: `", "=token: ${", '"token": {', "{token: str", "https://a:", "=token: a(", "=token: {"),
+    ],
 )
 def test_long_texts_are_read_in_time(part: str) -> None:
     """A step of a quadratic search here would run into the test's time limit."""

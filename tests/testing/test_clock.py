@@ -85,6 +85,24 @@ async def test_a_deadline_can_be_made_to_expire(clock: VirtualClock) -> None:
     assert isinstance(hanging.exception(), TimeoutError)
 
 
+async def test_time_stands_while_work_takes_turn_after_turn(clock: VirtualClock) -> None:
+    polling = asyncio.create_task(for_ever(clock))
+    for _ in range(500):  # as a thousand watchers do that go on one by one
+        await asyncio.sleep(0)
+
+    assert 0.0 == clock.monotonic()
+    polling.cancel()
+    await asyncio.wait([polling])
+
+
+async def test_time_passes_beside_a_task_that_never_waits(clock: VirtualClock) -> None:
+    sleeping = asyncio.create_task(clock.sleep(5))
+    while not sleeping.done():  # noqa: ASYNC110 - a loop that waits for nothing is what this is about
+        await asyncio.sleep(0)
+
+    assert 5.0 == clock.monotonic()
+
+
 @pytest.mark.parametrize("iterations", range(0, 120, 7))
 async def test_an_operation_is_not_outrun_whenever_it_begins(clock: VirtualClock, iterations: int) -> None:
     scheduler = FakeScheduler("mine", FakeService(clock))

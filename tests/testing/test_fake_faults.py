@@ -11,7 +11,7 @@ import pytest
 
 from asyncsched.errors import AuthError, ClosedError, LogStreamError, UnavailableError, UnknownAppError
 from asyncsched.logs import LogLine, LogStream
-from asyncsched.specs import AppDef, AppState, FailureCause, Role, Stream
+from asyncsched.specs import AppDef, AppState, FailureCause, Role, Stream, show_secrets
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.fake import Mode
 from tests._support import WITHIN, eventually
@@ -350,6 +350,20 @@ async def test_a_script_that_the_fake_does_not_run_fails_and_says_so(
     assert (AppState.FAILED, FailureCause.CONFIG) == (found.state, found.replicas[0].cause)
     assert f"the fake scheduler does not run {line!r}: it knows echo, printf %s, sleep" in found.replicas[0].reason
     assert "does not run" in found.msg
+
+
+async def test_what_the_fake_does_not_run_is_told_without_its_secrets(
+    scheduler: FakeScheduler, service: FakeService
+) -> None:
+    script = "export DB_PASSWORD=marker; true"
+    app_id = await scheduler.submit(AppDef("job", [Role("main", "i", entrypoint="sh", args=["-c", script])]))
+    service.start(app_id)
+    found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert "does not run 'export DB_PASSWORD=***; true'" in found.msg
+    with show_secrets():
+        assert "marker" not in f"{found!r} {found.msg}"
 
 
 async def test_a_shell_without_a_script_ends(scheduler: FakeScheduler, service: FakeService) -> None:

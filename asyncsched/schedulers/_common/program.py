@@ -13,13 +13,15 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsched._tasks import finished_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common.program_start import Started, start_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["Finished", "Programs", "until_readable"]
 

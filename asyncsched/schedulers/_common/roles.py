@@ -9,14 +9,16 @@ What is read may have been written by anybody, or by another release: what is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from asyncsched.schedulers._common.untrusted import well_formed
+from asyncsched.schedulers.told import listed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
+from asyncsched.specs.encodable import half_character
 from asyncsched.specs.macros import escaped
 from asyncsched.specs.masking import hidden, is_hidden
-from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, source_of
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.secret import Secret
@@ -26,6 +28,7 @@ from asyncsched.specs.secret_ref import SecretRef
 __all__ = [
     "app_note",
     "left_out",
+    "note_by_hand",
     "note_of_role",
     "read_app_note",
     "role_of_command",
@@ -47,6 +50,8 @@ _NOT_KEPT = "not_kept"
 _SHED = ("env", "args", "metadata", "mounts", "port_map", "resource")
 """What is left out of a note that is too large, in this order."""
 
+_MOST_NAMED = 50
+
 _REASONS = "reasons"
 """Says in a note of what was not kept why that is, where it is no secret."""
 
@@ -64,6 +69,13 @@ def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
     roles = [role_of_note(each) for each in _list(data.get("roles"))]
     metadata = {well_formed(name): _text(value) for name, value in _object(data.get("metadata")).items()}
     return roles, cast("dict[str, str]", _unhidden(metadata))
+
+
+def note_by_hand(made_with: Iterable[str]) -> Note:
+    """Return the note of a role of whose request, which was made by hand, only the names of its fields are known."""
+    why = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not written down"
+    names = listed(iter(dict.fromkeys(made_with)), _MOST_NAMED)
+    return {_NOT_KEPT: f"{why}; it was made with {names}" if names else why}
 
 
 def note_of_role(role: Role) -> Note:
@@ -85,6 +97,8 @@ def note_of_role(role: Role) -> Note:
         "mounts": [_mount_note(mount) for mount in role.mounts],
         "metadata": hidden(role.metadata),
     }
+    if role.base_image is not None:
+        note["base_image"] = _kept([role.base_image])[0]
     more[_REASONS] = _reasons(role)
     if isinstance(lacking := role.env.get(NOT_KEPT), NotKept):
         more[_NOT_KEPT] = lacking.why
@@ -126,9 +140,10 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
     lacking = _lacking(data)
     return Role(
         name=_text(data.get("name") or name),
-        image=_unhidden(_word(data.get("image", ""))) or image,
+        image=_unhidden(_word(data.get("image", ""), why.get("image"))) or image,
         min_replicas=_number(data.get("min_replicas"), 0) or None,
-        entrypoint=_word(data.get("entrypoint", "")),
+        base_image=_unhidden(_word(data["base_image"], why.get("base_image"))) if "base_image" in data else None,
+        entrypoint=_word(data.get("entrypoint", ""), why.get("entrypoint")),
         args=[_word(arg, why.get(f"argument {k}")) for k, arg in enumerate(_list(data.get("args")))],
         env=lacking | _env(data) | lacking,  # first and last: it is what a reader and a submit come upon
         num_replicas=_number(data.get("num_replicas"), 0),
@@ -137,7 +152,11 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
         resource=_read_resource(data.get("resource")),
         port_map={well_formed(port): _number(number, 0) for port, number in _object(data.get("port_map")).items()},
         metadata=_unhidden(_object(data.get("metadata"))),
-        mounts=[mount for each in _list(data.get("mounts")) if (mount := _read_mount(_object(each))) is not None],
+        mounts=[
+            mount
+            for number, each in enumerate(_list(data.get("mounts")))
+            if (mount := _read_mount(_object(each), why.get(f"mount {number}"))) is not None
+        ],
     )
 
 
@@ -171,7 +190,7 @@ def _kept(texts: Sequence[str]) -> list[JsonValue]:
     """Return texts, with null for each that has a secret in it or was not kept before."""
     shown = cast("list[JsonValue]", hidden(texts))
     return [
-        None if isinstance(text, (Secret, NotKept)) or kept != text else str(text)
+        None if isinstance(text, (Secret, NotKept)) or kept != text or half_character(text) else str(text)
         for text, kept in zip(texts, shown, strict=True)
     ]
 
@@ -186,7 +205,15 @@ def _reasons(role: Role) -> Note:
     """Return why a text was not kept, where it is no secret."""
     texts = {f"variable {name}": value for name, value in role.env.items() if name != NOT_KEPT}
     texts |= {f"argument {number}": arg for number, arg in enumerate(role.args)}
-    return {place: text.why for place, text in texts.items() if isinstance(text, NotKept) and text.why != _SECRET}
+    texts |= {"image": role.image, "base_image": role.base_image or "", "entrypoint": role.entrypoint}
+    texts |= {f"mount {number}": source_of(mount) for number, mount in enumerate(role.mounts)}
+    return {place: why for place, text in texts.items() if (why := _reason(text))}
+
+
+def _reason(text: str) -> str:
+    if isinstance(text, NotKept):
+        return "" if text.why == _SECRET else text.why
+    return "" if isinstance(text, Secret) else half_character(text)
 
 
 def _resource(resource: Resource) -> Note:
@@ -199,11 +226,11 @@ def _resource(resource: Resource) -> Note:
 
 
 def _mount_note(mount: Mount) -> Note:
+    kind = "device" if isinstance(mount, DeviceMount) else "bind" if isinstance(mount, BindMount) else "volume"
+    note: Note = {"type": kind, "src": _kept([source_of(mount)])[0], "dst": mount.dst_path}
     if isinstance(mount, DeviceMount):
-        return {"type": "device", "src": _kept([mount.src_path])[0], "dst": mount.dst_path, "perm": mount.permissions}
-    if isinstance(mount, BindMount):
-        return {"type": "bind", "src": _kept([mount.src_path])[0], "dst": mount.dst_path, "readonly": mount.read_only}
-    return {"type": "volume", "src": _kept([mount.src])[0], "dst": mount.dst_path, "readonly": mount.read_only}
+        return note | {"perm": mount.permissions}
+    return note | {"readonly": mount.read_only}
 
 
 def _texts(metadata: object) -> Note:
@@ -267,8 +294,8 @@ def _read_resource(value: object) -> Resource:
     )
 
 
-def _read_mount(note: Mapping[str, object]) -> Mount | None:
-    src, dst = _unhidden(_word(note.get("src", ""))), _text(note.get("dst", ""))
+def _read_mount(note: Mapping[str, object], why: object) -> Mount | None:
+    src, dst = _unhidden(_word(note.get("src", ""), why)), _text(note.get("dst", ""))
     make: Mapping[str, Callable[[], Mount]] = {
         "bind": lambda: BindMount(src, dst, note.get("readonly") is True),
         "volume": lambda: VolumeMount(src, dst, note.get("readonly") is True),

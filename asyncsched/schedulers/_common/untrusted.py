@@ -6,7 +6,6 @@ reason as the end of a sentence: "has more than 9 digits". It takes a few millis
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
@@ -98,6 +97,8 @@ def read_json(value: object) -> object:
 
     Its strings may hold lone surrogates, which JSON can spell: see `well_formed`.
     """
+    import json  # here, as most who import asyncsched read none of it
+
     text = read_text(value, LONGEST_JSON)
     if not _is_flat_enough(text):
         raise ValueError(f"is nested more than {DEEPEST} deep, or its brackets do not match")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from asyncsched.errors import ConfigError, UsageError
+from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG, VERSION_TAG
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
@@ -33,20 +33,19 @@ from asyncsched.schedulers.aws_batch.request_limits import (
     check_own_tags,
     check_size,
     check_tags,
-    revealed,
     size_of,
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import Ignored, pretty
 from asyncsched.specs.masking import hidden, is_hidden
-from asyncsched.specs.secret import Secret
+from asyncsched.specs.secret import Secret, revealed
 
 __all__ = [
     "DEFINITION_PREFIX",
     "HASH_TAG",
     "BatchJob",
     "adopt",
-    "check_unrenamed",
+    "app_id_of",
     "definition_hash",
     "definition_to_wire",
     "is_multinode",
@@ -186,8 +185,8 @@ def rounded_timeout(app: AppDef, options: AWSBatchOpts) -> Iterator[Ignored]:
             )
 
 
-def adopt(job: BatchJob, *, session: str, version: str) -> tuple[str, BatchJob]:
-    """Return the app's id that a request names which somebody has put together, and the request with our tags.
+def adopt(job: BatchJob, *, session: str, version: str) -> BatchJob:
+    """Return a request that somebody has put together with our tags.
 
     Its definition is called so that lists find the job; without a name it serves no other.
     """
@@ -195,22 +194,12 @@ def adopt(job: BatchJob, *, session: str, version: str) -> tuple[str, BatchJob]:
     name = str(definition.get("jobDefinitionName", job.name))
     definition["jobDefinitionName"] = name if name.startswith(DEFINITION_PREFIX) else _definition_name(name)
     definition["tags"] = _own_tags(job.name, session, version) | cast("dict[str, str]", definition.get("tags", {}))
-    return f"{queue_name(job.queue)}:{job.name}", replace(job, job_def=definition)
+    return replace(job, job_def=definition)
 
 
-def check_unrenamed(job: BatchJob, app_id: str) -> None:
-    """Check that an edited request still is the one of its app.
-
-    Raises:
-        UsageError: Another process would not find the job by the app's id.
-    """
-    edited = f"{queue_name(job.queue)}:{job.name}"
-    if edited != app_id:
-        raise UsageError(
-            f"the request names the job {edited}, and the app's id is {app_id}",
-            why="the id is fixed at the dry-run",
-            fix="leave request.name and request.queue as they are, or dry-run again with another queue",
-        )
+def app_id_of(job: BatchJob) -> str:
+    """Return the id of the app that a request names."""
+    return f"{queue_name(job.queue)}:{job.name}"
 
 
 def definition_to_wire(job: BatchJob) -> Json:

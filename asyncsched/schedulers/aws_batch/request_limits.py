@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from asyncsched.errors import ConfigError, InvalidRequestError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.secret import Secret
+from asyncsched.specs.secret import revealed
 
 __all__ = [
     "FARGATE_SIZES",
@@ -28,7 +27,6 @@ __all__ = [
     "check_shape",
     "check_size",
     "check_tags",
-    "revealed",
     "size_of",
 ]
 
@@ -247,17 +245,6 @@ def check_size(what: str, request: Mapping[str, object], limit: int) -> None:
 def size_of(request: Mapping[str, object]) -> int:
     """Return a request's size in bytes, its secrets counted as they are sent."""
     return len(json.dumps(revealed(request)).encode())
-
-
-def revealed(value: object) -> object:
-    """Return a copy of nested data in which every secret stands as its value: for what is sent only."""
-    if isinstance(value, Secret):
-        return value.reveal()
-    if isinstance(value, Mapping):
-        return {key: revealed(item) for key, item in cast("Mapping[str, object]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [revealed(item) for item in cast("Sequence[object]", value)]
-    return value
 
 
 def check_shape(name: str, job_def: Mapping[str, object]) -> None:

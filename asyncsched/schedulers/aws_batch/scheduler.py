@@ -33,7 +33,7 @@ from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import (
     BatchJob,
     adopt,
-    check_unrenamed,
+    app_id_of,
     is_multinode,
     make_request,
     rounded_timeout,
@@ -67,6 +67,20 @@ IGNORES = {
 MAX_FRESH = 10_000
 """Names made here that nobody can have submitted yet, so that no call has to ask."""
 
+MADE_FROM: Mapping[str, Collection[str]] = {
+    "image": ("image",),
+    "command": ("entrypoint", "args", "env"),
+    "environment": ("env",),
+    "secrets": ("env",),
+    "volumes": ("mounts",),
+    "mountPoints": ("mounts",),
+    "linuxParameters": ("mounts", "resource"),
+    "resourceRequirements": ("resource",),
+    "instanceType": ("resource",),
+    "retryStrategy": ("max_retries",),
+}
+"""What of a request is made from which fields of a role; a command may export variables."""
+
 
 class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     """Runs apps as jobs of AWS Batch: a single replica as a container job, several as a multi-node one.
@@ -96,6 +110,7 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
     options = AWSBatchOpts
     ignores = IGNORES
     capabilities = frozenset({INSTANCE_TYPE})
+    made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.APPLICATION})
     takes_secret_refs = True
     is_billed = True
@@ -155,9 +170,13 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
         return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
 
     @override
-    def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
+    def _named(self, request: BatchJob) -> str:
         check_request(request, BatchJob, self.backend)
-        return adopt(request, session=self.session_name, version=__version__)
+        return app_id_of(request)
+
+    @override
+    def _adopt(self, request: BatchJob) -> tuple[str, BatchJob]:
+        return self._named(request), adopt(request, session=self.session_name, version=__version__)
 
     @override
     def _ignored(self, app: AppDef, options: AWSBatchOpts) -> Iterable[Ignored]:
@@ -170,7 +189,6 @@ class AWSBatchScheduler(Scheduler[AWSBatchOpts, BatchJob]):
 
     @override
     async def _schedule(self, info: AppDryRunInfo[BatchJob]) -> None:
-        check_unrenamed(info.request, info.app_id)
         check_shape(info.request.name, info.request.job_def)
         known = self._jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:

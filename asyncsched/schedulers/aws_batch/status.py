@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from asyncsched.schedulers._common.roles import left_out, role_of_command, role_of_note
 from asyncsched.schedulers._common.untrusted import read_float
@@ -20,6 +21,7 @@ from asyncsched.schedulers.aws_batch.names_tags import (
 )
 from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
+from asyncsched.schedulers.aws_batch.status_by_hand import lost_fields
 from asyncsched.schedulers.aws_batch.status_causes import REASON_PENDING, cause_of
 from asyncsched.schedulers.aws_batch.status_rows import (
     NodeGroup,
@@ -35,6 +37,7 @@ from asyncsched.schedulers.aws_batch.status_rows import (
     time_of,
 )
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.told import listed
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
@@ -285,6 +288,9 @@ def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], node
         shown.args, shown.env = [], role_of_note(note).env
     elif not is_ours(row) or was_made_by_hand(row):
         shown.env = {name: value for name, value in shown.env.items() if name not in OWN_ENV}
+        if lost := lost_fields(row, _shown_container(group, children, nodes)):
+            why = f"the job was made by hand: no role holds its {listed(iter(lost))}; run options may"
+            shown.env = {NOT_KEPT: NotKept(why), **shown.env}
     else:
         why = "env and args are shown as AWS Batch fills them in: the job's tags do not tell how they were given"
         shown.env = {**shown.env, NOT_KEPT: NotKept(why)}
@@ -293,8 +299,8 @@ def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], node
 
 def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
     """Rebuild a role from what runs: the node's own container knows what came with the submit."""
-    first = nodes.get(children[group.nodes[0]]) if children and group.nodes else None
-    container: Row = {**group.container, **container_of(first or {})}
+    first = _first_node(group, children, nodes)
+    container = _shown_container(group, children, nodes)
     command: list[str] = container.get("command") or [""]
     if part(row, "tags").get(SECRET_ARGS_TAG):
         command = [command[0], *map(Secret, command[1:])]
@@ -306,6 +312,14 @@ def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapp
     role.max_retries = max(0, part(row, "retryStrategy").get("attempts", 1) - 1)
     role.resource, role.mounts = _resource(container), list(_mounts(container))
     return role
+
+
+def _first_node(group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Row | None:
+    return nodes.get(children[group.nodes[0]]) if children and group.nodes else None
+
+
+def _shown_container(group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Row:
+    return {**group.container, **container_of(_first_node(group, children, nodes) or {})}
 
 
 def _told_environment(container: Row) -> dict[str, str]:
@@ -325,9 +339,11 @@ def _resource(container: Row) -> Resource:
 
 def _amount(value: str | int | None, default: int) -> int:
     try:
-        return int(read_float(str(value)))
+        number = read_float(str(value))
+        whole = int(number)
     except (ValueError, OverflowError):  # not a number, or infinite
         return default
+    return whole if whole == number else cast("int", number)  # Fargate has tasks of half a processor
 
 
 def _mounts(container: Row) -> Iterator[Mount]:

@@ -46,7 +46,9 @@ def container_of(row: Row) -> Row:
     for task in _tasks(row):
         containers = parts(task, "containers")
         for container in [each for each in containers if each.get("essential", True)] or containers[:1]:
-            return {**container, "volumes": parts(task, "volumes")}
+            of_task = {name: value for name, value in task.items() if name != "containers"}
+            others = [each for row in _tasks(row) for each in parts(row, "containers") if each is not container]
+            return {**of_task, **container, "other containers": others}
     return {}
 
 

@@ -267,7 +267,7 @@ def role_labels(shared: Mapping[str, str], role: Role, index: int) -> dict[str, 
     Raises:
         InvalidRequestError: They could not be read back: the app would run, and nobody could tell its state.
     """
-    own = {**shared, ROLE: role.name, ROLE_INDEX: str(index), **role_note(role)}
+    own = {**shared, ROLE: role.name, ROLE_INDEX: str(index), **role_note(note_of_role(role))}
     if role.max_retries > 0:
         own[RETRIES] = str(role.max_retries)
     if fault := read_identity(own).fault:
@@ -311,9 +311,9 @@ def _write_metadata(app: AppDef) -> str:
     return text
 
 
-def role_note(role: Role) -> dict[str, str]:
-    """Describe a role in a label: without secrets, and without what would make the label too long."""
-    return {SPEC: json.dumps(shortened(note_of_role(role), _is_readable))}
+def role_note(note: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Keep the note of a role in a label, without what would make the label too long."""
+    return {SPEC: json.dumps(shortened(note, _is_readable))}
 
 
 def _is_readable(note: Mapping[str, JsonValue]) -> bool:

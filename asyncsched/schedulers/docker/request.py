@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError
+from asyncsched.schedulers._common.roles import note_by_hand, note_of_role
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request_host import make_host_kwargs
@@ -22,14 +23,13 @@ from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.macros import macros
-from asyncsched.specs.not_kept import NOT_KEPT, NotKept
+from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
 
 __all__ = ["DockerContainer", "DockerJob", "completed", "is_user_defined", "make_request", "to_wire"]
 
 BACKEND = "local_docker"
 RANK0 = "TORCHX_RANK0_HOST"
-_BY_HAND = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not written down"
 
 
 @dataclass(repr=False)
@@ -213,8 +213,8 @@ def completed(job: DockerJob, app: AppDef | None = None, *, session: str, versio
     containers: list[DockerContainer] = []
     counted: Counter[str] = Counter()
     roles = list(dict.fromkeys(each.role for each in job.containers))
-    notes = {name: names.role_note(role) for name, role in _roles_by_hand(job).items()}
-    notes |= {role.name: names.role_note(role) for role in (app.roles if app is not None else ())}
+    notes = {role: names.role_note(_note_by_hand(job, role)) for role in roles}
+    notes |= {role.name: names.role_note(note_of_role(role)) for role in (app.roles if app is not None else ())}
     for each in job.containers:
         number = counted[each.role] if each.replica is None else each.replica
         counted[each.role] = number + 1
@@ -236,13 +236,19 @@ def completed(job: DockerJob, app: AppDef | None = None, *, session: str, versio
     return replace(job, containers=containers)
 
 
-def _roles_by_hand(job: DockerJob) -> dict[str, Role]:
-    """Return what can be told of the roles of a job that was made by hand; that it is not all is said in each."""
-    replicas = Counter(each.role for each in job.containers)
-    return {
-        each.role: Role(each.role, each.image, env={NOT_KEPT: NotKept(_BY_HAND)}, num_replicas=replicas[each.role])
-        for each in reversed(job.containers)
-    }
+def _note_by_hand(job: DockerJob, name: str) -> dict[str, JsonValue]:
+    """Return what can be told of a role of a job that was made by hand."""
+    containers = [each for each in job.containers if each.role == name]
+    role = Role(name, containers[0].image, num_replicas=len(containers))
+    return note_of_role(role) | note_by_hand(_made_with(job, name))
+
+
+def _made_with(job: DockerJob, role: str) -> Iterator[str]:
+    """Yield what the containers of a role are made with, beside what finds them."""
+    for each in job.containers:
+        if each.role == role:
+            yield from ("image", "command", *(name for name in each.kwargs if name not in ("name", "labels")))
+            yield from (f"host_config.{name}" for name in each.host_config)
 
 
 def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:

@@ -46,6 +46,23 @@ IGNORES = {
     "resource.capabilities": "the host is the daemon's",
 }
 
+MADE_FROM: Mapping[str, Collection[str]] = {
+    "image": ("image",),
+    "command": ("entrypoint", "args"),
+    "entrypoint": ("entrypoint", "args"),
+    "environment": ("env",),
+    "mounts": ("mounts",),
+    "volumes": ("mounts",),
+    "devices": ("mounts", "resource"),
+    "device_requests": ("resource",),
+    "mem_limit": ("resource",),
+    "shm_size": ("resource",),
+    "nano_cpus": ("resource",),
+    "restart_policy": ("max_retries",),
+    "host_config": ("mounts", "resource", "max_retries"),
+}
+"""What of a request is made from which fields of a role."""
+
 
 class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     """Runs each replica as a container on the daemon that ``docker`` would talk to.
@@ -66,6 +83,7 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
     runs_here = True
     can_kill = True
     ignores = IGNORES
+    made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.REPLICA})
 
     def __init__(self, session_name: str, **tunables: Unpack[Tunables]) -> None:
@@ -110,9 +128,9 @@ class DockerScheduler(Scheduler[DockerOpts, DockerJob]):
             yield from kept_by_submitter(app, "timeout")
 
     @override
-    def _adopt(self, request: DockerJob) -> tuple[str, DockerJob]:
+    def _named(self, request: DockerJob) -> str:
         check_request(request, DockerJob, self.backend)
-        return request.app_id, request
+        return request.app_id
 
     @override
     async def _schedule(self, info: AppDryRunInfo[DockerJob]) -> None:

@@ -1,54 +1,31 @@
-"""Where a replica's lines come from: the logs of its pods' containers, one run after the other."""
+"""Where lines come from: a source for each replica, over what all of them share."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
-from asyncsched.errors import SchedulerError, UnavailableError
-from asyncsched.logs.connection import ConnectionSource, NotStarted
-from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
 from asyncsched.schedulers.kubernetes import names
-from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
-from asyncsched.schedulers.kubernetes.logs_gaps import once_more, why_broken, why_lost, why_missing
-from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, LineReader
-from asyncsched.schedulers.kubernetes.logs_pods import AppPods, Place
-from asyncsched.schedulers.kubernetes.logs_resume import PodResume
-from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs, has_run, restarts
-from asyncsched.schedulers.kubernetes.logs_streams import check_streams, is_wanted, parameters
-from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_refusal
+from asyncsched.schedulers.kubernetes.logs_pods import AppPods
+from asyncsched.schedulers.kubernetes.logs_source import PodLog
+from asyncsched.schedulers.kubernetes.logs_streams import check_streams
 from asyncsched.schedulers.kubernetes.status import Native
-from asyncsched.specs.state import FailureCause
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched.clock import Clock, TimerHandle
+    from asyncsched.clock import Clock
     from asyncsched.logs.select import LogQuery
     from asyncsched.schedulers.kubernetes.changes import Reflectors
     from asyncsched.schedulers.kubernetes.client import KubeClient
     from asyncsched.schedulers.responses import DescribeAppResponse
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["PodLog", "PodLogs"]
+__all__ = ["PodLogs"]
 
 OPENING = 32
 """Logs that are opened at a time: thousands at once would keep the API server from everything else."""
-
-BUFFER = 64 * 1024
-"""Bytes of a log that may wait for the reader."""
-
-SETTLES_WITHIN = 2.5
-"""Seconds after the end of a stream in which the pod's status tells of its container's end: one, mostly."""
-
-CUT_AFTER = 10.0
-"""Seconds that a stream may stay open after its container's end: what hangs then is asked for again."""
-
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
 
 
 class PodLogs:
@@ -86,315 +63,18 @@ class PodLogs:
     async def _pods(self, app: DescribeAppResponse, namespace: str, name: str, *, follow: bool) -> AppPods:
         if not follow:
             pods = AppPods(self.client, namespace, name)
+            pods.add_owners([app.native_id])
             if isinstance(app.native, Native):
+                pods.add_owners(job.uid for job in app.native.jobs)
                 pods.take(app.native.pods)
             else:
                 await pods.open()
             return pods
         found = self._followed.get(app.app_id)
         if found is None:
-            found = self._followed[app.app_id] = AppPods(self.client, namespace, name, self._reflectors)
-        if isinstance(app.native, Native):
-            found.owners.update(job.uid for job in app.native.jobs)
+            has_roles = len(app.roles) > 1
+            found = AppPods(self.client, namespace, name, self._reflectors, has_roles=has_roles)
+            self._followed[app.app_id] = found
+        found.add_owners([app.native_id])
         await found.open()
         return found
-
-
-class PodLog(ConnectionSource):
-    """Reads the log of one replica, over all its runs.
-
-    Kubernetes keeps a log as long as there is the pod, and of a container that was started again only the run before.
-    So a run is read as soon as it is there, and to its end before the next one; what nobody has read before it was
-    deleted is a gap. A connection is a run's: it is looked at after it was opened whether it is still the same one,
-    since a controller replaces a pod by another of its name.
-
-    Args:
-        room: What all sources have in common.
-        pods: The pods of the app.
-        replica: Whose log.
-        query: What is asked for; the engine selects exactly, the server roughly.
-    """
-
-    def __init__(self, room: PodLogs, pods: AppPods, replica: ReplicaStatus, query: LogQuery) -> None:
-        self._place: Place = (replica.role, replica.id)
-        self._make_origin: Callable[[int | None], LogOrigin] = lambda attempt: LogOrigin(
-            query.app_id, replica.role, replica.id, query.streams, attempt
-        )
-        super().__init__(
-            self._make_origin(0),
-            clock=room.clock,
-            since_ns=query.since_ns,
-            follow=query.tail,
-            retry_for=room.retry_for,
-            buffer_bytes=BUFFER,
-            resume=PodResume(),
-        )
-        self._room, self._pods, self._query = room, pods, query
-        self._status = replica
-        self._runs = Runs()
-        self._run: Run | None = None  # the one that is being read
-        self._reader = LineReader(self.origin)
-        self._past = query.tail_lines is not None
-        self._follows = False  # the present connection
-        self._last_look = False
-        self._opened = self._ended_once = False  # a connection of the present run
-        self._verdict: Next | None = None
-        self._waits = 0
-        self._settled = self._has_told_missing = self._came = False
-        self._timer: TimerHandle | None = None
-        self._unwatch: Callable[[], None] = lambda: None
-
-    # What the engine sees
-
-    @property
-    @override
-    def backlog(self) -> bool:
-        return self._past
-
-    @override
-    def start(self, wake: Callable[[], None]) -> None:
-        self._unwatch = self._pods.watch(self._place, self._look_at_pods)
-        self._runs.update(self._pods.of(self._place))
-        super().start(wake)
-
-    @override
-    def observe(self, status: ReplicaStatus) -> None:
-        self._status = status
-        super().observe(status)
-
-    @override
-    def finish(self) -> None:
-        if self._run is not None and self._runs.now(self._run).ended:  # its stream comes to its end by itself
-            self._follow = False
-            self._told.set()
-            self._cut_open_stream()
-        else:
-            super().finish()
-
-    @override
-    async def aclose(self) -> None:
-        self._unwatch()
-        if self._timer is not None:
-            self._timer.cancel()
-        await super().aclose()
-
-    def _look_at_pods(self) -> None:
-        self._runs.update(self._pods.of(self._place))
-        self._told.set()
-        if self._run is not None and self._follows and self._runs.now(self._run).ended:
-            self._cut_open_stream()
-
-    def _cut_open_stream(self) -> None:
-        reading = self._reading
-        if reading is not None and self._cut is None:
-
-            def cut() -> None:
-                self._cut = None
-                reading.cancel()
-
-            self._cut = self._clock.call_later(CUT_AFTER, cut)
-
-    # A connection
-
-    @override
-    async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
-        self._came = False
-        run = await self._to_read()
-        if not self._opened:  # what the base asks from may be what was read of the run before
-            since_ns = self._since_ns
-        joins = await self._room.client.version() < JOINED_FROM
-        self._reader = LineReader(self.origin, joins=joins)
-        self._verdict = None
-        self._last_look = self._last_look or run.ended
-        self._follows = self.following and not self._last_look and not self._past
-        asked = parameters(run, self._query, since_ns, follow=self._follows, tail=self._past and not self._opened)
-        try:
-            async with AsyncExitStack() as stack:
-                async with self._room.opening:
-                    path = f"{self._pods.path(run.pod)}/log"
-                    stream = await stack.enter_async_context(self._room.client.stream(path, asked))
-                    if stream.status == 204:
-                        self._wait()
-                    await self._check(run)
-                self._opened, self._waits = True, 0
-                while chunk := await stream.read_chunk():
-                    self._came = True
-                    yield chunk
-        except SchedulerError as error:
-            await self._refused(run, error)
-
-    async def _check(self, run: Run) -> None:
-        """Make sure that what was opened is the log of this run: the pod, or the container, may be another by now."""
-        found = await self._pods.look(run.pod)
-        if found is None or (found.uid == run.pod.uid and restarts(found) == restarts(run.pod)):
-            return
-        await self._look_anew()
-        raise UnavailableError(
-            f"{run.pod.name} was replaced, or started again, while its log was opened",
-            backend=BACKEND,
-            operation="log_iter",
-        )
-
-    async def _refused(self, run: Run, error: SchedulerError) -> None:
-        failure = failure_of(error)
-        if failure is None:
-            raise error
-        if failure.code == 404:
-            run = await self._looked(run)
-        match after_refusal(failure, run, has_ended=self._ended_once, has_begun=self._opened or has_run(run.pod)):
-            case Next.WAIT:
-                if self._opened:  # the half of it is there: the rest will be
-                    raise once_more(error)
-                self._wait()
-            case Next.OVER | Next.LOST as verdict:
-                self._verdict = verdict
-            case _:
-                raise error
-
-    async def _looked(self, run: Run) -> Run:
-        found = await self._pods.look(run.pod)
-        if found is None or found.uid != run.pod.uid:
-            return Run(run.pod, run.number, run.attempt, gone=True)
-        return Run(found, run.number, run.attempt)
-
-    async def _look_anew(self) -> None:
-        if not self._follow:
-            await self._pods.list_again()
-            self._runs.update(self._pods.of(self._place))
-
-    def _wait(self) -> None:
-        """Wait until the pod has changed, or for a while: its status comes later than its first lines."""
-        delay = min(_FIRST_WAIT * 2.0 ** min(self._waits, 16), _LONGEST_WAIT)
-        self._waits += 1
-        self._timer = self._clock.call_later(delay, self._told.set)
-        self._leave_past()
-        raise NotStarted
-
-    # Which run
-
-    async def _to_read(self) -> Run:
-        """Return the run to read; raises NotStarted where there is none by now."""
-        while True:
-            if self._run is not None:
-                run = self._run = self._runs.now(self._run)
-                if not run.gone:
-                    return run
-                is_whole = self._ended_once or not (self._opened or has_run(run.pod))
-                self._finish_run(Next.OVER if is_whole else Next.LOST)
-                continue
-            found = self._runs.next()
-            if isinstance(found, Run):
-                self._begin(found)
-            elif found is not None:
-                self._tell_lost(found)
-            else:
-                await self._nothing_to_read()
-
-    async def _nothing_to_read(self) -> None:
-        if not self.following:
-            if not self._settled:  # what the reflector tells may be older than the app's end
-                self._settled = True
-                await self._pods.list_again()
-                self._runs.update(self._pods.of(self._place))
-                return
-            self._tell_missing()
-        self._leave_past()
-        raise NotStarted
-
-    def _begin(self, run: Run) -> None:
-        if not is_wanted(run, self._query):
-            self._runs.done(run)
-            return
-        self._run = run
-        self._resume = PodResume()
-        self.origin = self._make_origin(run.attempt)
-        self._opened = self._ended_once = self._last_look = False
-
-    # Bytes and ends
-
-    @override
-    def parse(self, data: bytes) -> Sequence[LogLine]:
-        return self._reader.feed(data)
-
-    @override
-    def flush(self) -> Sequence[LogLine]:
-        return self._reader.flush()
-
-    @override
-    async def over(self) -> bool:
-        run = self._run
-        if run is None:
-            return False
-        read_past = self._past
-        verdict = self._verdict if self._verdict is not None else await self._after_end(run)
-        self._told.clear()
-        if verdict is Next.ONCE_MORE:
-            self._last_look = True
-        elif verdict is Next.AGAIN:
-            self._ended_once = False  # it was the kubelet's end, or the connection's
-        else:
-            self._finish_run(verdict)
-        if verdict is not Next.AGAIN or read_past != self._past:
-            self._told.set()  # no pause
-        return False
-
-    async def _after_end(self, run: Run) -> Next:
-        notice = self._reader.take_notice()
-        run = self._runs.now(run)
-        if self._follows and not notice:
-            self._ended_once = True
-            deadline = self._clock.monotonic() + SETTLES_WITHIN
-            while not run.ended and (left := deadline - self._clock.monotonic()) > 0:
-                await self._pause(left)
-                run = self._runs.now(run)
-        elif self._past and self.following and not run.ended and not notice:
-            self._leave_past()  # it goes on: what it writes from now on is followed
-            return Next.AGAIN
-        return after_end(run, notice, follows=self._follows, is_last_look=self._last_look)
-
-    def _finish_run(self, verdict: Next) -> None:
-        run, self._run = self._run, None
-        assert run is not None
-        resume = self._resume
-        assert isinstance(resume, PodResume)
-        if verdict is Next.LOST or (self._ended_once and not self._came):
-            resume.give_up()
-        self._finish_lines()
-        if verdict is Next.LOST:
-            after = resume.last_ns
-            self._tell(
-                LogGap(None if after is None else utc(after), None, why_broken(run, begun=after is not None)),
-                self.origin,
-                after,
-            )
-        self._runs.done(run)
-        self._settled = False
-        self._wake()
-
-    # What cannot be read
-
-    def _tell_lost(self, lost: Lost) -> None:
-        query = self._query
-        wanted = [n for n in range(lost.first, lost.last + 1) if query.attempts is None or n in query.attempts]
-        before = lost.before
-        too_early = query.since_ns is not None and before is not None and before.timestamp() * 1e9 <= query.since_ns
-        if wanted and not too_early:
-            self._tell(LogGap(None, before, why_lost(lost, wanted)), self._make_origin(wanted[0]))
-
-    def _tell_missing(self) -> None:
-        """Say that lines are missing where a replica has been, and no pod of it is left."""
-        status = self._status
-        if self._runs.seen or self._has_told_missing or not status.state.is_terminal():
-            return
-        self._has_told_missing = True
-        if status.cause is not FailureCause.UNSCHEDULABLE:
-            self._tell(LogGap(reason=why_missing(status)), self._make_origin(None))
-
-    def _tell(self, gap: LogGap, origin: LogOrigin, ns: int | None = None) -> None:
-        self._lines.append(gap_line(gap, origin, ns))
-        self._wake()
-
-    def _leave_past(self) -> None:
-        if self._past:
-            self._past = False
-            self._wake()

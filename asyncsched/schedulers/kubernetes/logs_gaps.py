@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 from asyncsched.schedulers.kubernetes.errors import BACKEND
+from asyncsched.schedulers.kubernetes.status_replicas import STOPPED
 from asyncsched.specs.state import AppState
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ def why_lost(lost: Lost, attempts: Sequence[int]) -> str:
 
 def why_missing(status: ReplicaStatus) -> str:
     """Return why there is nothing to read of a replica that has ended."""
-    why = "when the app was cancelled" if status.state is AppState.CANCELLED else "meanwhile"
-    return f"the pod was deleted {why}, and its log with it"
+    if status.state is not AppState.CANCELLED:
+        return "the pod was deleted meanwhile, and its log with it"
+    why = "when another replica had failed" if status.reason == STOPPED else "when the app was cancelled"
+    return f"the pod was deleted {why}, and what it had written, if anything, with it"
 
 
 def why_broken(run: Run, *, begun: bool) -> str:

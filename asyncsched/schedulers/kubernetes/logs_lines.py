@@ -8,12 +8,14 @@ from asyncsched.logs.line import LogLine, LogOrigin, label
 from asyncsched.logs.split import MAX_LINE, LineSplitter
 from asyncsched.logs.stamps import StampReader
 
-__all__ = ["JOINED_FROM", "NO_WATCHER", "REMOVED", "LineReader"]
+__all__ = ["JOINED_FROM", "NO_FILE", "NO_WATCHER", "REMOVED", "LineReader"]
 
 NO_WATCHER = "failed to create fsnotify watcher"
 """Kubelet sends what is there, then this, and ends: the node has no inotify instance left to follow with."""
 REMOVED = "unable to retrieve container logs for"
 """Kubelet's whole answer where the runtime has removed the container, with its log."""
+NO_FILE = ("failed to try resolving symlinks in path", "failed to open log file")
+"""Kubelet's whole answer where the log's file is not there: it was removed, or is being rotated at this moment."""
 
 JOINED_FROM = (1, 31)
 """The version from which on a long line has one time, and not one in front of each of its pieces."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from asyncsched.errors import NotFoundError
+from asyncsched.errors import NotFoundError, PermissionDeniedError
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record
@@ -24,62 +25,86 @@ Place = tuple[str, int]
 
 
 class AppPods:
-    """The pods of one app, shared by the sources of its replicas.
+    """The pods of one app, shared by the sources of its replicas: those of its own jobs.
+
+    Labels are no proof: a pod that nobody controls, or another job does, may carry them as well.
 
     Args:
         client: Where the cluster is reached.
         namespace: The app's namespace.
         name: Its name.
         reflectors: Tell of changes; None for one that is only read once.
+        has_roles: Whether it has several roles, each of which may be run by a Job.
     """
 
-    def __init__(self, client: KubeClient, namespace: str, name: str, reflectors: Reflectors | None = None) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        name: str,
+        reflectors: Reflectors | None = None,
+        *,
+        has_roles: bool = False,
+    ) -> None:
         self.namespace, self.name = namespace, name
         self._client = client
         self._reflector = None if reflectors is None else reflectors.pods(namespace)
-        self._unsubscribe: Callable[[], None] | None = None
+        self._jobs = reflectors.jobs(namespace, "job") if reflectors is not None and has_roles else None
+        self._releases: list[Callable[[], None]] = []
         self._told: dict[Place, Callable[[], None]] = {}
+        self._labelled: Sequence[PodRecord] = ()
         self._pods: dict[Place, tuple[PodRecord, ...]] = {}
-        self.owners: set[str] = set()
+        self._owners: set[str] = set()
         self._due = False
         self._list: asyncio.Task[None] | None = None
 
+    @property
+    def lists(self) -> int:
+        """How often the pods were listed anew: in between every pod was seen."""
+        return 0 if self._reflector is None else self._reflector.lists
+
+    def add_owners(self, jobs: Iterable[str]) -> None:
+        """Take note of jobs, by their uids, whose pods are the app's."""
+        self._owners.update(jobs)
+
     def take(self, pods: Sequence[PodRecord]) -> None:
-        """Take over the pods that there are."""
+        """Take over the pods that there are with the app's label."""
+        self._labelled = pods
         found: dict[Place, tuple[PodRecord, ...]] = {}
         for pod in pods:
-            place = (pod.role, pod.replica)
-            found[place] = (*found.get(place, ()), pod)
+            if pod.owner in self._owners:
+                place = (pod.role, pod.replica)
+                found[place] = (*found.get(place, ()), pod)
         before, self._pods = self._pods, found
         for place, told in list(self._told.items()):
             if before.get(place) != found.get(place):
                 told()
 
     def of(self, place: Place) -> Sequence[PodRecord]:
-        """Return the pods of one replica: those of the app's jobs, as far as these are known.
-
-        Labels are no proof: a pod that nobody controls, or another job does, may carry them as well.
-        """
-        pods = self._pods.get(place, ())
-        return [pod for pod in pods if pod.owner in self.owners] or pods
+        """Return the pods of one replica."""
+        return self._pods.get(place, ())
 
     async def open(self) -> None:
         """Wait until it is known what there is."""
         if self._reflector is None:
             await self.list_again()
             return
-        # Held until the first source has subscribed: the reflector would end with nobody left.
-        release = self._reflector.subscribe(self.name, self._changed)
+        # Held until the first source has subscribed: the reflectors would end with nobody left.
+        releases = [self._reflector.subscribe(self.name, self._changed)]
         try:
+            if self._jobs is not None:
+                releases.append(self._jobs.subscribe(self.name, self._changed))
+                with suppress(PermissionDeniedError):  # a role for Volcano's jobs only
+                    await self._jobs.ready()
             await self._reflector.ready()
-            self.take(self._reflector.snapshot(self.name))
+            self._take_known(self._reflector.snapshot(self.name))
         except BaseException:
-            release()
+            _call_all(releases)
             raise
-        if self._unsubscribe is None:
-            self._unsubscribe = release
+        if self._releases:
+            _call_all(releases)
         else:
-            release()
+            self._releases = releases
 
     def watch(self, place: Place, told: Callable[[], None]) -> Callable[[], None]:
         """Have `told` called when the pods of a replica have changed; returns what ends that."""
@@ -92,10 +117,9 @@ class AppPods:
             self.close()
 
     def close(self) -> None:
-        """Let the reflector go."""
-        release, self._unsubscribe = self._unsubscribe, None
-        if release is not None:
-            release()
+        """Let the reflectors go."""
+        releases, self._releases = self._releases, []
+        _call_all(releases)
 
     def _changed(self, _: str) -> None:
         if not self._due:  # many events come at a time
@@ -104,8 +128,14 @@ class AppPods:
 
     def _reflect(self) -> None:
         self._due = False
-        if self._reflector is not None and self._reflector.synced and self._unsubscribe is not None:
-            self.take(self._reflector.snapshot(self.name))
+        if self._reflector is not None and self._releases:
+            self._take_known(self._reflector.snapshot(self.name) if self._reflector.synced else self._labelled)
+
+    def _take_known(self, pods: Sequence[PodRecord]) -> None:
+        """Take over pods, after a look at the Jobs of further roles: these are made one after the other."""
+        jobs = self._jobs.snapshot(self.name) if self._jobs is not None else ()
+        self.add_owners(job.uid for job in jobs if not self._owners.isdisjoint(job.owners))
+        self.take(pods)
 
     async def list_again(self) -> None:
         """Read what there is now; those who ask at the same time share one list."""
@@ -136,3 +166,8 @@ class AppPods:
     def path(self, pod: PodRecord) -> str:
         """Return the path of a pod."""
         return f"{paths.pods(self.namespace)}/{quote(pod.name, safe='')}"
+
+
+def _call_all(releases: Iterable[Callable[[], None]]) -> None:
+    for release in releases:
+        release()

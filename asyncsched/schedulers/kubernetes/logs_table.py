@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from asyncsched.schedulers.kubernetes.logs_lines import REMOVED
+from asyncsched.schedulers.kubernetes.logs_lines import NO_FILE, REMOVED
 
 if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.errors import ApiFailure
     from asyncsched.schedulers.kubernetes.logs_runs import Run
 
-__all__ = ["Next", "after_end", "after_refusal", "is_about_streams"]
+__all__ = ["Next", "after_end", "after_refusal", "is_about_streams", "is_removed"]
 
 
 class Next(enum.Enum):
@@ -41,7 +41,7 @@ def after_refusal(failure: ApiFailure, run: Run, *, has_ended: bool, has_begun: 
         return Next.WAIT  # kubelet does not know the pod yet, or the pod has gone a moment ago
     if failure.code == 400:
         if "previous terminated container" in text:
-            return Next.LOST
+            return Next.OVER if has_ended else Next.LOST
         if "is not valid for pod" in text:
             return Next.FAIL
         if "is waiting to start" in text or "is not available" in text or "not found" in text:
@@ -49,7 +49,7 @@ def after_refusal(failure: ApiFailure, run: Run, *, has_ended: bool, has_begun: 
     return Next.FAIL if failure.code < 500 and failure.code != 429 else Next.AGAIN
 
 
-def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool) -> Next:
+def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool, has_ended: bool) -> Next:
     """Return what to do after a stream that has ended cleanly.
 
     Args:
@@ -57,9 +57,10 @@ def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool) -> Ne
         notice: What kubelet said instead of lines, if it did.
         follows: Whether the stream was to go on with the run.
         is_last_look: Whether it was asked for what there is, after the run's end.
+        has_ended: Whether this stream or one before it has come to its end with the container's.
     """
-    if notice.startswith(REMOVED):
-        return Next.LOST
+    if is_removed(notice, run):
+        return Next.OVER if has_ended else Next.LOST
     if notice:
         return Next.AGAIN
     if is_last_look or not follows:
@@ -68,6 +69,12 @@ def after_end(run: Run, notice: str, *, follows: bool, is_last_look: bool) -> Ne
         return Next.OVER  # kubelet had sent all before it took the container away
     # A kubelet that is stopped ends its streams as cleanly as a container that exits.
     return Next.ONCE_MORE if run.ended else Next.AGAIN
+
+
+def is_removed(notice: str, run: Run) -> bool:
+    """Tell whether kubelet has said that a run's log is there no more."""
+    # While a container runs, its file is away for a moment at each rotation.
+    return notice.startswith(REMOVED) or (run.ended and notice.startswith(NO_FILE))
 
 
 def is_about_streams(failure: ApiFailure) -> bool:

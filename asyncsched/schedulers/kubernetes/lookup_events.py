@@ -1,4 +1,4 @@
-"""Events: what explains a pod that waits or is gone; one list for each namespace, shared by all who ask."""
+"""Events: what explains a pod that waits or is gone; one list for each namespace, shared by all callers."""
 
 from __future__ import annotations
 
@@ -8,38 +8,69 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsched.clock import Clock
-from asyncsched.errors import PermissionDeniedError
+from asyncsched.errors import PermissionDeniedError, SchedulerError
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.errors import is_expired
 from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, event_record
 
-__all__ = ["Events"]
+__all__ = ["PASSED_OVER", "Events"]
 
 FRESH = 5.0
 """Seconds for which a list is used again: waiting is told within seconds, and not by a list for each app."""
+PAGE = 1000
+"""Events in one request, which is all that a look takes: where there are more, the next look goes on behind them."""
 MOST_PAGES = 20
 REFUSED_FOR = 300.0
+
+PASSED_OVER = (
+    *("BackOff", "CommandIssued", "Completed", "Created", "ExecuteAction", "Failed", "FailedScheduling", "Killing"),
+    *("Pulled", "Pulling", "ScalingReplicaSet", "Scheduled", "Started", "SuccessfulCreate", "SuccessfulDelete"),
+    *("SuccessfulRescale", "Unhealthy"),
+)
+"""Reasons that explain no wait, or are told by the pods themselves: the server leaves out the most frequent ones."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """The events of one namespace, by the uid of what they are about."""
+    """The events of one namespace, each page of them by the uid of what they are about.
+
+    Attributes:
+        until: When to look again.
+        pages: What was read of each page last.
+        at: The page to read next.
+        token: What the server gave for it; empty for the first page.
+        lock: Held while a page is read.
+    """
 
     until: float = 0.0
-    by_uid: Mapping[str, Sequence[EventRecord]] = field(default_factory=dict[str, Sequence[EventRecord]])
+    pages: dict[int, Mapping[str, Sequence[EventRecord]]] = field(
+        default_factory=dict[int, Mapping[str, Sequence[EventRecord]]]
+    )
+    at: int = 0
+    token: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def begin(self) -> None:
+        """Read from the first page on; what lies behind the present one is no longer there."""
+        self.pages = {page: found for page, found in self.pages.items() if page <= self.at}
+        self.at, self.token = 0, ""
 
 
 class Events:
-    """Reads events; where the role does not allow it there are none.
+    """Reads events, one request at a look; where the role does not allow it there are none.
 
     Args:
         client: Where the cluster is reached.
         clock: Tells the time.
+        page: How many are read at a look.
+        most_pages: How many pages of a namespace are known at the most.
     """
 
-    def __init__(self, client: KubeClient, *, clock: Clock) -> None:
+    def __init__(self, client: KubeClient, *, clock: Clock, page: int = PAGE, most_pages: int = MOST_PAGES) -> None:
         self._client, self._clock = client, clock
+        self._query = {"fieldSelector": ",".join(f"reason!={each}" for each in PASSED_OVER), "limit": str(page)}
+        self._most_pages = most_pages
         self._known: dict[str, _Known] = {}
 
     async def about(self, namespace: str, uids: Collection[str]) -> list[EventRecord]:
@@ -49,19 +80,32 @@ class Events:
             async with known.lock:
                 if known.until <= self._clock.monotonic():
                     await self._read(namespace, known)
-        return [event for uid in uids for event in known.by_uid.get(uid, ())]
+        return [event for page in known.pages.values() for uid in uids for event in page.get(uid, ())]
 
     async def _read(self, namespace: str, known: _Known) -> None:
         fresh = FRESH
-        found: dict[str, list[EventRecord]] = {}
         try:
-            path = paths.events(namespace)
-            page = await self._client.items(path, _read_event, most_pages=MOST_PAGES, operation="describe")
-            for event in page.items:
-                found.setdefault(event.uid, []).append(event)
+            await self._read_page(namespace, known)
         except PermissionDeniedError:
+            known.pages.clear()
             fresh = REFUSED_FOR
-        known.by_uid, known.until = found, self._clock.monotonic() + fresh
+        except SchedulerError as error:
+            if not is_expired(error):
+                raise
+            known.begin()  # by the next look
+        known.until = self._clock.monotonic() + fresh
+
+    async def _read_page(self, namespace: str, known: _Known) -> None:
+        query = {**self._query, **({"continue": known.token} if known.token else {})}
+        page = await self._client.page(paths.events(namespace), _read_event, query=query, operation="describe")
+        found: dict[str, list[EventRecord]] = {}
+        for event in page.items:
+            found.setdefault(event.uid, []).append(event)
+        known.pages[known.at] = found
+        if page.next and known.at + 1 < self._most_pages:
+            known.at, known.token = known.at + 1, page.next
+        else:
+            known.begin()
 
 
 def _read_event(raw: Mapping[str, Any]) -> EventRecord | None:

@@ -1,4 +1,4 @@
-"""All apps of some namespaces, newest first: by Tables, which are a tenth of what the objects would be."""
+"""All apps of some namespaces, newest first: by Tables, a tenth of what the objects would be, and one list of pods."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
-from asyncsched.schedulers.kubernetes.status_pods import section
-from asyncsched.schedulers.kubernetes.status_rows import list_rows, rows_of_tables
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
+from asyncsched.schedulers.kubernetes.status_rows import Told, needs_pods, rows_of, told_by_jobs, told_by_tables
 from asyncsched.schedulers.responses import ListAppResponse
 
 __all__ = ["ALL", "Namespaces", "list_apps"]
@@ -53,9 +53,17 @@ class Namespaces:
     def left_out(self, errors: Mapping[str, SchedulerError]) -> None:
         """Tell once of each namespace that could not be read."""
         for namespace, error in errors.items():
-            if namespace not in self._warned:
-                self._warned.add(namespace)
-                _log.warning("the list leaves out the namespace %s: %s", namespace or ALL, error)
+            self._warn(namespace, f"the list leaves out the namespace {namespace or ALL}: {error}")
+
+    def without_pods(self, namespace: str, error: SchedulerError) -> None:
+        """Tell once that the pods of a namespace could not be read."""
+        what = f"the list tells of {namespace or ALL} what its jobs say, without their pods: {error}"
+        self._warn(namespace, what)
+
+    def _warn(self, namespace: str, what: str) -> None:
+        if namespace not in self._warned:
+            self._warned.add(namespace)
+            _log.warning("%s", what)
 
 
 async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) -> AsyncGenerator[ListAppResponse]:
@@ -69,8 +77,8 @@ async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) 
     rows: list[ListAppResponse] = []
     refused: dict[str, SchedulerError] = {}
     for namespace in wanted:
-        found, errors = await _read(client, namespace, kinds)
-        rows += found
+        told, errors = await _read(client, namespace, kinds)
+        rows += await _rows(client, namespaces, namespace, told)
         if len(errors) == len(kinds):
             refused[namespace] = errors[0]
     if len(refused) == len(wanted):
@@ -81,21 +89,19 @@ async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) 
         yield row
 
 
-async def _read(
-    client: KubeClient, namespace: str, kinds: Iterable[Kind]
-) -> tuple[list[ListAppResponse], list[SchedulerError]]:
-    """Read the rows of a namespace; a role may be for one kind of job only."""
-    rows: list[ListAppResponse] = []
+async def _read(client: KubeClient, namespace: str, kinds: Iterable[Kind]) -> tuple[list[Told], list[SchedulerError]]:
+    """Read the jobs of a namespace; a role may be for one kind of job only."""
+    told: list[Told] = []
     errors: list[SchedulerError] = []
     for kind in kinds:
         try:
-            rows += await (_of_volcano(client, namespace) if kind == "volcano" else _of_jobs(client, namespace))
+            told += await (_of_volcano(client, namespace) if kind == "volcano" else _of_jobs(client, namespace))
         except (PermissionDeniedError, NotFoundError) as error:
             errors.append(error)
-    return rows, errors
+    return told, errors
 
 
-async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[ListAppResponse]:
+async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[Told]:
     """Read Volcano's jobs as Tables, which tell their phases."""
     query = {"labelSelector": names.SELECTOR, "limit": str(PAGE), "includeObject": "Metadata"}
     path, tables = paths.jobs(namespace, "volcano"), list[tuple[Kind, Mapping[str, Any]]]()
@@ -104,15 +110,35 @@ async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[ListAppRes
         tables.append(("volcano", table))
         rest = section(table, "metadata").get("continue")
         if not rest:
-            return await asyncio.to_thread(rows_of_tables, tables)
+            return await asyncio.to_thread(told_by_tables, tables)
         query = {**query, "continue": str(rest)}
 
 
-async def _of_jobs(client: KubeClient, namespace: str) -> Sequence[ListAppResponse]:
+async def _of_jobs(client: KubeClient, namespace: str) -> Sequence[Told]:
     """Read Jobs as they are: their Table says that one runs whose pods wait."""
     query = {"labelSelector": names.SELECTOR}
     page = await client.items(paths.jobs(namespace, "job"), _job, query=query, operation="list")
-    return list_rows(page.items)
+    return told_by_jobs(page.items)
+
+
+async def _rows(
+    client: KubeClient, namespaces: Namespaces, namespace: str, told: Sequence[Told]
+) -> list[ListAppResponse]:
+    """Make the rows of a namespace, after a look at the pods if some app goes on: a sidecar keeps a job alive."""
+    wanted = needs_pods(told)
+
+    def pod_of_these(raw: Mapping[str, Any]) -> PodRecord | None:
+        pod = pod_record(raw)
+        return pod if pod is not None and (pod.namespace, pod.app) in wanted else None
+
+    pods: list[PodRecord] = []
+    if wanted:
+        query = {"labelSelector": names.SELECTOR}
+        try:
+            pods = (await client.items(paths.pods(namespace), pod_of_these, query=query, operation="list")).items
+        except PermissionDeniedError as error:
+            namespaces.without_pods(namespace, error)
+    return await asyncio.to_thread(rows_of, told, pods)
 
 
 def _job(raw: Mapping[str, Any]) -> JobRecord | None:

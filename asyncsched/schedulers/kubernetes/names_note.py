@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers._common.roles import app_note, note_of_role, read_app_note, role_of_note, shortened
+from asyncsched.schedulers._common.roles import (
+    app_note,
+    note_by_hand,
+    note_of_role,
+    read_app_note,
+    role_of_note,
+    shortened,
+)
 from asyncsched.schedulers._common.untrusted import LONGEST_JSON, read_json
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.plain import JsonValue
 
-__all__ = ["note_of", "read_note"]
+__all__ = ["note_of", "note_of_hand_made", "read_note"]
 
 _MOST_REPLICAS = 100_000
 _FRAME = 64
@@ -43,6 +52,11 @@ def note_of(app: AppDef) -> str:
     return _written({"roles": [shortened(note_of_role(role), fits) for role in app.roles], "metadata": metadata})
 
 
+def note_of_hand_made(made_with: Iterable[str]) -> str:
+    """Return the note of an app whose request was made by hand with these fields."""
+    return _written({"roles": [], **note_by_hand(made_with)})
+
+
 def _written(note: object) -> str:
     return json.dumps(note, separators=(",", ":"))
 
@@ -62,11 +76,13 @@ def read_note(note: str, tasks: Sequence[tuple[str, int]]) -> tuple[list[Role], 
         note: The note; anybody may have written it.
         tasks: The job's tasks, which stand for roles where the note cannot be read.
     """
-    try:
-        roles, metadata = read_app_note(read_json(note))
-    except ValueError:
-        roles, metadata = [], {}
+    data: object = None
+    with contextlib.suppress(ValueError):
+        data = read_json(note)
+    roles, metadata = read_app_note(data)
     if roles and all(role.name for role in roles):
         return roles, metadata
     known = [(task, min(replicas, _MOST_REPLICAS)) for task, replicas in tasks if task]
-    return [role_of_note({"name": task, "num_replicas": replicas}) for task, replicas in known], metadata
+    whole = cast("dict[str, object]", data) if isinstance(data, dict) else {}
+    lacking = {key: value for key, value in whole.items() if key not in ("roles", "metadata")}
+    return [role_of_note({**lacking, "name": task, "num_replicas": replicas}) for task, replicas in known], metadata

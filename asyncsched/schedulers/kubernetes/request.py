@@ -7,26 +7,26 @@ The result is a plain value: it prints readably with its secrets masked, and may
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsched.errors import UsageError
 from asyncsched.schedulers.kubernetes import names, request_job, request_volcano
-from asyncsched.schedulers.kubernetes.names_note import note_of
+from asyncsched.schedulers.kubernetes.names_note import note_of, note_of_hand_made
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request_limits import (
     check_app,
     check_options,
     check_pod_names,
     check_size,
-    revealed,
 )
 from asyncsched.schedulers.kubernetes.request_overlay import differences, read_overlay
 from asyncsched.schedulers.kubernetes.request_pod import Place, common_labels, pod_template, task_labels
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import pretty
+from asyncsched.specs.secret import revealed
 
 __all__ = ["KubernetesJob", "Wire", "make_request", "release_patch", "to_wire"]
 
@@ -55,6 +55,12 @@ class KubernetesJob:
 
     def __repr__(self) -> str:
         return pretty(self)
+
+    @property
+    def app_id(self) -> str:
+        """The id of the app that it names."""
+        metadata: Mapping[str, Any] = self.resource.get("metadata") or {}
+        return names.app_id(str(metadata.get("namespace", "default")), str(metadata.get("name")))
 
     @property
     def kind(self) -> Kind:
@@ -225,7 +231,7 @@ class _Making:
         }
 
 
-def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = None) -> Wire:
+def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = None, *, by_hand: bool = False) -> Wire:
     """Return what is sent of a request, which may have been edited since it was made.
 
     Args:
@@ -233,20 +239,13 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
         app_id: The id that it is scheduled under.
         digest: The digest of what was asked for, which an annotation tells.
         app: What is to be told of its app; None where the request tells it.
+        by_hand: Whether the request was made by hand: of its app nothing is told but the names of its fields.
 
     Raises:
-        UsageError: It is of another app than `app_id`, or names images to push.
+        UsageError: It names images to push.
         ConfigError: It is larger than the server takes.
     """
-    metadata: Mapping[str, Any] = job.resource.get("metadata") or {}
     namespace, name = names.split_app_id(app_id)
-    edited = f"{metadata.get('namespace', namespace)}:{metadata.get('name')}"
-    if edited != app_id:
-        raise UsageError(
-            f"the request names the job {edited}, and the app's id is {app_id}",
-            why="the id is fixed at the dry-run",
-            fix="leave the metadata's name and namespace as they are, or dry-run again",
-        )
     if job.images_to_push:
         raise UsageError(
             f"{', '.join(job.images_to_push)} cannot be pushed",
@@ -256,12 +255,26 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
     body: Json = revealed(copy.deepcopy(job.resource))
     annotations = body["metadata"].setdefault("annotations", {})
     annotations[names.REQUEST] = digest
-    if app is not None:  # the note of the dry-run is that of the app before the request was edited
+    if by_hand:
+        annotations[names.ROLES] = note_of_hand_made(_made_with(job))
+    elif app is not None:  # the note of the dry-run is that of the app before the request was edited
         annotations[names.ROLES] = note_of(app)
     wire = Wire(namespace=namespace, name=name, job=body, others=tuple(revealed(each) for each in job.others))
     for each in (wire.job, *wire.others):
         check_size(str(each.get("kind", "object")), each)
     return wire
+
+
+def _made_with(job: KubernetesJob) -> Iterator[str]:
+    """Yield the names of what the pods of a request are made with."""
+    for body in (job.resource, *job.others):
+        spec: Json = body.get("spec") or dict[str, Any]()
+        owners: list[Json] = [*(spec.get("tasks") or ()), spec]
+        for owner in owners:
+            pod: Json = (owner.get("template") or dict[str, Any]()).get("spec") or dict[str, Any]()
+            containers: list[Json] = pod.get("containers") or []
+            yield from (f"pod.{name}" for name in pod if name != "containers")
+            yield from (f"container.{name}" for each in containers for name in each if name != "name")
 
 
 def release_patch() -> Json:

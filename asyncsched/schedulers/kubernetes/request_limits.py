@@ -15,7 +15,6 @@ from asyncsched.schedulers.kubernetes.request_overlay import CONTROLLED
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
 from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.secret import Secret
 
 __all__ = [
     "MAX_BYTES",
@@ -25,7 +24,6 @@ __all__ = [
     "check_size",
     "missing_queue",
     "read_toleration",
-    "revealed",
     "whole_seconds",
 ]
 
@@ -233,17 +231,6 @@ def _too_large(what: str, size: str) -> ConfigError:
         why=f"{size}, and Kubernetes keeps objects of up to {MAX_BYTES:,} bytes",
         fix="use fewer roles and shorter arguments; variables with ${replica_id} make a copy for each replica",
     )
-
-
-def revealed(value: object) -> Any:
-    """Return a copy of nested data in which every secret stands as its value: for what is sent only."""
-    if isinstance(value, Secret):
-        return value.reveal()
-    if isinstance(value, Mapping):
-        return {key: revealed(item) for key, item in cast("Mapping[str, object]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [revealed(item) for item in cast("Sequence[object]", value)]
-    return value
 
 
 def whole_seconds(seconds: float) -> int:

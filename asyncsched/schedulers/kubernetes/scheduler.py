@@ -46,6 +46,26 @@ from asyncsched.specs.state import AppState, ReplicaStatus
 
 __all__ = ["KubernetesScheduler", "create_scheduler"]
 
+MADE_FROM: Mapping[str, Collection[str]] = {
+    "image": ("image",),
+    "command": ("entrypoint", "args"),
+    "args": ("entrypoint", "args"),
+    "env": ("env",),
+    "envFrom": ("env",),
+    "volumes": ("mounts",),
+    "volumeMounts": ("mounts",),
+    "volumeDevices": ("mounts",),
+    "resources": ("resource",),
+    "nodeSelector": ("resource",),
+    "affinity": ("resource",),
+    "ports": ("port_map",),
+    "maxRetry": ("max_retries",),
+    "policies": ("max_retries",),
+    "backoffLimit": ("max_retries",),
+    "backoffLimitPerIndex": ("max_retries",),
+}
+"""What of a request is made from which fields of a role."""
+
 
 class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     """Runs each replica as a pod: of a Volcano job, or of Indexed Jobs where Volcano is not installed.
@@ -74,6 +94,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     keeps_cancelled_logs = False
     keeps_attempts = False
     capabilities = frozenset({INSTANCE_TYPE})
+    made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA, RetryPolicy.ROLE})
 
     def __init__(
@@ -138,6 +159,11 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         return job
 
     @override
+    def _named(self, request: KubernetesJob) -> str:
+        check_request(request, KubernetesJob, self.backend)
+        return request.app_id
+
+    @override
     def _adopt(self, request: KubernetesJob) -> tuple[str, KubernetesJob]:
         check_request(request, KubernetesJob, self.backend)
         return adopt(request, session=self.session_name, version=__version__)
@@ -149,8 +175,8 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
     @override
     async def _schedule(self, info: AppDryRunInfo[KubernetesJob]) -> None:
         job = info.request
-        app = info.app or AppDef("")  # of a request that was made by hand nothing is told of its roles
-        wire = await unhurried(partial(to_wire, job, info.app_id, info.digest, app), job.size)
+        make = partial(to_wire, job, info.app_id, info.digest, info.app, by_hand=info.app is None)
+        wire = await unhurried(make, job.size)
         await self._server.check_kind(job.kind)
         submission = Submission(
             self._client,

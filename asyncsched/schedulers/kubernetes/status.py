@@ -25,6 +25,8 @@ __all__ = ["Native", "describe_app", "needs_events", "pods_of", "results_of", "s
 _MOST_REPLICAS = 100_000
 _MOST_TOLD = 3
 _LONGEST_RESULT = 4096
+_POD_GONE = "a pod of it was deleted, or had failed, and is gone"
+"""Why Volcano has ended a job where no pod tells: it says nothing itself."""
 
 
 class Native(NamedTuple):
@@ -201,7 +203,7 @@ class _App:
             if condition := job.condition("Failed"):
                 return f"{condition.reason}: {condition.message}".strip(": ")
         restarts = volcano_restarts(self.first)
-        return self.first.message or (f"it failed again after {restarts} restarts" if restarts else "")
+        return self.first.message or (f"it failed again after {restarts} restarts" if restarts else _POD_GONE)
 
     def _unscheduled(self) -> bool:
         never_began = not any(pod.started for pod in self.pods)

@@ -14,9 +14,10 @@ from asyncsched.schedulers.kubernetes.status_states import job_state, pod_state
 from asyncsched.specs.app import RetryPolicy, Role
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 
-__all__ = ["NOT_BEGUN", "Around", "is_in", "replica_status"]
+__all__ = ["NOT_BEGUN", "STOPPED", "Around", "is_in", "replica_status"]
 
-_STOPPED = "ended because another replica failed"
+STOPPED = "ended because another replica failed"
+"""Why a replica was ended that had not failed."""
 _DELETED = "it failed again; Volcano has deleted its pod"
 NOT_BEGUN = "it had not begun within its pending_timeout"
 """Why an app, and each of its replicas, was ended with its `pending_timeout`."""
@@ -102,7 +103,7 @@ def _without_pod(role: Role, number: int, job: JobRecord, around: Around) -> Rep
         state, reason, cause = AppState.FAILED, "its pod is gone", FailureCause.UNKNOWN
     elif verdict.is_terminal() or _is_ending(job):
         state, cause = AppState.CANCELLED, FailureCause.CANCELLED
-        reason = _STOPPED if verdict is not AppState.CANCELLED and not around.cancelled else "its pod is gone"
+        reason = STOPPED if verdict is not AppState.CANCELLED and not around.cancelled else "its pod is gone"
         if around.unscheduled:
             reason, cause = NOT_BEGUN, FailureCause.UNSCHEDULABLE
         elif _was_last_failure(role, job, around):
@@ -160,7 +161,7 @@ def _reason(pod: PodRecord, state: AppState, around: Around) -> Reason:
     if state is AppState.PENDING:
         return why_waiting(pod, around.events)
     if state is AppState.CANCELLED:
-        return Reason("cancelled" if around.cancelled else _STOPPED)
+        return Reason("cancelled" if around.cancelled else STOPPED)
     return NOTHING
 
 

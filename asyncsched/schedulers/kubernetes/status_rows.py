@@ -1,21 +1,25 @@
-"""The rows of a list, from jobs as records or from Tables as the API server makes them."""
+"""The rows of a list: from jobs as records or from Tables as the API server makes them, and from pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
 from asyncsched.schedulers.kubernetes import names
-from asyncsched.schedulers.kubernetes.status import session_of
+from asyncsched.schedulers.kubernetes.status import describe_app, pods_of, session_of
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record, jobs_of_app
-from asyncsched.schedulers.kubernetes.status_pods import items, section, shared_text
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord, items, section, shared_text
 from asyncsched.schedulers.kubernetes.status_states import JOB_STATUS, VOLCANO_PHASES, job_state, state_of_phase
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, combine
 
-__all__ = ["list_row", "list_rows", "rows_of_tables"]
+__all__ = ["Told", "list_row", "needs_pods", "rows_of", "told_by_jobs", "told_by_tables"]
+
+Told = tuple[JobRecord, AppState]
+"""A job, and the state that it tells by itself."""
 
 _START = datetime.fromtimestamp(0, UTC)
 _COLUMNS: Mapping[Kind, tuple[str, Mapping[str, AppState]]] = {
@@ -32,25 +36,47 @@ def list_row(jobs: Sequence[JobRecord], backend: str = "kubernetes") -> ListAppR
         jobs: The jobs of the app.
         backend: The scheduler's name, for the handle.
     """
-    return _row([(job, job_state(job)) for job in jobs], backend)
+    return _row([(job, job_state(job)) for job in jobs], (), backend)
 
 
-def list_rows(jobs: Iterable[JobRecord], backend: str = "kubernetes") -> list[ListAppResponse]:
-    """Return the rows of the apps that jobs belong to, newest first."""
-    return _rows(((job, job_state(job)) for job in jobs), backend)
+def told_by_jobs(jobs: Iterable[JobRecord]) -> list[Told]:
+    """Return jobs with the states that they tell."""
+    return [(job, job_state(job)) for job in jobs]
 
 
-def rows_of_tables(tables: Iterable[tuple[Kind, object]], backend: str = "kubernetes") -> list[ListAppResponse]:
-    """Return the rows that Tables tell of, newest first; without a column for it an app's state is UNKNOWN.
+def told_by_tables(tables: Iterable[tuple[Kind, object]]) -> list[Told]:
+    """Return the jobs that Tables tell of, with their states; without a column for it a state is UNKNOWN.
 
     Args:
         tables: The kind of what was listed, and the Table (``as=Table``, ``includeObject=Metadata``) as its JSON is.
+    """
+    return [row for kind, table in tables for row in _read_table(kind, table)]
+
+
+def needs_pods(told: Iterable[Told]) -> set[tuple[str, str]]:
+    """Return namespace and name of the apps of which only their pods tell whether they go on."""
+    return {(job.namespace, job.app) for job, state in told if _is_unsure(state)}
+
+
+def rows_of(told: Iterable[Told], pods: Iterable[PodRecord] = (), backend: str = "kubernetes") -> list[ListAppResponse]:
+    """Return the rows of the apps that jobs belong to, newest first.
+
+    Args:
+        told: The jobs, with the states that they tell.
+        pods: Pods of any of these apps, and of others; an app without any is told by its jobs.
         backend: The scheduler's name, for the handles.
     """
-    return _rows((row for kind, table in tables for row in _read_table(kind, table)), backend)
+    apps: dict[tuple[str, str, str], list[Told]] = {}
+    for job, state in told:
+        apps.setdefault((job.kind, job.namespace, job.app), []).append((job, state))
+    by_app: dict[tuple[str, str], list[PodRecord]] = {}
+    for pod in pods:
+        by_app.setdefault((pod.namespace, pod.app), []).append(pod)
+    found = [_row(_own(them), by_app.get((namespace, app), ()), backend) for (_, namespace, app), them in apps.items()]
+    return sorted((row for row in found if row is not None), key=lambda row: row.created_at or _START, reverse=True)
 
 
-def _read_table(kind: Kind, table: object) -> Iterator[tuple[JobRecord, AppState]]:
+def _read_table(kind: Kind, table: object) -> Iterator[Told]:
     if not isinstance(table, Mapping):
         return
     columns = [column.get("name") for column in items(cast("Mapping[str, object]", table).get("columnDefinitions"))]
@@ -62,8 +88,11 @@ def _read_table(kind: Kind, table: object) -> Iterator[tuple[JobRecord, AppState
         if job is None or not isinstance(cells, list):
             continue
         known = cast("list[object]", cells)
-        told = 0 <= place < len(known)
-        yield job, _state(job, shared_text(known[place]), words) if told else AppState.UNKNOWN
+        word = shared_text(known[place]) if 0 <= place < len(known) else None
+        if word is None:
+            yield job, AppState.UNKNOWN
+        else:
+            yield replace(job, phase=word) if kind == "volcano" else job, _state(job, word, words)
 
 
 def _state(job: JobRecord, word: str, words: Mapping[str, AppState]) -> AppState:
@@ -73,31 +102,37 @@ def _state(job: JobRecord, word: str, words: Mapping[str, AppState]) -> AppState
     return AppState.FAILED if word == "Suspended" and job.unscheduled else state
 
 
-def _rows(jobs: Iterable[tuple[JobRecord, AppState]], backend: str) -> list[ListAppResponse]:
-    apps: dict[tuple[str, str], list[tuple[JobRecord, AppState]]] = {}
-    for job, state in jobs:
-        apps.setdefault((job.namespace, job.app), []).append((job, state))
-    rows = [row for members in apps.values() if (row := _row(_own(members), backend)) is not None]
-    return sorted(rows, key=lambda row: row.created_at or _START, reverse=True)
-
-
-def _own(members: Sequence[tuple[JobRecord, AppState]]) -> list[tuple[JobRecord, AppState]]:
+def _own(members: Sequence[Told]) -> list[Told]:
     own = {id(job) for job in jobs_of_app(job for job, _ in members)}
     return [(job, state) for job, state in members if id(job) in own]
 
 
-def _row(jobs: Sequence[tuple[JobRecord, AppState]], backend: str) -> ListAppResponse | None:
-    first = next((job for job, _ in jobs if job.is_first), None)
+def _row(told: Sequence[Told], pods: Sequence[PodRecord], backend: str) -> ListAppResponse | None:
+    first = next((job for job, _ in told if job.is_first), None)
     if first is None or not names.is_dns_label(first.namespace):
         return None
-    states = [state for _, state in jobs]
     session = session_of(first)
     return ListAppResponse(
         first.app_id,
-        combine(states, cancelled=AppState.CANCELLED in states) if len(states) > 1 else states[0],
+        _app_state(told, pods),
         make_app_handle(backend, session, first.app_id),
         name=first.app_name,
         session=session,
         created_at=first.created_at,
         native_id=first.uid,
     )
+
+
+def _app_state(told: Sequence[Told], pods: Sequence[PodRecord]) -> AppState:
+    states = [state for _, state in told]
+    state = combine(states, cancelled=AppState.CANCELLED in states) if len(states) > 1 else states[0]
+    own = pods_of([job for job, _ in told], pods) if _is_unsure(state) else []
+    app = describe_app([job for job, _ in told], own) if own else None
+    if app is None or not app.roles:
+        return state  # without its roles nobody knows how many pods there should be
+    # A Table does not tell how many replicas a job has: the note of its roles may be older than the job.
+    return state if app.state.is_terminal() and not all(pod.ended for pod in own) else app.state
+
+
+def _is_unsure(state: AppState) -> bool:
+    return not state.is_terminal() and state is not AppState.UNKNOWN

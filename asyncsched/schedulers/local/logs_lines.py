@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from asyncsched.logs.line import LogLine, LogOrigin, label
-from asyncsched.logs.split import MAX_LINE, LineSplitter
+from asyncsched.logs.line import LogLine, LogOrigin, decode
+from asyncsched.logs.split import MAX_LINE, ByteSplitter
 
 __all__ = ["Ready", "StreamText", "Texts", "Told"]
 
@@ -46,25 +46,25 @@ class Told:
 
 
 class Texts:
-    """Lines of one stream that have been split but not built: who takes them decides how many at a time."""
+    """Lines of one stream that have been split but not decoded: who takes them decides how many at a time."""
 
-    __slots__ = ("_at", "_origin", "_stamps", "_texts")
+    __slots__ = ("_at", "_lines", "_origin", "_stamps")
 
-    def __init__(self, origin: LogOrigin, texts: Sequence[str], stamps: list[tuple[int, int]]) -> None:
+    def __init__(self, origin: LogOrigin, lines: Sequence[bytes], stamps: list[tuple[int, int]]) -> None:
         self._origin = origin
-        self._texts = texts
+        self._lines = lines
         self._stamps = stamps[::-1]  # how many lines have which time; the next ones stand last
         self._at = 0
 
     def take(self, limit: int) -> list[LogLine]:
-        """Build the next lines, at most `limit`."""
+        """Decode the next lines, at most `limit`."""
         lines: list[LogLine] = []
         while limit and self._stamps:
             count, ns = self._stamps.pop()
             if count > limit:
                 self._stamps.append((count - limit, ns))
                 count = limit
-            lines += label(self._texts[self._at : self._at + count], self._origin, ns)
+            lines += decode(self._lines[self._at : self._at + count], self._origin, ns)
             self._at += count
             limit -= count
         return lines
@@ -89,7 +89,7 @@ class StreamText:
 
     def __init__(self, origin: LogOrigin) -> None:
         self.origin = origin
-        self._splitter = LineSplitter()
+        self._splitter = ByteSplitter()
         self._began = 0
         self._is_open = False  # a line has begun, and not ended
         self._skips = True
@@ -117,11 +117,13 @@ class StreamText:
             return None
         # Below the bound each newline ends one line, so that lines need only be counted to be told apart in time.
         counted = self._splitter.held + len(data) <= MAX_LINE
-        texts, stamps = self._split_counted(data, chunks) if counted else self._split(data, chunks)
-        return Texts(self.origin, texts, stamps) if texts else None
+        lines, stamps = self._split_counted(data, chunks) if counted else self._split(data, chunks)
+        return Texts(self.origin, lines, stamps) if lines else None
 
-    def _split_counted(self, data: bytes, chunks: Sequence[tuple[int, int]]) -> tuple[list[str], list[tuple[int, int]]]:
-        texts = self._splitter.feed(data)
+    def _split_counted(
+        self, data: bytes, chunks: Sequence[tuple[int, int]]
+    ) -> tuple[list[bytes], list[tuple[int, int]]]:
+        lines = self._splitter.feed(data)
         stamps: list[tuple[int, int]] = []
         began = self._began if self._is_open else chunks[0][0]
         at, is_open = 0, True
@@ -129,7 +131,7 @@ class StreamText:
             if not is_open:
                 began = ns
             end = at + length
-            count = len(texts) if len(chunks) == 1 else data.count(b"\n", at, end)
+            count = len(lines) if len(chunks) == 1 else data.count(b"\n", at, end)
             if count and began != ns:
                 stamps.append((1, began))
                 count -= 1
@@ -139,10 +141,10 @@ class StreamText:
             is_open = data[end - 1] != NEWLINE
             at = end
         self._began, self._is_open = began, is_open
-        return texts, stamps
+        return lines, stamps
 
-    def _split(self, data: bytes, chunks: Sequence[tuple[int, int]]) -> tuple[list[str], list[tuple[int, int]]]:
-        texts: list[str] = []
+    def _split(self, data: bytes, chunks: Sequence[tuple[int, int]]) -> tuple[list[bytes], list[tuple[int, int]]]:
+        lines: list[bytes] = []
         stamps: list[tuple[int, int]] = []
         at = 0
         for ns, length in chunks:
@@ -150,13 +152,13 @@ class StreamText:
                 self._began = ns
             part = data[at : at + length]
             at += length
-            for text in self._splitter.feed(part):
-                texts.append(text)
+            for line in self._splitter.feed(part):
+                lines.append(line)
                 stamps.append((1, self._began))
-                if text.endswith("\n"):
+                if line.endswith(b"\n"):
                     self._began = ns
             self._is_open = part[-1] != NEWLINE
-        return texts, stamps
+        return lines, stamps
 
     def progress(self) -> Texts | None:
         """Return the unfinished line if it is progress output."""
@@ -166,11 +168,11 @@ class StreamText:
         """Return the unfinished line: nothing more comes."""
         return self._unfinished(self._splitter.flush())
 
-    def _unfinished(self, texts: Sequence[str]) -> Texts | None:
-        if not texts:
+    def _unfinished(self, lines: Sequence[bytes]) -> Texts | None:
+        if not lines:
             return None
         self._is_open = self.held
-        return Texts(self.origin, texts, [(len(texts), self._began)])
+        return Texts(self.origin, lines, [(len(lines), self._began)])
 
 
 def _shortened(chunks: Sequence[tuple[int, int]], cut: int) -> Sequence[tuple[int, int]]:

@@ -12,8 +12,8 @@ from asyncsched.schedulers.local.supervisor.layout import END, LINE_START, RECOR
 
 __all__ = ["LogReader"]
 
-SLICE = 32 * 1024
-"""Bytes that are split at a time: what has been split waits as text, which takes more room."""
+SLICE = 64 * 1024
+"""Bytes that are split at a time, as many as the supervisor reads of a pipe: cut into lines they take more room."""
 
 STEP, LOOK = 512, 128
 """What a step costs beside the bytes that it reads, in bytes; and one that looks at a record only."""

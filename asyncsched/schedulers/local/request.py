@@ -178,7 +178,7 @@ def split_devices(request: PopenRequest, roles: Sequence[Role], devices: int) ->
 
 
 def to_wire(
-    request: PopenRequest, app: AppDef | None, *, session: str, digest: str, environ: Mapping[str, str]
+    request: PopenRequest, app: AppDef | None, *, session: str, digest: str, environ: Mapping[str, str], cwd: str
 ) -> dict[str, Any]:
     """Make the message that has an app started; it holds the secrets, and is stored nowhere.
 
@@ -188,6 +188,7 @@ def to_wire(
         session: The session's name.
         digest: The dry-run's digest.
         environ: The submitter's environment.
+        cwd: The submitter's working directory.
     """
     replicas = [
         _wire_replica(request, role, k, param)
@@ -209,22 +210,29 @@ def to_wire(
         "on_failure": request.on_failure,
         "max_log_bytes": request.max_log_bytes,
         "env": _inherited(request.inherit, environ),
-        "spec": app_note(app or _app_of(request)),
+        "spec": app_note(app or _app_of(request, cwd)),
         "log_dir": request.log_dir,
         "replicas": replicas,
     }
 
 
-def _app_of(request: PopenRequest) -> AppDef:
+def _app_of(request: PopenRequest, cwd: str) -> AppDef:
     """Return an app that would be started as a request says that was put together by hand."""
-    return AppDef("", [_role_of(request, name, params) for name, params in request.role_params.items() if params])
+    return AppDef("", [_role_of(request, cwd, name, params) for name, params in request.role_params.items() if params])
 
 
-def _role_of(request: PopenRequest, name: str, params: Sequence[ReplicaParam]) -> Role:
+def _role_of(request: PopenRequest, cwd: str, name: str, params: Sequence[ReplicaParam]) -> Role:
     first, *others = [_without_ours(request, name, k, param) for k, param in enumerate(params)]
     role = role_of_command(name, "", *first, len(params))
+    lost = [f"its replicas are started in {each}" for each in {param.cwd or "/": 0 for param in params} if each != cwd]
+    if request.inherit is not None:
+        lost.append("they inherit only some of the submitter's variables (the option copy_env)")
     if any(first != other for other in others):
-        role.args, role.env = [], {NOT_KEPT: NotKept("its request was made by hand, and its replicas are not alike")}
+        role.args, role.env = [], {}
+        lost.insert(0, "its replicas are not alike")
+    if lost:
+        why = f"its request was made by hand: {', and '.join(lost)}, which no role holds"
+        role.env = {NOT_KEPT: NotKept(why), **role.env}
     return role
 
 

@@ -10,9 +10,11 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import Unpack, override
 
+from asyncsched.errors import ConfigError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.program import Programs
@@ -29,6 +31,7 @@ from asyncsched.schedulers.local.images import (
     fetch_roles,
     make_provider,
     named_directory,
+    working_directory,
 )
 from asyncsched.schedulers.local.logs import log_sources
 from asyncsched.schedulers.local.lookup import Apps, describe_all, described
@@ -75,6 +78,9 @@ IGNORES = {
 SETTLING = 5.0
 """Seconds that ending an app may take beyond its grace period."""
 
+MADE_FROM = {"args": ("entrypoint", "args"), "env": ("env",)}
+"""What of a request is made from which fields of a role."""
+
 
 class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     """Runs each replica as a process of this machine, under a supervisor that outlives nothing but it.
@@ -100,7 +106,9 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     runs_here = True
     ends_with_submitter = True
     can_kill = True
+    takes_bytes = True
     ignores = IGNORES
+    made_from = MADE_FROM
     retry_policies = frozenset()
 
     def __init__(
@@ -164,18 +172,21 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         return [each for each in super()._ignored(app, options) if not (divided and each.field == "resource.gpu")]
 
     @override
-    def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
+    def _named(self, request: PopenRequest) -> str:
         check_request(request, PopenRequest, self.backend)
+        return request.app_id
+
+    @override
+    def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
+        app_id = self._named(request)
         # Logs that somebody wants in a place of his own are kept there, and stay there.
         elsewhere = bool(request.role_log_dirs) and not Path(request.log_dir).is_relative_to(self._home.path)
-        return request.app_id, replace(request, own_tree=request.own_tree or elsewhere)
+        return app_id, replace(request, own_tree=request.own_tree or elsewhere)
 
     @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
         request = info.request
-        wire = await asyncio.to_thread(
-            to_wire, request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ)
-        )
+        wire = await asyncio.to_thread(_wire, info)
         launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
             async with self._supervisors.detached() as connection:
@@ -255,6 +266,14 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
             await self._supervisors.close(self.cleanup_timeout)
         finally:  # a supervisor that hangs takes all the time there is
             self._home.close()
+
+
+def _wire(info: AppDryRunInfo[PopenRequest]) -> dict[str, Any]:
+    try:
+        cwd = working_directory()
+    except ConfigError:  # it was removed, and matters to nothing that is started elsewhere
+        cwd = ""
+    return to_wire(info.request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ), cwd=cwd)
 
 
 def create_scheduler(

@@ -12,6 +12,7 @@ import pytest
 from asyncsched.errors import ConflictError, RunOptionError, SchedulerError, UsageError
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.mounts import VolumeMount
 from asyncsched.specs.not_kept import NotKept
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.state import AppState
@@ -193,6 +194,16 @@ class SubmitContract:
         with pytest.raises(UsageError, match="elsewhere"):
             await rig.scheduler.schedule(info)
 
+    async def test_a_request_that_was_made_another_apps_is_refused(self, rig: ContractRig) -> None:
+        info, other = [await rig.scheduler.submit_dryrun(rig.app(echo("hello")), rig.cfg) for _ in range(2)]
+        info.request = other.request
+
+        with pytest.raises(UsageError) as caught:
+            await rig.scheduler.schedule(info)
+        assert f"the request names the app {other.app_id}, and its dry-run the app {info.app_id}" in str(caught.value)
+        assert "the id is fixed at the dry-run" == caught.value.why
+        assert [None, None] == [await rig.scheduler.describe(each.app_id) for each in (info, other)]
+
     async def test_a_submit_that_fails_half_way_leaves_nothing(self, rig: ContractRig) -> None:
         if rig.unstartable is None:
             pytest.skip("this backend has no way to fail half-way")
@@ -298,6 +309,49 @@ class SubmitContract:
         if ["after"] == texts(await rig.lines(edited, should_tail=True)):
             with pytest.raises(ValueError, match=EDITED):
                 await rig.submit(AppDef("job", [role]))
+
+    @pytest.mark.parametrize("edit", [False, True])
+    async def test_a_dry_run_that_pre_proc_makes_anew_is_told_like_its_own(self, rig: ContractRig, edit: bool) -> None:
+        class Anew(Role):
+            def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
+                request = copy.deepcopy(dryrun_info.request)
+                if edit:
+                    _replaced(request, "before", "after")
+                return AppDryRunInfo(request, repr)
+
+        plain = rig.role("echo $WORD", env={"WORD": "before"}, mounts=[VolumeMount("data", "/mnt")])
+        plain = dataclasses.replace(plain, mounts=plain.mounts if "mounts" in rig.scheduler.ignores else [])
+        app = AppDef("job", [Anew(**{f.name: getattr(plain, f.name) for f in dataclasses.fields(Role)})], {"a": "b"})
+        info = await rig.scheduler.submit_dryrun(app, rig.cfg)
+        found = await rig.ended(await rig.scheduler.schedule(info))
+        (said,) = texts(await rig.lines(info.app_id, should_tail=True))
+
+        assert ("job", {"a": "b"}) == (found.name, found.metadata)
+        if said == "before":
+            assert [plain] == found.roles
+        else:
+            with pytest.raises(ValueError, match=EDITED):
+                await rig.submit(AppDef("job", found.roles))
+
+    @pytest.mark.parametrize(
+        ("place", "fields"),
+        [
+            ("variable A", {"env": {"A": "x\udc80"}}),
+            ("variable A", {"env": {"A": Secret("x\ud800")}}),
+            ("argument 2", {"args": ["-c", "", "x\udc80"]}),
+            ("metadata a 0", {"metadata": {"a": ["x\udc80"]}}),
+        ],
+    )
+    async def test_what_utf_8_cannot_hold_is_refused_or_was_not_kept(
+        self, rig: ContractRig, place: str, fields: dict[str, Any]
+    ) -> None:
+        app = AppDef("job", [dataclasses.replace(rig.role(""), **fields)])
+        with pytest.raises((ValueError, SchedulerError)) as caught:
+            found = await rig.ended(await rig.submit(app))
+            assert "\ud800" not in str(fields)
+            await rig.submit(AppDef(found.name, found.roles))
+        if "half a character" in str(caught.value):
+            assert f"role 'main': {place} " in str(caught.value)
 
     async def test_secrets_are_sent_but_never_shown(self, rig: ContractRig) -> None:
         app = rig.app(

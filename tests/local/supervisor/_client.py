@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 from asyncsched.schedulers.local.supervisor import layout
 from asyncsched.schedulers.local.supervisor.machine import start_time, stat_fields
-from tests._support import WITHIN, eventually_blocking
+from tests._support import WITHIN, eventually_blocking, held_up
 
 Message = dict[str, Any]
 BOOT = Path(layout.__file__).with_name("boot.py")
@@ -180,12 +180,9 @@ class Supervisor(Talk):
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop the worker for a moment, so that what is seen is of one moment."""
-        os.kill(self.pid, signal.SIGSTOP)
-        try:
+        with held_up(self.pid):
             eventually_blocking(lambda: (stat_fields(self.pid) or "T")[0] == "T")
             yield
-        finally:
-            os.kill(self.pid, signal.SIGCONT)
 
     def is_alive(self) -> bool:
         """Tell whether the worker or its watcher is still there."""

@@ -20,7 +20,7 @@ import pytest
 from asyncsched.schedulers.local.supervisor import layout
 from asyncsched.schedulers.local.supervisor.machine import is_alive
 from asyncsched.schedulers.local.supervisor.marks import end_marked
-from tests._support import WITHIN, eventually_blocking
+from tests._support import WITHIN, eventually_blocking, held_up
 from tests.local.supervisor._client import Supervisor, Talk, marked, python, replica, shell, tree
 
 REPLICAS, KINDS = 3, 7
@@ -139,9 +139,9 @@ def test_one_kill_of_a_group_does_not_take_both(home: Path) -> None:
 def test_first_processes_die_with_both_halves_of_the_supervisor_and_the_owner_can_end_the_rest(home: Path) -> None:
     with owner(home, "wait") as it:
         first = {each["pid"] for each in it.saved()["replicas"]}
-        os.kill(it.identity["watcher_pid"], signal.SIGSTOP)  # so that it cannot sweep before it is killed
-        os.kill(it.identity["pid"], signal.SIGKILL)
-        os.kill(it.identity["watcher_pid"], signal.SIGKILL)
+        with held_up(it.identity["watcher_pid"]):  # so that it cannot sweep before it is killed
+            os.kill(it.identity["pid"], signal.SIGKILL)
+            os.kill(it.identity["watcher_pid"], signal.SIGKILL)
         eventually_blocking(lambda: not first & set(marked(it.token)))
 
         assert end_marked(it.identity["pid"], it.identity["start"])

@@ -47,12 +47,16 @@ class Cluster:
         directory: Where everything of it is; made when it is not there, and removed by `down`.
         log_size: At what size the log of a container is rotated.
         outlives_us: Whether it stays when this process ends.
+
+    Attributes:
+        splits_streams: Whether an API server that is started tells stdout and stderr of a log apart.
     """
 
     def __init__(self, directory: Path, *, log_size: str = "10Mi", outlives_us: bool = False) -> None:
         self.directory = directory
         self._log_size = log_size
         self._outlives_us = outlives_us
+        self.splits_streams = True
         self._lifeline: Lifeline | None = None
         self._namespaces: subprocess.Popen[bytes] | None = None
 
@@ -169,7 +173,13 @@ class Cluster:
 
     @property
     def _layout(self) -> Layout:
-        return Layout(cache=versions.cache(), directory=self.directory, cgroup=self.cgroup, log_size=self._log_size)
+        return Layout(
+            cache=versions.cache(),
+            directory=self.directory,
+            cgroup=self.cgroup,
+            log_size=self._log_size,
+            splits_streams=self.splits_streams,
+        )
 
     def _programs(self) -> dict[str, Program]:
         return programs.programs(self._layout)

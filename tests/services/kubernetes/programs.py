@@ -33,12 +33,14 @@ class Layout:
         directory: What belongs to this cluster alone.
         cgroup: The name of its cgroup in each hierarchy.
         log_size: At what size the kubelet rotates the log of a container.
+        splits_streams: Whether stdout and stderr of a log can be had apart; by default a cluster refuses it.
     """
 
     cache: Path
     directory: Path
     cgroup: str
     log_size: str
+    splits_streams: bool
 
     @property
     def keys(self) -> Path:
@@ -102,7 +104,7 @@ def _runtime(layout: Layout) -> dict[str, list[str]]:
             f"--service-account-key-file={keys}/ca.pub",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
-            "--feature-gates=PodLogsQuerySplitStreams=true",
+            f"--feature-gates=PodLogsQuerySplitStreams={str(layout.splits_streams).lower()}",
         ],
     }
 

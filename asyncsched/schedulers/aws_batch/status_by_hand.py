@@ -1,0 +1,91 @@
+"""What the service shows of a job that was not made from roles, and that no role can hold.
+
+All that a container has is named, but for what a role is rebuilt from, what every submit sets by itself, and what the
+service reports of a run. What AWS Batch adds in times to come is named, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
+
+__all__ = ["lost_fields"]
+
+_CARRIED = frozenset(
+    {"image", "command", "environment", "secrets", "vcpus", "memory", "instanceType", "mountPoints", "volumes"}
+)
+"""What a role is rebuilt from; volumes are looked through by what is mounted."""
+
+_REPORTED = frozenset(
+    {
+        "containerInstanceArn",
+        "essential",
+        "exitCode",
+        "logStreamName",
+        "name",
+        "networkInterfaces",
+        "reason",
+        "taskArn",
+    }
+)
+
+_BY_DEFAULT: Mapping[str, object] = {
+    "logConfiguration": {"logDriver": "awslogs"},
+    "networkConfiguration": {"assignPublicIp": "DISABLED"},
+    "fargatePlatformConfiguration": {"platformVersion": "LATEST"},
+}
+"""What a submit sets where no option says otherwise."""
+
+_OF_JOB = ("parameters", "eksProperties")
+
+
+def lost_fields(row: Row, container: Row) -> list[str]:
+    """Return the names of what a role cannot hold.
+
+    Args:
+        row: The job.
+        container: What one of its nodes runs.
+    """
+    lost = [name for name in _OF_JOB if row.get(name)]
+    lost += [
+        name
+        for name, value in _without_nothing(container)
+        if name not in _CARRIED | _REPORTED | {"linuxParameters", "resourceRequirements"}
+        and value != _BY_DEFAULT.get(name)
+    ]
+    return sorted({*lost, *_of_resources(container), *_of_linux(container), *_of_mounts(container)})
+
+
+def _without_nothing(row: Row) -> Iterator[tuple[str, object]]:
+    """Yield what is set: what does not apply is absent, null, false or empty."""
+    for name, value in row.items():
+        told = dict(_without_nothing(value)) if isinstance(value, Mapping) else value
+        if told:
+            yield name, told
+
+
+def _of_resources(container: Row) -> Iterator[str]:
+    for wanted in parts(container, "resourceRequirements"):
+        if not str(wanted.get("value", "")).isdecimal() or wanted.get("type") not in ("VCPU", "MEMORY", "GPU"):
+            yield f"resourceRequirements.{wanted.get('type')}"
+
+
+def _of_linux(container: Row) -> Iterator[str]:
+    memory = {str(each.get("value")) for each in parts(container, "resourceRequirements") if each["type"] == "MEMORY"}
+    for name, value in _without_nothing(part(container, "linuxParameters")):
+        # A submit shares as much memory between processes as there is.
+        if name != "devices" and not (name == "sharedMemorySize" and str(value) in memory):
+            yield f"linuxParameters.{name}"
+
+
+def _of_mounts(container: Row) -> Iterator[str]:
+    volumes = {volume.get("name"): volume for volume in parts(container, "volumes")}
+    for point in parts(container, "mountPoints"):
+        volume = dict(_without_nothing(volumes.get(point.get("sourceVolume"), {})))
+        efs, host = part(volume, "efsVolumeConfiguration"), part(volume, "host")
+        kinds = volume.keys() - {"name"}
+        if kinds not in ({"efsVolumeConfiguration"}, {"host"}):
+            yield f"the volume at {point.get('containerPath')}"
+        for name in efs.keys() - {"fileSystemId"} | host.keys() - {"sourcePath"}:
+            yield f"{name} of the volume at {point.get('containerPath')}"

@@ -1,0 +1,131 @@
+"""Events are read in one request at a look, however many a namespace has."""
+
+from __future__ import annotations
+
+import pytest
+from typing_extensions import override
+
+from asyncsched.clock import Clock
+from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.lookup_events import FRESH, PAGE, PASSED_OVER, REFUSED_FOR, Events
+from asyncsched.schedulers.kubernetes.status_reasons import POD_EVENTS
+from asyncsched.specs import AppDef, FailureCause, Resource, Role
+from tests.kubernetes._logs import until
+from tests.kubernetes.conftest import OnFake
+from tests.kubernetes_fake import FakeCluster, StatusError, expired
+
+pytestmark = pytest.mark.service("kubernetes-fake")
+
+LIMIT = 10
+"""Events on a page."""
+VOLCANO = {"kind": "volcano", "queue": "default"}
+FORBIDDEN = 'events is forbidden: User "alice" cannot list resource "events" in API group "" in the namespace "default"'
+OURS = {"name": "ours", "namespace": "default", "uid": "5a1e0000-0000-4000-8000-000000000001"}
+OTHERS = {"name": "others", "namespace": "default", "uid": "5a1e0000-0000-4000-8000-000000000002"}
+
+
+class Ahead(Clock):
+    """A clock that can be set forward."""
+
+    ahead = 0.0
+
+    @override
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+@pytest.fixture
+def clock() -> Ahead:
+    return Ahead()
+
+
+@pytest.fixture
+def events(client: KubeClient, clock: Ahead) -> Events:
+    return Events(client, clock=clock, page=LIMIT)
+
+
+def tell(fake: FakeCluster, about: dict[str, str], reason: str, times: int = 1) -> None:
+    """Record events about a pod, in the order of their objects' names."""
+
+    for _ in range(times):
+        fake.run(lambda: fake.event("pods", {"metadata": about}, reason, "why", warning=True))
+
+
+async def look(events: Events, clock: Ahead, times: int = 1) -> list[str]:
+    """Look again and again, each time when what is known is too old; return the reasons of our pod."""
+    found: list[str] = []
+    for _ in range(times):
+        clock.ahead += FRESH
+        found = [event.reason for event in await events.about("default", [OURS["uid"]])]
+    return found
+
+
+def test_what_is_passed_over_explains_nothing() -> None:
+    told = {*POD_EVENTS, "Unschedulable", "FailedCreate", "FailedCreatePod", "PodGroupError", "PluginError"}
+
+    assert told.isdisjoint(PASSED_OVER)
+
+
+async def test_a_waiting_job_is_described_in_four_requests_whatever_else_happens_there(
+    fake: FakeCluster, on_fake: OnFake
+) -> None:
+    role = Role("main", "busybox", entrypoint="sh", num_replicas=100, resource=Resource(cpu=900, gpu=0, memMB=64))
+    async with on_fake() as scheduler:
+        app_id = await scheduler.submit(AppDef("app", [role]), VOLCANO)
+        await until(fake, lambda: [each for each in fake.store.list("events") if "overused" in each["message"]])
+        tell(fake, OTHERS, "FailedScheduling", 2 * PAGE)
+        tell(fake, {**OTHERS, "name": "zothers"}, "FailedMount", PAGE)
+        before = fake.traffic.calls.total()
+        found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert "overused cpu" in found.msg
+    assert FailureCause.UNSCHEDULABLE == found.cause
+    assert 4 >= fake.traffic.calls.total() - before, fake.traffic.requests[-8:]
+
+
+async def test_events_behind_the_first_page_are_found_by_later_looks(
+    fake: FakeCluster, events: Events, clock: Ahead
+) -> None:
+    tell(fake, {**OTHERS, "name": "before"}, "FailedMount", 2 * LIMIT)
+    tell(fake, OURS, "FailedMount")
+
+    assert [] == await look(events, clock, 2)
+    assert ["FailedMount"] == await look(events, clock)
+    assert ["FailedMount"] == await look(events, clock)  # the first page again: the others are still known
+    assert 4 == fake.traffic.calls["list events"]
+    fake.run(lambda: [fake.store.remove("events", each) for each in list(fake.store.list("events"))])
+    assert [] == await look(events, clock, 2)
+
+
+async def test_a_list_that_expires_while_it_is_read_begins_again(
+    fake: FakeCluster, events: Events, clock: Ahead
+) -> None:
+    tell(fake, {**OTHERS, "name": "before"}, "FailedMount", LIMIT)
+    tell(fake, OURS, "FailedMount")
+    await look(events, clock)
+    fake.fail("list events", expired("too old"))
+
+    assert [] == await look(events, clock)
+    assert ["FailedMount"] == await look(events, clock, 2)
+    assert 4 == fake.traffic.calls["list events"]
+
+
+async def test_no_more_than_some_pages_are_read(fake: FakeCluster, client: KubeClient, clock: Ahead) -> None:
+    tell(fake, {**OTHERS, "name": "before"}, "FailedMount", 20)
+    tell(fake, OURS, "FailedMount")
+
+    assert [] == await look(Events(client, clock=clock, page=10, most_pages=2), clock, 4)
+    assert ["FailedMount"] == await look(Events(client, clock=clock, page=10, most_pages=3), clock, 4)
+
+
+async def test_where_the_role_does_not_allow_it_nobody_asks_again_for_some_time(
+    fake: FakeCluster, events: Events, clock: Ahead
+) -> None:
+    fake.fail("list events", StatusError(403, "Forbidden", FORBIDDEN))
+    tell(fake, OURS, "FailedMount")
+
+    assert [] == await look(events, clock, 2)
+    assert 1 == fake.traffic.calls["list events"]
+    clock.ahead += REFUSED_FOR
+    assert ["FailedMount"] == await look(events, clock)
