@@ -39,8 +39,8 @@ def lead_to(made: Double, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     key.write_text(json.dumps(made.tokens.key_file(made.url)))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", PROJECT)
-    monkeypatch.setenv("ASYNCSCHED_GCP_BATCH_ENDPOINT", made.url)
-    monkeypatch.setenv("ASYNCSCHED_GCP_LOGGING_ENDPOINT", made.url)
+    monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_BATCH", made.url)
+    monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", made.url)
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def test_googles_client_reads_entries(double: Double, credentials: Given) -> Non
 async def test_a_client_of_googles_lends_its_credentials_and_its_address(
     double: Double, client: batch_v1.BatchServiceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("ASYNCSCHED_GCP_BATCH_ENDPOINT")
+    monkeypatch.delenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_BATCH")
     await asyncio.to_thread(client.create_job, parent=PARENT, job_id="a-job", job=a_job())
     async with quick("s", client=client) as made:
         assert await made.exists(f"{PROJECT}:us-central1:a-job")

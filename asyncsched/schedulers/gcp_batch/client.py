@@ -24,6 +24,9 @@ __all__ = ["BATCH_ENDPOINT", "LOGGING_ENDPOINT", "GoogleClient"]
 
 BATCH_ENDPOINT = "https://batch.googleapis.com"
 LOGGING_ENDPOINT = "https://logging.googleapis.com"
+BATCH_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_BATCH"
+LOGGING_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING"
+"""Where gcloud, too, is told other addresses."""
 
 AT_ONCE = 32
 """Calls that are on their way at a time; others wait for their turn."""
@@ -68,8 +71,8 @@ class GoogleClient:
     ) -> None:
         self.credentials = credentials
         self._clock, self._limits = clock, limits
-        self._batch = batch or os.environ.get("ASYNCSCHED_GCP_BATCH_ENDPOINT") or BATCH_ENDPOINT
-        self._logging = logging or os.environ.get("ASYNCSCHED_GCP_LOGGING_ENDPOINT") or LOGGING_ENDPOINT
+        self._batch = (batch or os.environ.get(BATCH_VARIABLE) or BATCH_ENDPOINT).rstrip("/")
+        self._logging = (logging or os.environ.get(LOGGING_VARIABLE) or LOGGING_ENDPOINT).rstrip("/")
         self._quota_project = quota_project or os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT") or ""
         self._request_timeout, self._retry_for = request_timeout, retry_for
         self._turns = asyncio.Semaphore(AT_ONCE)
