@@ -25,6 +25,9 @@ CFG: dict[str, CfgVal] = {"namespace": NAMESPACE, "kind": "job"}
 PERIOD = 1.0
 """Seconds between two lines of a container, while it writes."""
 
+LOOKS_FOR_ENDS = 10.0
+"""Seconds between two looks of an open log whether its pod has ended: with a thousand logs these are all its work."""
+
 
 class Fake:
     """The process with the cluster in it."""
@@ -152,6 +155,7 @@ def _serve(arguments: list[str]) -> None:
     still = "--still" in arguments
     with tempfile.TemporaryDirectory() as folder, FakeCluster(tls=True) as cluster:
         served = _Served(cluster)
+        cluster.pace.eof = LOOKS_FOR_ENDS
         if still:
             cluster.run(cluster.store.listeners.clear)
         kubeconfig = cluster.kubeconfig(Path(folder) / "kubeconfig", "admin", namespace=NAMESPACE)

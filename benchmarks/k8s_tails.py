@@ -86,13 +86,15 @@ async def claims() -> AsyncIterator[Claim]:
 
 @dataclass(slots=True)
 class _Lines:
-    """What came: how many lines, and how late each was."""
+    """What came: how many lines, from which replicas, and how late each was."""
 
     count: int = 0
+    heard: set[int] = field(default_factory=set[int])
     delays: list[float] = field(default_factory=list[float])
 
-    def take(self, text: bytes | str) -> None:
+    def take(self, text: bytes | str, replica: int) -> None:
         self.count += 1
+        self.heard.add(replica)
         self.delays.append(time.time() - int(text.rpartition(b" " if isinstance(text, bytes) else " ")[2]) / 1e9)  # type: ignore[arg-type]
 
 
@@ -165,12 +167,12 @@ async def _peers(theirs: Peer) -> _Tail:
 
 
 async def _while(replicas: int, read: Callable[[_Lines], Awaitable[None]], held: _Held | None = None) -> _Tail:
-    """Read, and measure for a time once what was there at first has been read."""
+    """Read, and measure for a time once every replica is read and what was there at first has come."""
     lines = _Lines()
     reading = asyncio.ensure_future(read(lines))
     try:
         async with asyncio.timeout(300):
-            while lines.count < 3 * replicas:
+            while len(lines.heard) < replicas or lines.count < 3 * replicas:
                 if reading.done():
                     reading.result()
                 await asyncio.sleep(0.1)
@@ -189,16 +191,16 @@ async def _while(replicas: int, read: Callable[[_Lines], Awaitable[None]], held:
 async def _follow(scheduler: KubernetesScheduler, app_id: str, lines: _Lines) -> None:
     async with scheduler.log_iter(app_id, should_tail=True, tail_lines=1) as stream:
         async for line in stream:
-            lines.take(line.text)
+            lines.take(line.text, line.source.replica)
 
 
 async def _read_all(api: Api, requests: list[bytes], lines: _Lines) -> None:
     async with asyncio.TaskGroup() as group:
-        for request in requests:
-            group.create_task(_read(api, request, lines))
+        for replica, request in enumerate(requests):
+            group.create_task(_read(api, request, replica, lines))
 
 
-async def _read(api: Api, request: bytes, lines: _Lines) -> None:
+async def _read(api: Api, request: bytes, replica: int, lines: _Lines) -> None:
     context: ssl.SSLContext = api.context
     reader, writer = await asyncio.open_connection(api.server.hostname, api.server.port, ssl=context)
     try:
@@ -206,7 +208,7 @@ async def _read(api: Api, request: bytes, lines: _Lines) -> None:
         while data := await reader.read(65536):
             for line in data.split(b"\n"):
                 if b" tick " in line:
-                    lines.take(line.rstrip())
+                    lines.take(line.rstrip(), replica)
     finally:
         writer.transport.abort()
 

@@ -48,6 +48,7 @@ def features() -> dict[str, Callable[[AnyScheduler], str]]:
         "logs stay after `cancel` (`keeps_cancelled_logs`)": lambda each: _yes(each.keeps_cancelled_logs),
         "logs of earlier attempts stay (`keeps_attempts`)": lambda each: _yes(each.keeps_attempts),
         "`SecretRef` (`takes_secret_refs`)": lambda each: _yes(each.takes_secret_refs),
+        "workspaces (`workspace_builder`)": _workspaces,
         "`results`": lambda each: _yes(type(each)._results is not SchedulerHooks._results),
         "retry policies": _policies,
     }
@@ -89,6 +90,12 @@ def not_honoured(name: str) -> list[str]:
 
 def _policies(scheduler: AnyScheduler) -> str:
     return ", ".join(f"`{policy}`" for policy in sorted(scheduler.retry_policies)) or "none"
+
+
+def _workspaces(scheduler: AnyScheduler) -> str:
+    if type(scheduler).workspace_builder is None:
+        return "no"
+    return "a new image" if scheduler.has_images else "a copy for each app"
 
 
 def _limit(limit: str, scheduler: AnyScheduler) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from asyncsched.schedulers import Stream, get_scheduler, get_scheduler_factories
+from asyncsched.schedulers.built_in import BUILT_IN
 from asyncsched.schedulers.ignored import FIELDS
 from asyncsched.schedulers.registry import known_names
 
@@ -47,6 +48,10 @@ def test_a_column_says_what_the_backend_says(name: str) -> None:
 
     assert ("reported" if scheduler.pushes_states else "polled") == told["states are"]
     assert ("yes" if Stream.STDOUT in scheduler.log_streams else "no") == told["stdout and stderr told apart"]
+    patched = "a new image" if scheduler.has_images else "a copy for each app"
+    takes_workspace = type(scheduler).workspace_builder is not None
+    assert (patched if takes_workspace else "no") == told["workspaces (`workspace_builder`)"]
+    assert BUILT_IN[name].takes_workspace == takes_workspace
     for field in FIELDS:
         why = scheduler.ignores.get(field)
 

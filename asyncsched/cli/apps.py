@@ -51,10 +51,12 @@ async def describe_found(
     return found
 
 
-def unknown(handle: AppHandle) -> UnknownAppError:
-    """Return the error of a handle whose scheduler knows no such app."""
+async def unknown(runner: Runner, handle: AppHandle) -> UnknownAppError:
+    """Return the error of a handle whose scheduler knows no such app; it says which cluster was asked."""
     fix = f"`asyncsched list -s {handle.scheduler}` shows those that there are"
-    return UnknownAppError(f"no app {handle.app_id} on {handle.scheduler}", fix=fix)
+    place = (await runner.scheduler(handle.scheduler)).place
+    where = f" in {place}" if place else ""
+    return UnknownAppError(f"no app {handle.app_id} on {handle.scheduler}{where}", fix=fix)
 
 
 def finish(console: Console, failures: Iterable[Exception], codes: Iterable[int] = (), *, alone: bool = False) -> int:
@@ -79,7 +81,7 @@ async def watch_found(console: Console, runner: Runner, found: Found) -> int:
                 failures.append(error)
                 continue
             if event.current is None:
-                failures.append(unknown(event.handle))
+                failures.append(await unknown(runner, event.handle))
                 continue
             if console.format == "json":
                 changes.append(status_row(event.handle, event.current))
@@ -110,7 +112,9 @@ async def act_on_each(
     failures = list(found.failures)
     told: dict[AppHandle, str | Exception] = {}
     for handle, answer in (await describe_found(runner, found.handles)).items():
-        told[handle] = unknown(handle) if answer is None else answer if isinstance(answer, Exception) else done
+        told[handle] = (
+            await unknown(runner, handle) if answer is None else answer if isinstance(answer, Exception) else done
+        )
     known = [handle for handle, answer in told.items() if not isinstance(answer, Exception)]
     told |= {handle: error for handle, error in (await answers(act, known)).items() if error is not None}
     failures += [answer for answer in told.values() if isinstance(answer, Exception)]

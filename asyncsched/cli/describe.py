@@ -42,7 +42,7 @@ async def _describe(console: Console, runner: Runner, targets: Sequence[Target])
     rows: list[dict[str, object]] = []
     for handle, app in (await answers(runner.describe, handles)).items():
         if app is None or isinstance(app, Exception):
-            failures.append(unknown(handle) if app is None else app)
+            failures.append(await unknown(runner, handle) if app is None else app)
             rows.append(error_row(handle, failures[-1]))
         else:
             rows.append({"handle": str(handle), "app": masked(app)})

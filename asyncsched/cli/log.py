@@ -90,7 +90,7 @@ async def _show(console: Console, runner: Runner, targets: Sequence[Target], cho
     for handle, target in found.apps:
         answer = told[handle]
         if answer is None or isinstance(answer, Exception):
-            failures.append(unknown(handle) if answer is None else answer)
+            failures.append(await unknown(runner, handle) if answer is None else answer)
         else:
             writers += sum(_is_chosen(replica, target, choice) for replica in answer.replicas)
             streams.append(await _lines(runner, handle, target, choice))

@@ -49,7 +49,7 @@ class _Run(Verb):
     "-s", "--scheduler", metavar="SCHEDULER", help=f"Where it runs.  [default: {get_default_scheduler_name()}]"
 )
 @click.option("-cfg", "--scheduler_args", "cfg", multiple=True, metavar="K=V,...", help="Run options of the scheduler.")
-@click.option("--workspace", metavar="PATH", help="Files that are laid over the image.")
+@click.option("--workspace", metavar="PATH|URL", help="A directory, or a URL, whose files the app runs with.")
 @click.option("--dryrun", is_flag=True, help="Print the request, and send nothing.")
 @click.option("--show-secrets", is_flag=True, help="Print secrets in clear, with --dryrun.")
 @click.option("--detach", is_flag=True, help="Return at once; the app runs on.")
@@ -110,6 +110,7 @@ def _launch(options: dict[str, Any], ahead: Ahead | None) -> Launch:
         scheduler=options["scheduler"],
         cfg=options["cfg"],
         workspace=options["workspace"],
+        foreign_workspace=_foreign_workspace(),
         key=options["key"],
         dryrun=options["dryrun"],
         show_secrets=options["show_secrets"],
@@ -120,6 +121,16 @@ def _launch(options: dict[str, Any], ahead: Ahead | None) -> Launch:
         raw=options["raw"],
         ahead=ahead,
     )
+
+
+def _foreign_workspace() -> str:
+    """Return where the workspace is written, if it comes from a file that was written for TorchX; else nothing."""
+    if "workspace" not in configured(click.get_current_context()):
+        return ""
+    from asyncsched.runner.config import load_config
+
+    setting = load_config().command("run")["workspace"]
+    return setting.origin if setting.foreign else ""
 
 
 def _run_component(console: Console, launch: Launch, name: str, args: list[str]) -> int:

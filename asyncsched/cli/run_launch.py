@@ -34,11 +34,15 @@ __all__ = ["Launch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How an app is launched; the fields are the options of ``asyncsched run``."""
+    """How an app is launched; the fields are the options of ``asyncsched run``.
+
+    `foreign_workspace` is where the workspace is written, if that is a file that was written for TorchX.
+    """
 
     scheduler: str | None
     cfg: tuple[str, ...] = ()
     workspace: str | None = None
+    foreign_workspace: str = ""
     key: str | None = None
     dryrun: bool = False
     show_secrets: bool = False
@@ -83,7 +87,7 @@ class Launch:
         is_here = backend.runs_here or backend.ends_with_submitter
         if self.detach and backend.ends_with_submitter and not cfg.get("detach"):
             raise UsageError(f"{scheduler} cannot detach", why="its apps end with the process that submits them")
-        handle = await runner.run(app, scheduler, cfg, self.workspace, key=self.key)
+        handle = await runner.run(app, scheduler, cfg, await self._workspace(console, runner, scheduler), key=self.key)
         if place := backend.place:
             console.say(f"in {place}")
         attached = not self.detach and (is_here or self.wait or self.log)
@@ -96,6 +100,15 @@ class Launch:
         with_log = self.log or (is_here and not self.wait)
         printer = self._printer(console, app) if with_log else None
         return await _Attached(console, runner, handle, printer, ends_with_us=is_here).follow()
+
+    async def _workspace(self, console: Console, runner: Runner, scheduler: str) -> str | None:
+        """Return the workspace; where nothing is laid over an image, TorchX uses none that is configured."""
+        if self.foreign_workspace:
+            backend = await runner.scheduler(scheduler)
+            if type(backend).workspace_builder is None or not backend.has_images:
+                console.say(f"{scheduler} does not use the workspace of {self.foreign_workspace}; give --workspace")
+                return None
+        return self.workspace
 
     def _printer(self, console: Console, app: AppDef) -> LinePrinter:
         alone = sum(role.num_replicas for role in app.roles) == 1
@@ -114,7 +127,7 @@ class Launch:
     async def _show(
         self, console: Console, runner: Runner, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]
     ) -> int:
-        info = await runner.dryrun(app, scheduler, cfg, self.workspace, key=self.key)
+        info = await runner.dryrun(app, scheduler, cfg, await self._workspace(console, runner, scheduler), key=self.key)
         with show_secrets() if self.show_secrets else nullcontext():
             if console.format == "table":
                 console.print(str(info))
@@ -123,9 +136,8 @@ class Launch:
 
                 ignored = [each._asdict() for each in info.ignored]
                 request = masked(info.request)
-                console.print_json(
-                    {"scheduler": scheduler, "app_id": info.app_id, "request": request, "ignored": ignored}
-                )
+                shown = {"scheduler": scheduler, "app_id": info.app_id, "request": request, "ignored": ignored}
+                console.print_json({**shown, **({"workspace": info.workspace} if info.workspace else {})})
         return 0
 
 

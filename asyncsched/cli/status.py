@@ -53,7 +53,7 @@ async def _show(console: Console, runner: Runner, found: Found, roles: Collectio
     failures = list(found.failures)
     for handle, answer in (await describe_found(runner, found.handles)).items():
         if answer is None or isinstance(answer, Exception):
-            failures.append(unknown(handle) if answer is None else answer)
+            failures.append(await unknown(runner, handle) if answer is None else answer)
             rows.append(error_row(handle, failures[-1]))
             continue
         known.append(status_of(answer, handle))

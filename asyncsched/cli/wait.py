@@ -86,11 +86,11 @@ class _Wait:
                 except Exception as error:  # noqa: BLE001 - one scheduler's; the steps after it are the others'
                     self.failures.append(error)
                     continue
-                self._tell(handle, status)
+                await self._tell(runner, handle, status)
                 if first and status is not None:
                     return
 
-    def _tell(self, handle: AppHandle, status: AppStatus | None) -> None:
+    async def _tell(self, runner: Runner, handle: AppHandle, status: AppStatus | None) -> None:
         from asyncsched.cli.apps import unknown
         from asyncsched.cli.show import state_code, status_row
         from asyncsched.specs.state import AppState
@@ -98,7 +98,7 @@ class _Wait:
         self._told.add(handle)
         self.rows.append(status_row(handle, status))
         if status is None:
-            self.failures.append(unknown(handle))
+            self.failures.append(await unknown(runner, handle))
             return
         self.codes.append(state_code(status.state))
         if self._console.format == "jsonl":

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ _log = logging.getLogger("asyncsched.events")
 _log.addHandler(logging.NullHandler())
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class Call:
     """A call of a runner, as its record tells it (each field is an attribute of the `logging.LogRecord` too).
 
@@ -38,12 +36,13 @@ class Call:
         duration: Seconds that it took.
     """
 
-    operation: str
-    session: str
-    scheduler: str = ""
-    app_id: str = ""
-    outcome: str = "ok"
-    duration: float = 0.0
+    def __init__(self, operation: str, session: str, scheduler: str = "", app_id: str = "") -> None:
+        self.operation = operation
+        self.session = session
+        self.scheduler = scheduler
+        self.app_id = app_id
+        self.outcome = "ok"
+        self.duration = 0.0
 
     def __str__(self) -> str:
         where = "/".join(filter(None, (self.scheduler, self.app_id)))
@@ -64,7 +63,7 @@ class CallLog:
     @contextmanager
     def call(self, operation: str, scheduler: str = "", app_id: str = "") -> Generator[Call]:
         """Count and time what is done inside; what is not known yet may be filled in there."""
-        call = Call(operation=operation, session=self._session, scheduler=scheduler, app_id=app_id)
+        call = Call(operation, self._session, scheduler, app_id)
         began = time.perf_counter()
         with _span(operation) as span:
             try:
@@ -84,11 +83,11 @@ def _outcome(error: BaseException) -> str:
 
 def _tell(call: Call, span: object) -> None:
     if span is not None:
-        for name, value in asdict(call).items():
+        for name, value in vars(call).items():
             if value and name not in ("operation", "duration"):
                 span.set_attribute(f"asyncsched.{name}", value)  # type: ignore[attr-defined]  # a span, if there is one
     if _log.isEnabledFor(logging.INFO):
-        _log.info("%s", call, extra=asdict(call))
+        _log.info("%s", call, extra=vars(call))
 
 
 def _span(operation: str) -> AbstractContextManager[object]:

@@ -28,11 +28,12 @@ from typing_extensions import Unpack
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
-from asyncsched.errors import AsyncSchedError, ClosedError, MalformedHandleError, UsageError
+from asyncsched.errors import AsyncSchedError, ClosedError, ConfigError, MalformedHandleError, UsageError
 from asyncsched.logs.budget import budget_of
 from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.built_in import with_workspaces
 from asyncsched.schedulers.encodable import check_encodable
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
@@ -84,7 +85,7 @@ class Scheduler(Ending[OptsT, RequestT]):
 
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(backend, session_name, **tunables)
-        self.workspace_builder: WorkspaceBuilder | None = None
+        self._workspaces: WorkspaceBuilder | None = None
         self._notices = Notices(backend)
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
@@ -114,20 +115,19 @@ class Scheduler(Ending[OptsT, RequestT]):
         Args:
             app: What to run; it is never changed.
             cfg: The run options, as the backend's class or as a mapping of checked names and values.
-            workspace: Files to lay over the app's images.
+            workspace: Files to lay over the app's images: a directory, or a URL that fsspec reads.
             key: Makes the submit idempotent: the same session and key give the same app.
 
         Raises:
-            ConfigError: The app or an option is wrong; nothing was sent.
+            ConfigError: The app or an option is wrong, or the backend takes no workspace; nothing was sent.
+            WorkspaceError: The workspace cannot be read, built or pushed.
             ConflictError: Another app was submitted under this key.
             SchedulerError: The service refused or failed; nothing is left behind.
         """
         self._enter()
         await _turn()
         options = self._resolve(cfg)
-        if workspace is not None:
-            app = await self._builder().build(app, workspace, as_mapping(options))
-        return await self.schedule(await self._dryrun(app, options, key=key, editable=False))
+        return await self.schedule(await self._dryrun(app, options, key=key, workspace=workspace, editable=False))
 
     async def submit_dryrun(
         self,
@@ -137,20 +137,23 @@ class Scheduler(Ending[OptsT, RequestT]):
         *,
         key: str | None = None,
     ) -> AppDryRunInfo[RequestT]:
-        """Return what `submit` would send, changing nothing; `request` may be edited, then given to `schedule`."""
+        """Return what `submit` would send, changing nothing; `request` may be edited, then given to `schedule`.
+
+        A workspace is read and hashed, and not built: `schedule` builds what this has found, or raises WorkspaceError
+        where the files have changed since.
+        """
         self._enter()
         await _turn()
-        options = self._resolve(cfg)
-        if workspace is not None:
-            app = await self._builder().preview(app, workspace)
-        return await self._dryrun(app, options, key=key, workspace=workspace)
+        return await self._dryrun(app, self._resolve(cfg), key=key, workspace=workspace)
 
     async def schedule(self, dryrun_info: AppDryRunInfo[RequestT]) -> str:
         """Launch what a dry-run has shown and return its app id; the second time nothing happens.
 
-        An ``AppDryRunInfo(request)`` that was made by hand is launched, too: its request names the app.
+        An ``AppDryRunInfo(request)`` that was made by hand is launched, too: its request names the app. A workspace
+        is built first, unless the app is there already.
 
         Raises:
+            WorkspaceError: The workspace's files have changed since the dry-run, or it cannot be built or pushed.
             UsageError: The dry-run was made for another scheduler, or its request names no app or another one.
             ConflictError: Another app has the id.
             SchedulerError: The service refused or failed; nothing is left behind.
@@ -163,11 +166,6 @@ class Scheduler(Ending[OptsT, RequestT]):
                 f"this dry-run was made for {dryrun_info.scheduler}, not for {self.backend}",
                 fix=f"schedule it there, or make one with the {self.backend} scheduler",
             )
-        if dryrun_info.workspace is not None:
-            raise UsageError(
-                "a dry-run only shows a workspace, it does not build it",
-                fix="call submit with the workspace",
-            )
         check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
         self._notices.tell_ignored(dryrun_info.ignored)
         # A request that was put together by hand has no options, and may have a limit of its own.
@@ -177,6 +175,8 @@ class Scheduler(Ending[OptsT, RequestT]):
         async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
             sent = copy.copy(dryrun_info)
             sent.app = await told(dryrun_info, self.made_from)
+            if sent.plan is not None and not await self.exists(sent.app_id):
+                await self._builder().build(sent.plan, sent.app_id)
             await self._schedule(sent)
         return dryrun_info.app_id
 
@@ -211,13 +211,16 @@ class Scheduler(Ending[OptsT, RequestT]):
         return runopts.build(self.options, cfg)
 
     def _builder(self) -> WorkspaceBuilder:
-        if self.workspace_builder is None:
-            raise UsageError(
-                f"{self.backend} takes no workspace",
-                why="this release builds no images from a workspace",
-                fix="leave workspace out, and name an image that has the files",
-            )
-        return self.workspace_builder
+        if self._workspaces is None:
+            make = type(self).workspace_builder
+            if make is None:
+                raise ConfigError(
+                    f"{self.backend} takes no workspace",
+                    why="nothing there brings files of yours to the machines that its apps run on",
+                    fix=f"leave workspace out and name an image that has the files, or use {with_workspaces()}",
+                )
+            self._workspaces = make(self)
+        return self._workspaces
 
     async def _dryrun(
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
@@ -227,20 +230,28 @@ class Scheduler(Ending[OptsT, RequestT]):
         if not self.takes_secret_refs:
             check_secret_refs(app, self.backend)
         check_key(key)
-        app = copied(app)
+        asked = app = copied(app)
+        cfg, plan = as_mapping(options), None
+        if workspace is not None:
+            plan = await self._builder().preview(asked, workspace, cfg)
+            app, workspace = plan.app, plan.workspace
         app_id = self._app_id(app, options, key)
-        cfg = as_mapping(options)
+        drafted = copied(app)  # a backend may change it: `renew` starts anew
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
-            await self._request(copied(app), options, app_id),  # which may change it: `renew` starts anew
+            await (
+                self._request(drafted, options, app_id)
+                if plan is None
+                else self._patched_request(drafted, options, app_id, plan)
+            ),
             app_id=app_id,
             app=app,
             cfg=cfg,
-            digest=digest(app, cfg),
+            digest=digest(app, cfg, plan.hashes if plan is not None else {}),
             scheduler=self.backend,
             session=self.session_name,
-            workspace=workspace,
+            plan=plan,
             ignored=[*self._ignored(app, options), *find_unknown_macros(app)],
-            renew=lambda: self._dryrun(app, options, key=None, workspace=workspace),
+            renew=lambda: self._dryrun(asked, options, key=None, workspace=workspace),
         )
         await remember(info, editable=editable)
         for role in app.roles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol
 
 from typing_extensions import TypeVar
@@ -17,7 +17,7 @@ from asyncsched.schedulers.ignored import find_ignored
 from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
-from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.names import derive_id, make_unique
 from asyncsched.specs.options import CfgVal
 from asyncsched.specs.plain import JsonValue
@@ -34,18 +34,33 @@ RequestT = TypeVar("RequestT", default=Any)
 
 
 class WorkspaceBuilder(Protocol):
-    """Brings the files of a workspace into the image that an app runs from."""
+    """Brings the files of a workspace to where an app runs; made of a scheduler, at its first workspace."""
 
-    async def preview(self, app: AppDef, workspace: str) -> AppDef:
-        """Return the app with each image shown as ``<image> + workspace <hash>``, building nothing."""
+    def __init__(self, scheduler: Any) -> None: ...
+
+    async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
+        """Read the workspace, and return what would be built of it; build nothing, and leave `app` as it is.
+
+        Args:
+            app: What is to run.
+            workspace: A directory or a URL, as the caller has named it.
+            cfg: The run options.
+
+        Raises:
+            WorkspaceError: It cannot be read.
+        """
         ...
 
-    async def build(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> AppDef:
-        """Return the app with images that hold the workspace's files."""
+    async def build(self, plan: WorkspacePlan, app_id: str) -> None:
+        """Build what a dry-run has shown; called once the app's id is known not to be taken. Cancelling leaves nothing.
+
+        Raises:
+            WorkspaceError: The files have changed since, or the build failed.
+        """
         ...
 
-    async def push(self, images: Mapping[str, str]) -> None:
-        """Push local images (keys) under their remote names (values)."""
+    async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
+        """Push local images (keys) to a repository and under a tag (values); those that are there are passed over."""
         ...
 
 
@@ -76,6 +91,9 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         made_from: By a name that stands in a request, the fields of a role that it is made from, which are not told of
             an app whose request was edited there. Empty: none of them is told of an app whose request was edited.
         retry_policies: Which replicas are started again after a failure, as a role may ask for it.
+        workspace_builder: Makes, of the scheduler, what builds a workspace; None where a workspace cannot be given.
+        has_images: Whether apps run from images. Where they do not, a workspace that a ``.torchxconfig`` names is not
+            used: TorchX has none there.
     """
 
     # Not a ClassVar, although it is one: a ClassVar may not hold a type variable (PEP 526).
@@ -99,6 +117,9 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     capabilities: ClassVar[frozenset[str] | None] = None
     made_from: ClassVar[Mapping[str, Collection[str]]] = {}
     retry_policies: ClassVar[frozenset[RetryPolicy]] = frozenset(RetryPolicy)
+    # A class as well: a function alone would be one that is bound to the scheduler.
+    workspace_builder: ClassVar[type[WorkspaceBuilder] | Callable[[Any], WorkspaceBuilder] | None] = None
+    has_images: ClassVar[bool] = True
 
     @property
     def place(self) -> str:
@@ -114,6 +135,13 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
 
         `app` is a copy of the caller's and may be changed. Secrets stay `Secret` until they are sent.
         """
+
+    async def _patched_request(self, app: AppDef, options: OptsT, app_id: str, plan: WorkspacePlan) -> RequestT:
+        """Return what would be sent for an app with a workspace; `app` names the images that will be built.
+
+        By default it is what `_request` makes of it.
+        """
+        return await self._request(app, options, app_id)
 
     def _named(self, request: RequestT) -> str | None:
         """Return the id of the app that a request names, None where it names none; by default its `app_id`.

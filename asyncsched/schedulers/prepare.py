@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
@@ -203,7 +204,7 @@ def check_same_app(named: str | None, app_id: str) -> None:
         raise UsageError(
             f"the request names the app {named}, and its dry-run the app {app_id}",
             why="the id is fixed at the dry-run",
-            fix="leave what names the app in the request as it is, or dry-run the app again",
+            fix="leave what names the app in the request as it is, or dry-run again",
         )
 
 
@@ -240,10 +241,16 @@ def check_request(request: object, wanted: type, backend: str) -> None:
         )
 
 
-def digest(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:
-    """Return a hash of what was asked for: equal for equal apps and options, whatever process computes it."""
+def digest(app: AppDef, cfg: Mapping[str, CfgVal], workspace: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a hash of what was asked for: equal for equal apps and options, whatever process computes it.
+
+    Args:
+        app: The app.
+        cfg: The run options.
+        workspace: The hashes of the workspace, if one is laid over the images.
+    """
     asked = {name: value for name, value in cfg.items() if value is not None or name not in _LATER}
-    return _digest([_plain(app), _plain(asked)])
+    return _digest([_plain(app), _plain(asked), *([_plain(workspace)] if workspace else [])])
 
 
 def digest_of_request(request: object) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 
 from asyncsched._entry_points import entry_points_of
 from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError, RunOptionError, UnknownSchedulerError
+from asyncsched.schedulers.built_in import BUILT_IN, BuiltIn
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -42,64 +43,10 @@ class Ahead(Protocol):
         ...
 
 
-class _BuiltIn(NamedTuple):
-    module: str
-    extra: str = ""  # of asyncsched, if the backend needs one ...
-    package: str = ""  # ... and the package in it that its absence is known by
-    begins_ahead: bool = False
-    parameters: tuple[str, ...] = ()  # of its factory, which may be configured beside the run options
-    takes: tuple[str, ...] = ()  # all that its factory takes beside `Tunables`: to check them imports no backend
-
-
-_AWS_CLIENTS = ("client", "log_client", "docker_client", "region", "profile", "endpoint_url")
-
-_GCP_ACCOUNT = (
-    "client",
-    "project",
-    "credentials_file",
-    "impersonate",
-    "quota_project",
-    "endpoint_url",
-    "logging_url",
-)
-_GCP_LOGS = ("log_interval", "log_idle", "log_hold", "log_overlap", "log_settle", "log_sweep")
-
-
-# The first one is the default.
-_BUILT_IN: dict[str, _BuiltIn] = {
-    "local_cwd": _BuiltIn(
-        "asyncsched.schedulers.local",
-        begins_ahead=True,
-        takes=("cache_size", "extra_paths", "image_provider_class", "keep_for"),
-    ),
-    "local_docker": _BuiltIn("asyncsched.schedulers.docker", "docker", "aiodocker"),
-    "kubernetes": _BuiltIn(
-        "asyncsched.schedulers.kubernetes",
-        "kubernetes",
-        "kubernetes_asyncio",
-        parameters=("context", "kubeconfig", "namespaces"),
-        takes=("client", "kubeconfig", "context", "namespaces"),
-    ),
-    "aws_batch": _BuiltIn(
-        "asyncsched.schedulers.aws_batch",
-        "aws",
-        "aiobotocore",
-        takes=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
-    ),
-    "gcp_batch": _BuiltIn(
-        "asyncsched.schedulers.gcp_batch",
-        "gcp",
-        "gcloud",
-        parameters=("credentials_file", "impersonate", "quota_project"),
-        takes=(*_GCP_ACCOUNT, "limits", "reads_per_minute", *_GCP_LOGS, "replica_detail"),
-    ),
-}
-
-
 class _LazyFactory:
     """A factory that imports its backend when it is called."""
 
-    def __init__(self, name: str, built_in: _BuiltIn) -> None:
+    def __init__(self, name: str, built_in: BuiltIn) -> None:
         self._name = name
         self._built_in = built_in
 
@@ -163,7 +110,7 @@ def _is_scheduler(made: object) -> TypeGuard[Scheduler[Any, Any]]:
 
 def check_extra(name: str) -> None:
     """Raise MissingExtraError if the extra of a scheduler of our own is not installed."""
-    built_in = _BUILT_IN[name]
+    built_in = BUILT_IN[name]
     check_package(name, built_in.package, built_in.extra)
 
 
@@ -179,17 +126,17 @@ def check_package(needed_by: str, package: str, extra: str) -> None:
 
 def find_built_in(name: str) -> SchedulerFactory | None:
     """Return the factory of a scheduler of our own, None if there is none; no installed package is looked at."""
-    built_in = _BUILT_IN.get(name)
+    built_in = BUILT_IN.get(name)
     return _LazyFactory(name, built_in) if built_in is not None and _has_landed(built_in) else None
 
 
 def get_scheduler_factories() -> dict[str, SchedulerFactory]:
     """Return the factories of all schedulers by name, the default first; backends are imported when one is called."""
     factories: dict[str, SchedulerFactory] = {
-        name: _LazyFactory(name, built_in) for name, built_in in _BUILT_IN.items() if _has_landed(built_in)
+        name: _LazyFactory(name, built_in) for name, built_in in BUILT_IN.items() if _has_landed(built_in)
     }
     for entry in entry_points_of(GROUP):
-        if entry.name in _BUILT_IN:
+        if entry.name in BUILT_IN:
             _log.warning("the scheduler %s of %s is ignored: the name is built in", entry.name, _distribution(entry))
         elif entry.name in factories:
             _log.warning("the scheduler %s of %s is ignored: the name is taken", entry.name, _distribution(entry))
@@ -200,17 +147,17 @@ def get_scheduler_factories() -> dict[str, SchedulerFactory]:
 
 def get_default_scheduler_name() -> str:
     """Return the name of the scheduler that is used when none is named."""
-    return next(iter(_BUILT_IN))  # it is part of every release
+    return next(iter(BUILT_IN))  # it is part of every release
 
 
 def known_names() -> Sequence[str]:
     """Return the names of all schedulers of our own, those included that are not part of this release."""
-    return tuple(_BUILT_IN)
+    return tuple(BUILT_IN)
 
 
 def parameters_of(name: str) -> Sequence[str]:
     """Return the parameters of a scheduler of our own that may be configured: it reads them once, when it is made."""
-    built_in = _BUILT_IN.get(name)
+    built_in = BUILT_IN.get(name)
     return built_in.parameters if built_in is not None else ()
 
 
@@ -236,7 +183,7 @@ def begin_ahead(name: str | None) -> Ahead | None:
     Returns:
         What was begun; None where there is nothing to begin, or where it failed: the submit will say so.
     """
-    built_in = _BUILT_IN.get(name or get_default_scheduler_name())
+    built_in = BUILT_IN.get(name or get_default_scheduler_name())
     if built_in is None or not built_in.begins_ahead:
         return None
     return cast("Ahead | None", importlib.import_module(built_in.module).begin_ahead())
@@ -258,7 +205,7 @@ def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> Schedu
     """Return the factory of this name; raise UnknownSchedulerError, naming the nearest, if there is none."""
     if name in factories:
         return factories[name]
-    if name in _BUILT_IN:
+    if name in BUILT_IN:
         raise UnknownSchedulerError(f"the scheduler {name} is not part of this release", fix=_known(factories))
     import difflib
 
@@ -309,7 +256,7 @@ def _known(factories: Mapping[str, SchedulerFactory]) -> str:
     return f"use one of {', '.join(factories)}"
 
 
-def _has_landed(built_in: _BuiltIn) -> bool:
+def _has_landed(built_in: BuiltIn) -> bool:
     return _is_there(built_in.module)
 
 

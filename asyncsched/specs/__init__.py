@@ -13,7 +13,7 @@ from asyncsched.errors import (
 )
 from asyncsched.specs.app import MISSING, NONE, NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.devices import get_device_mounts
-from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.handle import AppHandle, ParsedAppHandle, make_app_handle, parse_app_handle
 from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, format_mounts, parse_mounts
@@ -80,6 +80,7 @@ __all__ = [
     "UnknownSchedulerException",
     "UnreadableResult",
     "VolumeMount",
+    "WorkspacePlan",
     "combine",
     "derive_id",
     "find_cause",

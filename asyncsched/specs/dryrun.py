@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asyncsched.specs.app import AppDef
     from asyncsched.specs.options import CfgVal
 
-__all__ = ["AppDryRunInfo", "Ignored", "Made", "pretty"]
+__all__ = ["AppDryRunInfo", "Ignored", "Made", "WorkspacePlan", "pretty"]
 
 T = TypeVar("T")
 
@@ -53,6 +53,27 @@ class Made(NamedTuple):
         return f"{type(self).__name__}({self.app!r})"
 
 
+class WorkspacePlan(NamedTuple):
+    """What a dry-run has found out about a workspace, and ``schedule`` builds.
+
+    Attributes:
+        app: A copy of the app, whose roles name the images that will be built.
+        workspace: The workspace: an absolute path, or a URL.
+        hashes: The workspace hash, by the image that the files are laid over; by the empty text for a directory.
+        images: The name of what is built, by the image that the files are laid over.
+        detail: What the builder keeps for itself.
+    """
+
+    app: AppDef
+    workspace: str
+    hashes: Mapping[str, str]
+    images: Mapping[str, str] = {}
+    detail: object = None
+
+    def __str__(self) -> str:
+        return ", ".join(f"{base or 'directory'} + workspace {each}" for base, each in self.hashes.items())
+
+
 def pretty(request: object) -> str:
     """Print a request for people: YAML, with its secrets masked."""
     from asyncsched.specs.yaml import to_yaml  # only who prints one pays for it
@@ -73,7 +94,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         scheduler: The scheduler's name.
         session: The session's name.
         digest: A hash of the app and its options, by which a key that is used again for something else is noticed.
-        workspace: The workspace that ``schedule`` will build, if any, as ``<base image> + workspace <hash>``.
+        plan: The workspace that ``schedule`` will build, if any; it prints as ``<base image> + workspace <hash>``.
         ignored: What the roles ask for and the scheduler does not honour; the app runs without it.
         made: Tells ``schedule`` whether `request` was edited; None for an info that was made by hand.
     """
@@ -89,7 +110,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         scheduler: str = "",
         session: str = "",
         digest: str = "",
-        workspace: str | None = None,
+        plan: WorkspacePlan | None = None,
         ignored: Sequence[Ignored] = (),
         renew: Callable[[], Awaitable[AppDryRunInfo[T]]] | None = None,
     ) -> None:
@@ -100,11 +121,16 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         self.scheduler = scheduler
         self.session = session
         self.digest = digest
-        self.workspace = workspace
+        self.plan = plan
         self.ignored = tuple(ignored)
         self.made: Made | None = None
         self._fmt = fmt
         self._renew = renew
+
+    @property
+    def workspace(self) -> str | None:
+        """The workspace that ``schedule`` will build, if any, as ``<base image> + workspace <hash>``."""
+        return None if self.plan is None else str(self.plan)
 
     async def renew(self) -> AppDryRunInfo[T]:
         """Dry-run the same app again, which gives a new id; edits of ``request`` are not carried over.
@@ -128,7 +154,10 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         return whole
 
     def __repr__(self) -> str:
-        text = "\n".join([self._fmt(self.request), *(f"# {self.scheduler} ignores {each}" for each in self.ignored)])
+        notes = [f"# {self.scheduler} ignores {each}" for each in self.ignored]
+        if self.plan is not None:
+            notes.insert(0, f"# {self.plan}")
+        text = "\n".join([self._fmt(self.request), *notes])
         # A scheduler's own `fmt` may know nothing of secrets.
         return text if showing_secrets() else redact(text, find_secrets(self.request, self.app, self.cfg))
 

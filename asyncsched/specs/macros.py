@@ -20,7 +20,7 @@ from asyncsched.specs.secret_ref import SecretRef
 
 __all__ = ["escaped", "macros", "unknown_macros"]
 
-_TOKEN = re.compile(r"\$\$(?P<escape>\{)?|\$\{(?P<name>[^\W\d]\w*)\}", re.ASCII)
+_PLACEHOLDER = r"(?a)\$\$(?P<escape>\{)?|\$\{(?P<name>[^\W\d]\w*)\}"
 """What is read as one: a dollar sign that is left to a shell, an escape, or what looks like a macro."""
 
 _NAMES = ("img_root", "base_img_root", "app_id", "replica_id", "rank0_env")
@@ -32,9 +32,9 @@ def escaped(text: str) -> str:
     Raises:
         ValueError: It holds ``$${``, which reaches no program.
     """
-    if any(found["escape"] for found in _TOKEN.finditer(text)):
+    if any(found["escape"] for found in re.finditer(_PLACEHOLDER, text)):
         raise ValueError("it holds $${, which always becomes ${")
-    return _TOKEN.sub(lambda found: f"${found[0]}" if found["name"] in _NAMES else found[0], text)
+    return re.sub(_PLACEHOLDER, lambda found: f"${found[0]}" if found["name"] in _NAMES else found[0], text)
 
 
 def unknown_macros(text: str) -> list[str]:
@@ -43,7 +43,7 @@ def unknown_macros(text: str) -> list[str]:
     Names in capitals are those of environment variables, which a shell reads, unless they are a macro's name but for
     that.
     """
-    names = dict.fromkeys(found["name"] for found in _TOKEN.finditer(text) if found["name"])
+    names = dict.fromkeys(found["name"] for found in re.finditer(_PLACEHOLDER, text) if found["name"])
     return [name for name in names if name not in _NAMES and (name.upper() != name or name.lower() in _NAMES)]
 
 
@@ -88,7 +88,7 @@ class macros:  # noqa: N801 - the documents' name
                 return arg  # it names something of the service's, and is no text of the app's
             if isinstance(arg, Secret):
                 return Secret(self.substitute(arg.reveal()))
-            return _TOKEN.sub(self._value, arg)
+            return re.sub(_PLACEHOLDER, self._value, arg)
 
         def _value(self, match: re.Match[str]) -> str:
             if match["escape"]:

@@ -246,7 +246,7 @@ def combine(replicas: Iterable[ReplicaStatus | AppState], *, cancelled: bool = F
 
 
 def find_cause(state: AppState, replicas: Iterable[ReplicaStatus]) -> FailureCause | None:
-    """Return the cause for an app in this state: that of the first replica that has one and is in the same state.
+    """Return the cause for an app in this state: that of the first replica in the same state whose cause is known.
 
     Args:
         state: The app's state.
@@ -257,4 +257,5 @@ def find_cause(state: AppState, replicas: Iterable[ReplicaStatus]) -> FailureCau
     if state in (AppState.RUNNING, AppState.SUCCEEDED):
         return None
     causes = [replica.cause for replica in replicas if replica.state is state and replica.cause is not None]
-    return causes[0] if causes else FailureCause.UNKNOWN if state is AppState.FAILED else None
+    unknown = FailureCause.UNKNOWN if causes or state is AppState.FAILED else None
+    return next((cause for cause in causes if cause is not FailureCause.UNKNOWN), unknown)

@@ -146,8 +146,8 @@ def _ready_calls(loop: asyncio.AbstractEventLoop) -> Collection[object]:
     No loop has a name for it that others may use, but each holds one deque and nothing else of that kind: asyncio's
     own in its attributes, uvloop in a structure that only the garbage collector can see into.
     """
-    queues = [held for held in gc.get_referents(loop) if isinstance(held, deque)]
-    return cast("deque[object]", queues[0]) if len(queues) == 1 else ()
+    queues = [cast("deque[object]", held) for held in gc.get_referents(loop) if isinstance(held, deque)]
+    return queues[0] if len(queues) == 1 else ()
 
 
 class _Timer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -132,3 +133,50 @@ def test_a_component_in_a_file(local: Cli) -> None:
 def test_python_m(local: Cli) -> None:
     assert [sys.executable, "-m", "asyncsched"] == local.command()
     assert os.access(Path(sys.executable).parent / "asyncsched", os.X_OK)
+
+
+# Workspaces
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/hello.txt").write_text("hello from a file\n")
+    return tmp_path / "files"
+
+
+def test_an_app_runs_in_a_copy_of_its_workspace(local: Cli, workspace: Path) -> None:
+    done = local("run", "--workspace", str(workspace), "--", "sh", "-c", "cat hello.txt; echo edited > hello.txt")
+
+    assert (0, ["sh/0 hello from a file"]) == (done.code, done.lines[1:])
+    assert "hello from a file\n" == (workspace / "hello.txt").read_text()
+
+
+def test_a_dry_run_tells_the_workspaces_hash(local: Cli, workspace: Path) -> None:
+    words = ("run", "--dryrun", "--workspace", str(workspace))
+    shown = [line for line in local(*words, "--", "true").lines if "workspace" in line and line.startswith("#")]
+    told = json.loads(local(*words, "-o", "json", "--", "true").out)
+
+    assert [f"# {told['workspace']}"] == shown
+    assert told["workspace"].startswith("directory + workspace ")
+
+
+def test_a_missing_workspace_is_told(local: Cli, tmp_path: Path) -> None:
+    done = local("run", "--workspace", str(tmp_path / "missing"), "--", "true")
+
+    assert 2 == done.code
+    assert [f"error: cannot read the workspace {tmp_path / 'missing'}", "  why: No such file or directory"] == (
+        done.err.splitlines()[:2]
+    )
+
+
+def test_a_workspace_of_torchx_is_not_used_here_and_ours_is(local: Cli, workspace: Path) -> None:
+    (local.folder / ".torchxconfig").write_text(f"[cli:run]\nworkspace = {workspace}\n")
+    script = ("run", "--", "sh", "-c", "ls; pwd")
+    foreign = local(*script)
+    (local.folder / "asyncsched.toml").write_text(f'[command.run]\nworkspace = "{workspace}"\n')
+    ours = local(*script)
+
+    assert f"sh/0 {local.folder}" in foreign.lines
+    assert "local_cwd does not use the workspace of ./.torchxconfig:2; give --workspace" in foreign.err
+    assert "sh/0 hello.txt" in ours.lines

@@ -14,8 +14,10 @@ from aiohttp import web
 from asyncsched.clock import Clock
 from asyncsched.errors import PermissionDeniedError
 from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
+from asyncsched.schedulers.kubernetes.changes_reflector import SILENCE
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
+from asyncsched.testing import VirtualClock
 from tests._support import eventually
 from tests.kubernetes._client import connected, kubeconfig, serving
 from tests.kubernetes_fake import FakeCluster
@@ -28,6 +30,11 @@ async def reflectors(client: KubeClient) -> AsyncIterator[Reflectors]:
     made = Reflectors(client, clock=Clock())
     yield made
     await made.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kubeconfig"
 
 
 class Watcher:
@@ -167,6 +174,36 @@ async def test_whatever_a_watch_says_the_next_one_goes_on(
     make_pod(fake, "a")
     await eventually(lambda: ["a"] == watcher.names)
     watcher.close()
+
+
+async def test_a_watch_that_hears_nothing_is_opened_again(path: Path) -> None:
+    """Its peer is gone without a word, or a proxy has forgotten it: a bookmark would have come every minute."""
+    clock = VirtualClock()
+    watches: list[web.BaseRequest] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"resourceVersion": "5"}, "items": []})
+        watches.append(request)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await over.wait()
+        return response
+
+    over = asyncio.Event()
+
+    async with serving(answer) as url, connected(kubeconfig(path, url), clock=clock) as client:
+        made = Reflectors(client, clock=clock)
+        watcher = Watcher(made.pods("default"))
+        await eventually(lambda: client.streams == 1)
+        await clock.advance(SILENCE - 1)
+        assert 1 == len(watches)
+        await clock.advance(2)
+        await eventually(lambda: len(watches) == 2)
+        assert ["5", "5"] == [request.query["resourceVersion"] for request in watches]
+        watcher.close()
+        await made.close()
+        over.set()
 
 
 async def test_a_watch_that_is_refused_for_good_is_told(fake: FakeCluster, reflectors: Reflectors) -> None:

@@ -462,6 +462,30 @@ async def test_a_stream_that_is_refused_raises_with_the_refusal(path: Path) -> N
             assert (204, b"") == (stream.status, await stream.read_chunk())
 
 
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="it shows the timers of connections")
+async def test_a_stream_that_is_silent_asks_whether_its_peer_is_there(path: Path) -> None:
+    """Nothing comes over the log of a quiet container: only TCP can tell a peer that has nothing to say from none."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"x")
+        await looked.wait()
+        return response
+
+    looked = asyncio.Event()
+
+    async with serving(answer) as url, connected(kubeconfig(path, url)) as client:
+        port = f":{int(url.rpartition(':')[2]):04X}"
+        async with client.stream(PODS) as stream:
+            assert b"x" == await stream.read_chunk()
+            rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+            looked.set()
+            timers = [row[5].partition(":")[0] for row in rows if row[2].endswith(port) and row[3] == "01"]
+
+    assert ["02"] == timers, "of keep-alive"
+
+
 async def test_a_slow_reader_stops_the_server(path: Path) -> None:
     written = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -109,6 +110,28 @@ async def test_a_part_of_the_cluster_stops_amid_tails_and_waits(
 
         assert [list(range(60))] * 20 == [task.result() for task in tails]
         assert {AppState.SUCCEEDED} == {task.result().state for task in waits}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_a_cancel_right_after_the_api_server_was_restarted_ends_the_app(
+    number: signal.Signals, tenant: Tenant, own_cluster: Cluster
+) -> None:
+    """Volcano's controller comes back to it up to half a minute later, and may lose what it is told meanwhile."""
+    async with scheduler_on(tenant.user, tenant) as scheduler:
+        apps = [await scheduler.submit(app(OBEYS), options(kind, tenant.namespace)) for kind in KINDS * 2]
+        async with scheduler.watch(apps) as watch:
+            running: set[str] = set()
+            async for event in watch:
+                if event.state is AppState.RUNNING:
+                    running.add(event.app_id)
+                if len(running) == len(apps):
+                    break
+        await asyncio.to_thread(own_cluster.stop, "apiserver", number)
+        await asyncio.to_thread(own_cluster.start, "apiserver")
+        for app_id in apps:
+            await scheduler.cancel(app_id)
+
+        assert {AppState.CANCELLED} == {(await ended(scheduler, app_id)).state for app_id in apps}
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -10,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import ConflictError, PermissionDeniedError
+from asyncsched.errors import ConflictError, PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
-from tests.kubernetes_fake.errors import forbidden
+from tests.kubernetes_fake.errors import StatusError, conflict, forbidden
 from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
@@ -51,13 +52,18 @@ async def until(scheduler: KubernetesScheduler, app_id: str, *states: AppState) 
 @BOTH
 @pytest.mark.parametrize("roles", [1, 2])
 async def test_a_cancelled_app_is_cancelled_for_every_process(
-    scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any], roles: int
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any], roles: int
 ) -> None:
     app_id = await scheduler.submit(app("trap 'sleep 0.5; exit 0' TERM; sleep 30 & wait", roles), cfg)
     await until(scheduler, app_id, AppState.RUNNING)
+    fake.pace.reconcile = 0.5  # its controllers take their time
 
     await scheduler.cancel(app_id)
     async with on_fake() as another:
+        first = await another.describe(app_id)
+        assert first is not None
+        assert (AppState.RUNNING, "cancelling") == (first.state, first.msg)
+        fake.pace.reconcile = 0.01
         seen: list[AppState] = []
 
         async def is_cancelled() -> bool:
@@ -101,6 +107,90 @@ async def test_many_are_cancelled_with_one_write_each_and_few_reads(
     assert [*ids, "default:nosuch"] == list(told)
     assert 30 == sum(1 for method, _ in requests if method != "GET")
     assert 4 >= sum(1 for method, _ in requests if method == "GET")
+
+
+async def test_a_command_that_volcano_has_lost_is_sent_again(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
+    """It removes a Command before it does what that says."""
+    app_id = await scheduler.submit(app(), VOLCANO)
+    await until(scheduler, app_id, AppState.RUNNING)
+    fake.run(lambda: setattr(fake.volcano_jobs, "loses", 1))
+
+    await scheduler.cancel(app_id)
+
+    await until(scheduler, app_id, AppState.CANCELLED)
+    assert 2 == fake.traffic.calls["create commands"]
+
+
+async def test_a_cancel_is_not_passed_over_while_volcano_restarts_the_job(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    slow = app("trap 'sleep 1; exit 1' TERM; if [ $VC_TASK_INDEX = 0 ]; then exit 3; fi; sleep 30 & wait").roles[0]
+    slow.num_replicas, slow.max_retries = 2, 5
+    app_id = await scheduler.submit(AppDef("app", [slow]), VOLCANO)
+
+    def phases() -> list[str]:
+        jobs = fake.run(lambda: fake.store.list("vcjobs"))
+        return [job.get("status", {}).get("state", {}).get("phase", "") for job in jobs]
+
+    await eventually(lambda: phases() == ["Restarting"])
+    await scheduler.cancel(app_id)
+
+    assert phases()[0] in ("Aborting", "Aborted")
+    await until(scheduler, app_id, AppState.CANCELLED)
+
+
+async def test_a_cancel_that_volcano_does_not_take_up_is_an_error(fake: FakeCluster, on_fake: OnFake) -> None:
+    async with on_fake(retry_for=1.0) as scheduler:
+        ids = [await scheduler.submit(app(), VOLCANO) for _ in range(4)]
+        fake.run(lambda: setattr(fake.volcano_jobs, "loses", -1))
+
+        with pytest.raises(UnavailableError, match="has not begun to end"):
+            await scheduler.cancel(ids[0])
+        told = await scheduler.cancel_many(ids)
+    assert {UnavailableError} == {type(error) for error in told.values()}
+
+
+async def test_a_job_that_goes_while_it_is_cancelled_is_not_waited_for(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    app_id = await scheduler.submit(app(), VOLCANO)
+    fake.fail("create commands", Fault(slow=0.3))
+    cancel = asyncio.create_task(scheduler.cancel(app_id))
+    await eventually(lambda: fake.traffic.calls["create commands"])
+    fake.run(lambda: fake.owners.delete("vcjobs", fake.store.list("vcjobs")[0]))
+
+    await cancel
+    assert await scheduler.describe(app_id) is None
+
+
+@BOTH
+async def test_a_server_that_has_just_started_refuses_nothing_for_good(
+    fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any]
+) -> None:
+    """It knows neither users nor roles in its first second, and says so; a cancel must not delete the job then."""
+    app_id = await scheduler.submit(app(), cfg)
+    await until(scheduler, app_id, AppState.RUNNING)
+    async with scheduler.watch([app_id]) as watch:
+        await anext(watch)
+        fake.starting = 4
+        fake.cut()
+
+        await scheduler.cancel(app_id)
+        states = [event.state async for event in watch]
+
+    assert AppState.CANCELLED == states[-1]
+
+
+async def test_a_job_that_its_controller_writes_at_the_same_moment_is_suspended_all_the_same(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    app_id = await scheduler.submit(app(), JOB)
+    await until(scheduler, app_id, AppState.RUNNING)
+    fake.fail("patch jobs", Fault(error=conflict("jobs.batch", app_id.partition(":")[2]), times=2))
+
+    await scheduler.cancel(app_id)
+
+    await until(scheduler, app_id, AppState.CANCELLED)
 
 
 @pytest.mark.parametrize(("cfg", "refused"), [(VOLCANO, "create commands"), (JOB, "patch jobs")])
@@ -153,6 +243,23 @@ async def test_an_app_that_does_not_start_in_time_has_failed(
     found = await until(scheduler, app_id, *(state for state in AppState if state.is_terminal()))
 
     assert (AppState.FAILED, "unschedulable") == (found.state, found.cause)
+
+
+@pytest.mark.parametrize("timed", [{}, {"pending_timeout": 60}])
+async def test_an_app_whose_pods_are_refused_until_volcano_gives_up_tells_what_refused_them(
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, timed: dict[str, Any]
+) -> None:
+    said = 'pods "x" is forbidden: exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0'
+    fake.pod_refusal = lambda pod: StatusError(403, "Forbidden", said)
+    app_id = await scheduler.submit(app(), {**VOLCANO, **timed})
+
+    await until(scheduler, app_id, AppState.FAILED)
+    async with on_fake() as another:
+        found, watched = await another.describe(app_id), [event async for event in another.watch([app_id])]
+
+    assert found is not None
+    assert (AppState.FAILED, "quota", f"its pods are refused: {said}") == (found.state, found.cause, found.msg)
+    assert found == watched[-1].current
 
 
 @BOTH
@@ -214,3 +321,24 @@ async def test_an_app_whose_programs_have_ended_is_not_cancelled_because_its_job
     found = await scheduler.describe(app_id)
     assert found is not None
     assert (AppState.SUCCEEDED, "") == (found.state, found.msg)
+
+
+@pytest.mark.parametrize("volcano", [False, True])
+@pytest.mark.parametrize("may_use_volcano", [False, True])
+async def test_jobs_are_cancelled_whatever_there_is_of_volcano(
+    tmp_path: Path, volcano: bool, may_use_volcano: bool
+) -> None:
+    """A kind that is not there is told by 404 to those with a right to it, and by 403 to others."""
+    with FakeCluster(volcano=volcano) as fake:
+        if not may_use_volcano:
+            rules = fake.rights.rules["alice"]
+            fake.rights.rules["alice"] = tuple(rule for rule in rules if not rule.group.endswith("volcano.sh"))
+        path = str(fake.kubeconfig(tmp_path / "config"))
+        async with KubernetesScheduler("session", kubeconfig=path) as scheduler:
+            ids = [await scheduler.submit(app(), JOB) for _ in range(4)]
+        async with KubernetesScheduler("another", kubeconfig=path) as another:
+            assert dict.fromkeys(ids) == await another.cancel_many(ids)
+            assert dict.fromkeys(ids) == await another.cancel_many(ids)
+            for app_id in ids:
+                await until(another, app_id, AppState.CANCELLED)
+        assert [] == fake.faults()

@@ -47,6 +47,8 @@ from tests.kubernetes._objects import (
 )
 
 LATER = "2026-11-22T12:05:00Z"
+TIMED = [{"event": "PodPending", "action": "TerminateJob", "timeout": "5s"}]
+"""What a pending_timeout is, in a Volcano job."""
 
 
 def app(replicas: int = 2, **more: Any) -> AppDef:
@@ -612,13 +614,62 @@ def test_over_its_time() -> None:
     late = described(
         volcano("Failed", app(1), status={"retryCount": 1}), over(143, reason="DeadlineExceeded", message="too long")
     )
-    never = described(volcano("Terminated", app(1)))
+    never = described(volcano("Terminated", app(1), policies=TIMED))
     neither = described(indexed(app(1), "Failed", annotations={names.UNSCHEDULED: "now"}))
 
     assert (F, FailureCause.TIMEOUT) == (late.state, late.cause)
     for found in (never, neither):
         assert (F, FailureCause.UNSCHEDULABLE) == (found.state, found.cause)
         assert "not begun within its pending_timeout" in found.msg
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ('pods "x-0" is forbidden: exceeded quota: q, requested: pods=1', FailureCause.QUOTA),
+        ('pods "x-0" is forbidden: no PriorityClass with name nosuch was found', FailureCause.CONFIG),
+        ('admission webhook "policy.example.org" denied the request: no team label', FailureCause.CONFIG),
+    ],
+)
+def test_what_refused_the_pods_is_the_cause_of_the_end(said: str, cause: FailureCause, timed: bool) -> None:
+    """Volcano gives up, and ends the job as if somebody had asked for it."""
+    job = volcano("Terminated", app(), policies=TIMED if timed else [])
+    events = [event("job-0", "FailedCreate", f"Error creating: {said}")]
+    found = described(job, events=events)
+    some = described(job, pending(container=waiting(), deleted=LATER), events=events)
+
+    for told in (found, some):
+        assert (F, cause, f"its pods are refused: {said}") == (told.state, told.cause, told.msg)
+    assert [(C, cause)] * 2 == [(each.state, each.cause) for each in found.replicas]
+    assert needs_events([job], [])
+
+
+def test_an_end_that_nobody_explains_is_not_told_as_a_timeout() -> None:
+    """Events stay for an hour; Volcano's job keeps nothing of them."""
+    found = described(volcano("Terminated", app()))
+
+    assert (F, FailureCause.UNKNOWN) == (found.state, found.cause)
+    assert found.msg.startswith("Volcano has ended it before all of its pods were there")
+    began = described(volcano("Terminated", app()), over(3), over(143, replica=1))
+    assert (FailureCause.EXIT, "main/0: exit code 3") == (began.cause, began.msg.partition(";")[0])
+
+
+def test_a_failure_outweighs_what_refused_the_pods_at_first() -> None:
+    refused = event("job-0", "FailedCreate", "Error creating: exceeded quota: q")
+    found = described(volcano("Terminated", app(), policies=TIMED), over(3), events=[refused])
+
+    assert (FailureCause.EXIT, "main/0: exit code 3") == (found.cause, found.msg)
+
+
+def test_the_best_known_cause_is_that_of_the_app() -> None:
+    """Volcano has deleted the pod of the last failure; the one before it has told its exit code."""
+    mine = app(3, max_retries=1, retry_policy=RetryPolicy.REPLICA)
+    given_up = volcano("Failed", mine, maxRetry=2, status={"retryCount": 2})
+    found = described(given_up, over(0, replica=1), over(3, replica=2))
+
+    assert [FailureCause.UNKNOWN, None, FailureCause.EXIT] == [each.cause for each in found.replicas]
+    assert FailureCause.EXIT == found.cause
 
 
 def test_what_is_ended_before_it_began_has_never_run() -> None:
@@ -685,6 +736,7 @@ def test_a_pod_that_failed_before_it_started_has_not_run() -> None:
     found = described(volcano("Pending", app(1)), failed)
 
     assert (P, F) == (found.state, found.replicas[0].state)
+    assert ("main/0: init container fetch: exit code 2", FailureCause.EXIT) == (found.msg, found.cause)
     never = over(128, container=ended(128, "StartError", startedAt="1970-01-01T00:00:00Z"))
     assert described(volcano("Failed", app(1)), never).started_at is None
 

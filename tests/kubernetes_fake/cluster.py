@@ -82,6 +82,7 @@ class FakeCluster:
         self.traffic = Traffic()
         self.rights = Rights()
         self.stream_gate = "off"
+        self.starting = 0  # so many requests are refused as by a server that knows neither users nor roles yet
         self.node_labels: dict[str, str] = {"kubernetes.io/hostname": NODE}
         self.capacity: dict[str, Decimal] = {"cpu": Decimal(1000), "memory": Decimal(1 << 40)}
         self.refusals: dict[str, Callable[[Json], StatusError | None]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class Controller:
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster, self.store = cluster, cluster.store
         self._due: set[str] = set()
+        self.refused: Counter[str] = Counter()  # how many pods of a job were, by its uid
         self._pods: dict[str, dict[str, Json]] = {}  # by the owner's uid and by their own
         self.store.listeners.append(self._on_change)
 
@@ -109,6 +111,7 @@ class Controller:
                 warning=True,
                 origin="job-controller",
             )
+            self.refused[job["metadata"]["uid"]] += 1
             return None
         try:
             return self.store.create("pods", pod)

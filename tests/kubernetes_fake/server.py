@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from tests.kubernetes_fake.api import Call, Reply, UnknownPath, answer, understood, unknown_path
-from tests.kubernetes_fake.errors import Json, StatusError, no_such_path
+from tests.kubernetes_fake.errors import Json, StatusError, forbidden, no_such_path, unauthorized
 from tests.kubernetes_fake.faults import Fault
 from tests.kubernetes_fake.logs import LogRead, NoContent
 from tests.kubernetes_fake.resources import Resource
@@ -36,6 +36,7 @@ class Server:
         self._runner: web.AppRunner | None = None
         self._streams: dict[int, tuple[str, web.BaseRequest]] = {}
         self._context: ssl.SSLContext | None = None
+        self._ready_at = 0.0
 
     async def start(self) -> None:
         if self.cluster.tls and self._context is None:
@@ -84,6 +85,13 @@ class Server:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         parts = [part for part in request.path.split("/") if part]
+        if parts == ["readyz"]:
+            is_ready = not self.cluster.starting and asyncio.get_running_loop().time() >= self._ready_at
+            return web.Response(text="ok") if is_ready else web.Response(status=500, text="[-]rbac failed")
+        if self.cluster.starting:
+            self.cluster.starting -= 1
+            self._ready_at = asyncio.get_running_loop().time() + 0.5  # it knows them long before it calls itself ready
+            raise unauthorized() if self.cluster.starting % 2 else forbidden("alice", "list", "pods", "default")
         user = self.cluster.rights.user(request.headers.get("Authorization"))
         if (told := self._discovery(parts, user)) is not None:
             self.cluster.traffic.calls[f"discover /{'/'.join(parts)}"] += 1

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.kubernetes_fake.cluster import FakeCluster
 
 ENDS = ("Completed", "Failed", "Aborted", "Terminated")
+MOST_TRIES = 16
+"""So often the controller tries to do something, with longer and longer pauses; then it terminates the job."""
 LEAVING = {"Aborting": "Aborted", "Terminating": "Terminated", "Completing": "Completed"}
 ACTIONS = {"AbortJob": "Aborting", "TerminateJob": "Terminating", "CompleteJob": "Completing"}
 
@@ -30,6 +32,7 @@ class Known:
     deleted: set[str] = field(default_factory=set[str])  # pods that the controller itself has deleted
     attempts: dict[str, int] = field(default_factory=dict[str, int])  # of each task, by RestartTask
     warned: bool = False
+    tries: int = 0  # how often it could not make its pods
     wiping: bool = False
 
 
@@ -41,6 +44,7 @@ class VolcanoController(Controller):
     def __init__(self, cluster: FakeCluster) -> None:
         super().__init__(cluster)
         self.known: dict[str, Known] = {}
+        self.loses = 0  # so many commands are removed, and nothing comes of them; -1 for all
         self.store.listeners.append(self._on_command)
 
     @override
@@ -94,7 +98,9 @@ class VolcanoController(Controller):
         if not self.pods(job) and not self._fits(job, known):
             self.cluster.later(self.cluster.pace.retry, lambda: self.poke(job["metadata"]["uid"]))
             return
-        self._make_pods(job, known)
+        if not self._make_pods(job, known):
+            self._try_again(job, known)
+            return
         for pod in self.pods(job):
             for event in _events(pod):
                 if (pod["metadata"]["uid"], event) not in known.handled:
@@ -135,7 +141,18 @@ class VolcanoController(Controller):
             )
         return True
 
-    def _make_pods(self, job: Json, known: Known) -> None:
+    def _try_again(self, job: Json, known: Known) -> None:
+        known.tries += 1
+        if known.tries < MOST_TRIES:
+            self.cluster.later(self.cluster.pace.retry, lambda: self.poke(job["metadata"]["uid"]))
+            return
+        text = "Job failed on action SyncJob for retry limit reached"
+        self.cluster.event("vcjobs", job, "ExecuteAction", text, origin="vc-controller")
+        self._set(job, "Terminating")
+
+    def _make_pods(self, job: Json, known: Known) -> bool:
+        """Make the pods that are missing; returns whether none was refused."""
+        before = self.refused[job["metadata"]["uid"]]
         names = {pod["metadata"]["name"] for pod in self.pods(job)}
         status = job["status"]
         for task in job["spec"]["tasks"]:
@@ -157,6 +174,7 @@ class VolcanoController(Controller):
                     })  # fmt: skip
                     if pod is not None:
                         self._time_pending(job, known, task, pod)
+        return self.refused[job["metadata"]["uid"]] == before
 
     def _time_pending(self, job: Json, known: Known, task: Json, pod: Json) -> None:
         for policy in (*(task.get("policies") or ()), *(job["spec"].get("policies") or ())):
@@ -311,9 +329,12 @@ class VolcanoController(Controller):
         if job is None or job["metadata"]["uid"] != target.get("uid"):
             return
         action = command.get("action", "")
+        if self.loses:
+            self.loses -= self.loses > 0
+            return
         self.cluster.event("vcjobs", job, "CommandIssued", f"Start to execute command {action}, and clean it up to "
                            "make sure executed not more than once.", origin="vc-controller")  # fmt: skip
-        if action in ACTIONS and _phase(job) not in (*ENDS, *LEAVING):
+        if action in ACTIONS and _phase(job) not in (*ENDS, *LEAVING, "Restarting"):
             self._set(job, ACTIONS[action])
 
 

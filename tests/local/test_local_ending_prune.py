@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from datetime import timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.ending import prune
+from asyncsched.schedulers.local.supervisor.machine import start_time
 from tests._support import eventually
 from tests.local._local import ONE_LOOP, app, app_directory, ended, first, read_state, shell, write_state
 
@@ -66,3 +68,18 @@ def _make_older(home: Path, app_id: str, *, days: int) -> None:
     write_state(home, app_id, record)
     when = time.time() - days * 86400
     os.utime(app_directory(home, app_id) / "state.json", (when, when))
+
+
+async def test_drafts_of_those_that_were_killed_are_removed(scheduler: LocalScheduler, home: Path) -> None:
+    app_id = await scheduler.submit(app(shell("true")))
+    await ended(scheduler, app_id)
+    own, start = os.getpid(), await asyncio.to_thread(start_time, os.getpid())
+    # Nobody has the second identity: this process began at another moment.
+    drafts = {f".{own}-{start}-0.alive": False, f".{own}-{start}1-0.killed": True, f".{own}-{start}1-1.new": False}
+    for name in drafts:
+        (home / "apps" / name / "some/logs").mkdir(parents=True)
+        if not name.endswith("new"):
+            os.utime(home / "apps" / name, (1, 1))
+    await scheduler.prune(timedelta(days=1))
+
+    assert drafts == {name: not (home / "apps" / name).exists() for name in drafts}

@@ -17,7 +17,8 @@ from asyncsched.schedulers import (
     get_scheduler_factories,
     registry,
 )
-from asyncsched.schedulers.registry import _BuiltIn, _LazyFactory, find_factory
+from asyncsched.schedulers.built_in import BUILT_IN, BuiltIn
+from asyncsched.schedulers.registry import _LazyFactory, find_factory
 
 
 def plugin(name: str, value: str) -> EntryPoint:
@@ -103,20 +104,18 @@ def test_a_name_that_has_not_landed_says_so() -> None:
 
 
 def test_a_missing_extra_names_the_command() -> None:
-    factory = _LazyFactory("far_away", _BuiltIn("asyncsched.testing.fake", "far", "no_such_package"))
+    factory = _LazyFactory("far_away", BuiltIn("asyncsched.testing.fake", "far", "no_such_package"))
 
     with pytest.raises(MissingExtraError, match=r"pip install 'asyncsched\[far\]'"):
         factory("mine")
 
 
-WITH_EXTRA = [
-    name for name in get_scheduler_factories() if name in registry._BUILT_IN and registry._BUILT_IN[name].package
-]
+WITH_EXTRA = [name for name in get_scheduler_factories() if name in BUILT_IN and BUILT_IN[name].package]
 
 
 @pytest.mark.parametrize("name", WITH_EXTRA)
 def test_a_backend_that_is_made_directly_names_its_extra_too(name: str) -> None:
-    built_in = registry._BUILT_IN[name]
+    built_in = BUILT_IN[name]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT, built_in.module, built_in.package], capture_output=True, text=True, check=True
     )
@@ -173,7 +172,7 @@ asyncio.run(main())
 
 
 def test_a_true_import_error_inside_a_backend_surfaces() -> None:
-    factory = _LazyFactory("broken", _BuiltIn("tests.schedulers.broken_backend"))
+    factory = _LazyFactory("broken", BuiltIn("tests.schedulers.broken_backend"))
 
     with pytest.raises(ImportError, match="a_name_that_is_not_there") as caught:
         factory("mine")
@@ -194,7 +193,7 @@ def test_listing_schedulers_imports_none_of_them() -> None:
 
 @pytest.mark.parametrize("name", [name for name in registry.known_names() if registry.find_built_in(name)])
 def test_the_parameters_that_are_declared_are_those_that_the_factory_takes(name: str) -> None:
-    built_in = registry._BUILT_IN[name]
+    built_in = BUILT_IN[name]
     create = importlib.import_module(built_in.module).create_scheduler
     taken = [each.name for each in inspect.signature(create).parameters.values() if each.kind is not each.VAR_KEYWORD]
 

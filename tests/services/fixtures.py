@@ -13,8 +13,10 @@ import pytest
 from tests._services import unavailable
 from tests.services import dockerd as docker_service
 from tests.services import registry as registry_service
+from tests.services import slurm as slurm_service
 from tests.services.dockerd import Dockerd
 from tests.services.registry import PASSWORD, USER, Registry
+from tests.services.slurm import SlurmCluster
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +27,36 @@ def dockerd() -> Iterator[Dockerd]:
         unavailable("dockerd", why)
     with docker_service.new_dockerd() as daemon:
         yield daemon
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[SlurmCluster]:
+    """A Slurm cluster of our own, which keeps no accounts."""
+    why = slurm_service.why_it_cannot_run()
+    if why:
+        unavailable("slurm", why)
+    with slurm_service.new_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_slurm() -> Iterator[SlurmCluster]:
+    """A cluster for one test, which may break it."""
+    why = slurm_service.why_it_cannot_run()
+    if why:
+        unavailable("slurm", why)
+    with slurm_service.new_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def slurm_with_accounts() -> Iterator[SlurmCluster]:
+    """A cluster that keeps accounts, and forgets a job that has ended within seconds."""
+    why = slurm_service.why_it_cannot_run(accounts=True)
+    if why:
+        unavailable("slurmdbd", why)
+    with slurm_service.new_cluster(accounts=True, min_job_age=2) as cluster:
+        yield cluster
 
 
 @pytest.fixture

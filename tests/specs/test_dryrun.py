@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from asyncsched.errors import UsageError
-from asyncsched.specs import AppDef, AppDryRunInfo, Role, Secret, Stream, show_secrets
+from asyncsched.specs import AppDef, AppDryRunInfo, Role, Secret, Stream, WorkspacePlan, show_secrets
 
 
 @dataclass
@@ -62,11 +62,12 @@ def test_what_it_knows() -> None:
         cfg={"queue": "q"},
         scheduler="aws_batch",
         session="me",
-        workspace="i + workspace 1",
+        plan=WorkspacePlan(app, "/w", {"i": "1", "": "2"}),
     )
 
     assert ("a-1", app, {"queue": "q"}) == (info.app_id, info.app, info.cfg)
-    assert ("aws_batch", "me", "i + workspace 1") == (info.scheduler, info.session, info.workspace)
+    assert ("aws_batch", "me") == (info.scheduler, info.session)
+    assert "i + workspace 1, directory + workspace 2" == info.workspace
     assert {} == AppDryRunInfo(1).cfg
 
 

@@ -20,7 +20,7 @@ _HEAD = """\
 [command.run]
 # scheduler = "{scheduler}"       # where apps run when -s is not given
 # component = "utils.echo"      # what runs when no component is named
-# workspace = "."               # the files that are laid over the image
+# workspace = "."               # the files that apps run with
 
 # Defaults for a component's arguments:
 # [component."dist.ddp"]

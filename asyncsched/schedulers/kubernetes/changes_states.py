@@ -13,7 +13,7 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
 from asyncsched.schedulers.kubernetes.lookup import Found, Lookup
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import needs_events
+from asyncsched.schedulers.kubernetes.status import waits
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, PodGroupRecord, jobs_of_app
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
 from asyncsched.schedulers.port import Answers, StatePort, as_answer
@@ -175,7 +175,7 @@ class States:
         return told, unsure
 
     def _note_wait(self, app_id: str, found: Found) -> None:
-        if needs_events(found.jobs, found.pods):
+        if waits(found.jobs, found.pods):
             self._waiting.add(app_id)
         else:
             self._waiting.discard(app_id)

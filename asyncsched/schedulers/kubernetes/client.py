@@ -22,15 +22,17 @@ from asyncsched.schedulers.kubernetes.client_config import Source, Target
 from asyncsched.schedulers.kubernetes.client_credentials import Access, Credentials
 from asyncsched.schedulers.kubernetes.client_json import as_object, read_list
 from asyncsched.schedulers.kubernetes.client_wire import (
+    JUST_STARTED,
     STREAM_BUFFER,
     ByteStream,
     Call,
+    is_starting,
     make_small,
     open_session,
     read_refusal,
     send,
 )
-from asyncsched.schedulers.kubernetes.errors import is_certificate_trouble, is_expired, translate
+from asyncsched.schedulers.kubernetes.errors import ApiFailure, is_certificate_trouble, is_expired, translate
 
 if TYPE_CHECKING:
     import aiohttp
@@ -235,6 +237,11 @@ class KubeClient:
             known = self._discovered[group_version] = (until, found)
         return resource in known[1]
 
+    def lacks(self, group_version: str) -> bool:
+        """Tell whether discovery has told a moment ago that the server does not have it."""
+        until, found = self._discovered.get(group_version, (0.0, frozenset()))
+        return not found and until > self._clock.monotonic()
+
     async def has_group(self, group: str) -> bool:
         """Tell by discovery whether the server has an API group, such as ``kueue.x-k8s.io``."""
         try:
@@ -325,6 +332,8 @@ class KubeClient:
         answer = await self._tried(session, access, call)
         if isinstance(answer, Exception) and (other := await self._credentials.renewed(access)) is not None:
             answer = await self._tried(session, other, call)
+        if isinstance(answer, ApiFailure) and await is_starting(session, access):
+            answer = JUST_STARTED
         if isinstance(answer, Exception):
             raise self._translated(answer, call.operation) from answer
         return answer
@@ -343,9 +352,11 @@ class KubeClient:
         if response.status < 400:
             return response
         failure = await read_refusal(response)
-        if failure.code != 401:
-            raise self._translated(failure, call.operation)
-        return failure
+        if failure.code == 401:
+            return failure
+        if failure.code == 403 and await is_starting(session, access):
+            failure = JUST_STARTED
+        raise self._translated(failure, call.operation)
 
     async def _opened(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
         if self._closed:

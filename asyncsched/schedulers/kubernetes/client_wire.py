@@ -14,12 +14,23 @@ if TYPE_CHECKING:
 
     from asyncsched.schedulers.kubernetes.client_credentials import Access
 
-__all__ = ["STREAM_BUFFER", "ByteStream", "Call", "make_small", "open_session", "read_refusal", "send"]
+__all__ = [
+    "JUST_STARTED",
+    "STREAM_BUFFER",
+    "ByteStream",
+    "Call",
+    "is_starting",
+    "make_small",
+    "open_session",
+    "read_refusal",
+    "send",
+]
 
 CONNECT_TIMEOUT = 10.0
 STREAM_BUFFER = 64 << 10
 """Bytes of a stream that are read ahead of its reader, twice as many at most."""
 LARGEST_REFUSAL = 64 << 10
+JUST_STARTED = ApiFailure(503, "", "it has just been started, and does not know users and roles yet")
 
 
 class Call(NamedTuple):
@@ -55,7 +66,7 @@ class ByteStream:
         """
         try:
             return await self._response.content.read(STREAM_BUFFER)
-        except Exception as error:
+        except _broken() as error:
             raise self._failed(error) from error
 
     def close(self) -> None:
@@ -102,11 +113,26 @@ async def read_refusal(response: aiohttp.ClientResponse) -> ApiFailure:
     """Read an answer that is a refusal, and close it."""
     try:
         body = await response.content.read(LARGEST_REFUSAL)
-    except Exception:  # noqa: BLE001 - the status alone says enough
-        body = b""
+    except _broken():
+        body = b""  # the status alone says enough
     finally:
         response.close()
     return read_failure(response.status, body, response.headers)
+
+
+async def is_starting(session: aiohttp.ClientSession, access: Access) -> bool:
+    """Tell whether a server says itself that it is not ready: it refuses what it allows a second later."""
+    response = await send(session, access, Call("GET", "/readyz", None, None, {"Accept": "*/*"}, "connect"))
+    response.close()
+    return response.status >= 500
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """Return what is raised where a connection breaks, or what comes over it is not HTTP."""
+    import aiohttp
+    from aiohttp.http import HttpProcessingError
+
+    return aiohttp.ClientError, HttpProcessingError, OSError
 
 
 def make_small(response: aiohttp.ClientResponse) -> None:

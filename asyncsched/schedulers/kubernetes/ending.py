@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.clock import Clock
-from asyncsched.errors import ConflictError, NotFoundError, PermissionDeniedError, SchedulerError
+from asyncsched.errors import (
+    ConflictError,
+    NotFoundError,
+    PermissionDeniedError,
+    SchedulerError,
+    UnavailableError,
+)
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.ending_commands import Commands
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 from asyncsched.schedulers.kubernetes.lookup import ONE_BY_ONE, Found, Lookup
 from asyncsched.schedulers.kubernetes.status import describe_app
-from asyncsched.schedulers.kubernetes.status_jobs import JobRecord
+from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, job_record
 from asyncsched.schedulers.kubernetes.submit import BACKGROUND, MERGE_PATCH
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.state import AppState
@@ -25,6 +31,8 @@ from asyncsched.specs.state import AppState
 __all__ = ["Endings"]
 
 AT_ONCE = 16
+CONFLICT_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
+"""Seconds between the tries of a write that others have come before."""
 
 
 class Endings:
@@ -34,14 +42,18 @@ class Endings:
         client: Where the cluster is reached.
         lookup: Finds their jobs.
         clock: Tells the time.
+        retry_for: Seconds that a cancel may take in all.
     """
 
-    def __init__(self, client: KubeClient, lookup: Lookup, *, clock: Clock) -> None:
+    def __init__(self, client: KubeClient, lookup: Lookup, *, clock: Clock, retry_for: float) -> None:
         self._client, self._lookup, self._clock = client, lookup, clock
+        self._commands = Commands(client, clock=clock, wait_for=retry_for * 0.75)
 
     async def cancel(self, app_id: str) -> None:
         """Ask for an app's end; unknown and ended ones are left alone."""
-        await self._end(app_id, await self._find(app_id, "cancel"))
+        found = await self._lookup.find(app_id, operation="cancel")
+        if (error := (await self._end_all({app_id: found}))[app_id]) is not None:
+            raise error
 
     async def cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
         """Cancel apps; returns for each None or why it could not be cancelled.
@@ -78,7 +90,8 @@ class Endings:
         if app is None or app.state not in (AppState.SUBMITTED, AppState.PENDING):
             return
         if found.jobs[0].kind == "volcano":
-            await self._command(found.jobs[0], "TerminateJob")
+            await self._commands.send(found.jobs[0], "TerminateJob", "pending_timeout")
+            await self._commands.see_through(found.jobs, "TerminateJob", "pending_timeout")
             return
         now = self._now()
 
@@ -106,46 +119,48 @@ class Endings:
     async def _cancel_in(self, namespace: str, app_ids: Sequence[str]) -> dict[str, SchedulerError | None]:
         try:
             if len(app_ids) <= ONE_BY_ONE:
-                found = {app_id: await self._find(app_id, "cancel") for app_id in app_ids}
+                found = {app_id: await self._lookup.find(app_id, operation="cancel") for app_id in app_ids}
             else:
                 found = await self._lookup.find_in(namespace, app_ids, operation="cancel")
         except SchedulerError as error:
             return dict.fromkeys(app_ids, error)
+        return await self._end_all(found)
+
+    async def _end_all(self, found: Mapping[str, Found]) -> dict[str, SchedulerError | None]:
+        """End apps of one namespace; returns for each None or why it goes on."""
+        commanded: list[JobRecord] = []
 
         async def one(app_id: str) -> SchedulerError | None:
             try:
-                await self._end(app_id, found[app_id])
+                if await self._end(app_id, found[app_id]):
+                    commanded.append(found[app_id].jobs[0])
             except SchedulerError as error:
                 return error
             return None
 
-        return dict(zip(app_ids, await gather_bounded(one, app_ids, AT_ONCE), strict=True))
+        told = dict(zip(found, await gather_bounded(one, found, AT_ONCE), strict=True))
+        try:
+            left = await self._commands.see_through(commanded, "AbortJob", "cancel")
+        except SchedulerError as error:
+            return {**told, **{job.app_id: error for job in commanded}}
+        return {**told, **{job.app_id: _not_taken_up(job.app_id) for job in commanded if job.uid in left}}
 
-    async def _find(self, app_id: str, operation: str) -> Found:
-        return await self._lookup.find(app_id, operation=operation)
-
-    async def _end(self, app_id: str, found: Found) -> None:
+    async def _end(self, app_id: str, found: Found) -> bool:
+        """Ask for the end of an app that has not ended; returns whether Volcano has still to take it up."""
         app = describe_app(found.jobs, found.pods)
         if app is None or app.state.is_terminal() or all(job.cancelled for job in found.jobs):
-            return
+            return False
+        is_commanded = found.jobs[0].kind == "volcano"
         try:
-            if found.jobs[0].kind == "volcano":
-                await self._command(found.jobs[0], "AbortJob")
+            if is_commanded:
+                await self._commands.send(found.jobs[0], "AbortJob", "cancel")
             else:
                 await gather_bounded(self._suspend, found.jobs, AT_ONCE)
         except PermissionDeniedError:
             await self._remove(found.jobs, "cancel")  # status and logs go with it, but it ends
-        except NotFoundError:
-            return  # it was removed meanwhile
+            is_commanded = False
         self._lookup.note_cancel(app_id)
-
-    async def _command(self, job: JobRecord, action: str) -> None:
-        """Have Volcano end a job: its status stays, and the logs of pods that have ended."""
-        path, body = paths.commands(job.namespace), _command(job, action)
-        try:
-            await self._client.request("POST", path, body=body, idempotent=True, operation="cancel")
-        except ConflictError:
-            return  # the answer to the first try was lost
+        return is_commanded
 
     async def _suspend(self, job: JobRecord) -> None:
         """Suspend a Job with our mark: it is not taken for one that Kueue has queued."""
@@ -156,12 +171,28 @@ class Endings:
     async def _patch(self, job: JobRecord, patch: Mapping[str, Any], operation: str) -> None:
         path = paths.job(job.namespace, "job", job.name)
         body = {**patch, "metadata": {**patch["metadata"], "uid": job.uid}}
+        for pause in (*CONFLICT_PAUSES, None):
+            try:
+                await self._client.request(
+                    "PATCH", path, body=body, content_type=MERGE_PATCH, idempotent=True, operation=operation
+                )
+                return
+            except NotFoundError:
+                return  # it was removed meanwhile
+            except ConflictError:
+                if not await self._is_there(job, operation):
+                    return  # another may have its name
+                if pause is None:
+                    raise
+                await self._clock.sleep(pause)  # its controller has written it at the same moment
+
+    async def _is_there(self, job: JobRecord, operation: str) -> bool:
+        path = paths.job(job.namespace, job.kind, job.name)
         try:
-            await self._client.request(
-                "PATCH", path, body=body, content_type=MERGE_PATCH, idempotent=True, operation=operation
-            )
-        except (NotFoundError, ConflictError):
-            return  # it was removed meanwhile, and another may have its name
+            found = job_record((await self._client.request("GET", path, operation=operation)).json, job.kind)
+        except NotFoundError:
+            return False
+        return found is not None and found.uid == job.uid
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).isoformat(timespec="seconds")
@@ -193,23 +224,11 @@ def is_unfinished(found: Found) -> bool:
     )
 
 
-def _command(job: JobRecord, action: str) -> dict[str, Any]:
-    owner = {
-        "apiVersion": paths.GROUPS["volcano"],
-        "kind": "Job",
-        "name": job.name,
-        "uid": job.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return {
-        "apiVersion": paths.COMMANDS,
-        "kind": "Command",
-        "metadata": {
-            "name": f"{job.name}-{action.lower()}-{secrets.token_hex(4)}",
-            "namespace": job.namespace,
-            "ownerReferences": [owner],
-        },
-        "action": action,
-        "target": owner,
-    }
+def _not_taken_up(app_id: str) -> SchedulerError:
+    return UnavailableError(
+        f"Volcano has not begun to end {app_id}",
+        why="it was told so several times, and its job shows nothing of it",
+        fix="see that Volcano's controller (vc-controller-manager) runs, and cancel it again",
+        backend=BACKEND,
+        operation="cancel",
+    )

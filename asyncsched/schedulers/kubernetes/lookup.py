@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from asyncsched.clock import Clock
-from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError
+from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError, SchedulerError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import Events
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import describe_app, needs_events
+from asyncsched.schedulers.kubernetes.status import describe_app, needs_events, waits
 from asyncsched.schedulers.kubernetes.status_jobs import (
     JobRecord,
     Kind,
@@ -143,7 +143,8 @@ class Lookup:
         group, events = found.pod_group, []
         if needs_events(found.jobs, found.pods):
             first = next((job for job in found.jobs if job.is_first), found.jobs[0])
-            if group is None and first.kind == "volcano" and not found.knows_group:
+            looks = first.kind == "volcano" and not found.knows_group and waits(found.jobs, found.pods)
+            if group is None and looks:
                 group = await self._pod_group(first)
             uids = [*(job.uid for job in found.jobs), *(pod.uid for pod in found.pods)]
             events = await self._events.about(namespace, [*uids, *([group.uid] if group is not None else ())])
@@ -232,15 +233,19 @@ class Lookup:
         return found
 
     async def _jobs_in(self, namespace: str, operation: str) -> list[JobRecord]:
-        kinds = await self._server.kinds()
+        """Read all jobs; what kinds there are is asked only where the lists leave it open."""
         jobs: list[JobRecord] = []
-        refused: list[PermissionDeniedError] = []
+        refused: list[SchedulerError] = []
+        kinds = [kind for kind in KINDS if not self._server.lacks(kind)]
         for kind in kinds:
             try:
                 jobs += await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation)
-            except PermissionDeniedError as error:
-                refused.append(error)
-        if len(refused) == len(kinds):
+            except (NotFoundError, PermissionDeniedError) as error:
+                if kind in await self._server.kinds():
+                    refused.append(error)
+                else:
+                    kinds = ["job"]
+        if any(isinstance(error, NotFoundError) for error in refused) or len(refused) == len(kinds):
             raise refused[0]
         return jobs
 
@@ -253,7 +258,7 @@ class Lookup:
 
 
 def _waits_in_group(found: Found) -> bool:
-    return bool(found.jobs) and found.jobs[0].kind == "volcano" and needs_events(found.jobs, found.pods)
+    return bool(found.jobs) and found.jobs[0].kind == "volcano" and waits(found.jobs, found.pods)
 
 
 def _keep(kept: OrderedDict[str, ItemT], app_id: str, value: ItemT) -> None:

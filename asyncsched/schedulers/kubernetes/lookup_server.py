@@ -37,6 +37,10 @@ class Server:
         has_volcano = await self._client.has(paths.GROUPS["volcano"], "jobs")
         return ["volcano", "job"] if has_volcano else ["job"]
 
+    def lacks(self, kind: Kind) -> bool:
+        """Tell without a request whether the cluster is known not to have a kind of jobs."""
+        return kind == "volcano" and self._client.lacks(paths.GROUPS[kind])
+
     async def kind_for(self, options: KubernetesOpts) -> Kind:
         """Return which kind an app with these options is; auto is Volcano where that is installed."""
         if options.kind != "auto":

@@ -121,7 +121,7 @@ class KubernetesScheduler(Scheduler[KubernetesOpts, KubernetesJob]):
         self._reflectors = Reflectors(self._client, clock=self.clock)
         self._logs = PodLogs(self._client, self._reflectors, clock=self.clock, retry_for=self.retry_for)
         self._changes = States(self._lookup, self._server, self._reflectors, clock=self.clock)
-        self._endings = Endings(self._client, self._lookup, clock=self.clock)
+        self._endings = Endings(self._client, self._lookup, clock=self.clock, retry_for=self.retry_for)
         self._limits = PendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
 
     @property

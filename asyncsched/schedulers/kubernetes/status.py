@@ -11,8 +11,8 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.names_note import read_note
 from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord, PodGroupRecord
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
-from asyncsched.schedulers.kubernetes.status_reasons import NOT_STARTED, Reason, why_job_waits
-from asyncsched.schedulers.kubernetes.status_replicas import NOT_BEGUN, Around, replica_status
+from asyncsched.schedulers.kubernetes.status_reasons import NOT_STARTED, NOTHING, Reason, why_job_waits, why_refused
+from asyncsched.schedulers.kubernetes.status_replicas import GIVEN_UP, NOT_BEGUN, Around, replica_status
 from asyncsched.schedulers.kubernetes.status_states import is_ending, job_state, pod_state
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Role
@@ -20,7 +20,7 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import UnreadableResult, read_result
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
-__all__ = ["Native", "describe_app", "needs_events", "pods_of", "results_of", "session_of"]
+__all__ = ["Native", "describe_app", "needs_events", "pods_of", "results_of", "session_of", "waits"]
 
 _MOST_REPLICAS = 100_000
 _MOST_TOLD = 3
@@ -80,15 +80,16 @@ class _App:
 
     def described(self) -> DescribeAppResponse:
         state = self._state()
-        statuses = list(self._statuses(state))
+        never_begun = self._never_begun() if state is AppState.FAILED else NOTHING
+        statuses = list(self._statuses(state, never_begun))
         replicas = [replica for status in statuses for replica in status.replicas]
-        waiting = self._waiting() if state in (AppState.SUBMITTED, AppState.PENDING) else Reason()
+        why = self._waiting() if state in (AppState.SUBMITTED, AppState.PENDING) else never_begun
         first = self.first
         return DescribeAppResponse(
             app_id=first.app_id,
             state=state,
             num_restarts=self._restarts(),
-            msg=self._message(state, replicas, waiting),
+            msg=self._message(state, replicas, why),
             roles_statuses=statuses,
             roles=self.roles,
             name=first.app_name,
@@ -97,7 +98,7 @@ class _App:
             started_at=_earliest(replica.started_at for replica in replicas),
             finished_at=self._finished_at(state, replicas),
             metadata=self.metadata,
-            cause=self._cause(state, replicas, waiting),
+            cause=self._cause(state, replicas, why),
             native_id=first.uid,
             native=Native(tuple(self.jobs), tuple(self.pods)),
         )
@@ -141,14 +142,14 @@ class _App:
 
     # Replicas
 
-    def _statuses(self, state: AppState) -> Iterator[RoleStatus]:
+    def _statuses(self, state: AppState, never_begun: Reason) -> Iterator[RoleStatus]:
         around = Around(
             jobs=self.jobs,
             app_state=state,
             cancelled=any(map(is_ending, self.jobs)),
             events=self.events,
             alone=self._number_of_replicas() == 1,
-            unscheduled=state is AppState.FAILED and self._unscheduled(),
+            never_begun=never_begun,
             missing=self._number_of_replicas() - len(self.newest),
         )
         for index, role in enumerate(self.roles):
@@ -176,21 +177,36 @@ class _App:
     def _waiting(self) -> Reason:
         """Return what the app as a whole waits for."""
         for job in self.jobs:
-            pods = sum(pod.owner == job.uid for pod in self.newest.values())
-            reason = why_job_waits(job, pods, self.pod_group, self.events)
+            reason = why_job_waits(job, self._pods_of(job), self.pod_group, self.events)
             if reason.text:
                 return reason
         return Reason(_held_back(self.first))
 
-    def _message(self, state: AppState, replicas: Sequence[ReplicaStatus], waiting: Reason) -> str:
+    def _never_begun(self) -> Reason:
+        """Return why the app was ended although no program of it had failed: nothing of it, or not all, was there."""
+        if any(pod_state(pod) is AppState.FAILED for pod in self.pods):
+            return NOTHING
+        by_volcano = self.first.phase == "Terminated"
+        if by_volcano and (refused := why_refused(self.first, self._pods_of(self.first), self.events)) is not NOTHING:
+            return refused
+        began = any(pod.started for pod in self.pods)
+        if self.first.unscheduled or (by_volcano and self.first.pending_limited and not began):
+            return NOT_BEGUN
+        return GIVEN_UP if by_volcano and not began else NOTHING
+
+    def _pods_of(self, job: JobRecord) -> int:
+        return sum(pod.owner == job.uid for pod in self.newest.values())
+
+    def _message(self, state: AppState, replicas: Sequence[ReplicaStatus], why: Reason) -> str:
         if any(map(is_ending, self.jobs)) and not state.is_terminal():
             return "cancelling"
         if state is AppState.SUCCEEDED and not any(each.state is AppState.FAILED for each in replicas):
             return ""
         if state in (AppState.SUBMITTED, AppState.PENDING):
-            return waiting.text or _told(replicas, AppState.PENDING)
-        if state is AppState.FAILED and self._unscheduled():
-            return NOT_BEGUN
+            # A replica has failed before its job says so, where each is told by a watch of its own.
+            return why.text or _told(replicas, AppState.FAILED) or _told(replicas, AppState.PENDING)
+        if state is AppState.FAILED and why.text:
+            return why.text
         failed = _told(replicas, AppState.FAILED)
         if state is AppState.RUNNING:
             failing = "failing: " if failed and any(job.condition("FailureTarget") for job in self.jobs) else ""
@@ -205,17 +221,12 @@ class _App:
         restarts = volcano_restarts(self.first)
         return self.first.message or (f"it failed again after {restarts} restarts" if restarts else _POD_GONE)
 
-    def _unscheduled(self) -> bool:
-        never_began = not any(pod.started for pod in self.pods)
-        return self.first.unscheduled or (self.first.phase == "Terminated" and never_began)
-
-    def _cause(self, state: AppState, replicas: Sequence[ReplicaStatus], waiting: Reason) -> FailureCause | None:
-        if state is AppState.FAILED and self._unscheduled():
-            return FailureCause.UNSCHEDULABLE
-        if waiting.cause is not None:
-            return waiting.cause
-        if state is AppState.SUBMITTED:
-            state = AppState.PENDING
+    def _cause(self, state: AppState, replicas: Sequence[ReplicaStatus], why: Reason) -> FailureCause | None:
+        if why.cause is not None:
+            return why.cause
+        if state in (AppState.SUBMITTED, AppState.PENDING):
+            has_failed = any(replica.state is AppState.FAILED for replica in replicas)
+            return find_cause(AppState.FAILED if has_failed else AppState.PENDING, replicas)
         cause = find_cause(state, replicas)
         deadline = any(each.reason == "DeadlineExceeded" for job in self.jobs for each in job.conditions)
         return FailureCause.TIMEOUT if cause is FailureCause.UNKNOWN and deadline else cause
@@ -307,13 +318,24 @@ def session_of(job: JobRecord) -> str:
 
 
 def needs_events(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> bool:
+    """Tell whether only events can tell what an app waits for, or why Volcano has ended it."""
+    if any(job.phase == "Terminated" for job in jobs):
+        return _wanted(jobs) > len(_newest(pods_of(jobs, pods)))
+    return waits(jobs, pods)
+
+
+def waits(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> bool:
     """Tell whether an app waits for something that only its PodGroup or events can tell."""
     if not jobs or all(job_state(job).is_terminal() for job in jobs):
         return False
     newest = _newest(pods_of(jobs, pods)).values()
-    if sum(replicas for job in jobs for _, replicas in job.tasks) > len(newest):
+    if _wanted(jobs) > len(newest):
         return not any(job.suspended for job in jobs)
     return any(not pod.started for pod in newest)
+
+
+def _wanted(jobs: Iterable[JobRecord]) -> int:
+    return sum(replicas for job in jobs for _, replicas in job.tasks)
 
 
 def results_of(app: DescribeAppResponse) -> Mapping[tuple[str, int], JsonValue]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast
@@ -53,9 +53,7 @@ class JobRecord:
         name: Its own name: the app's, but for the Jobs of later roles.
         uid: What tells it from every other job.
         owners: The uids of what it is owned by.
-        resource_version: The version that was read.
         created_at: When it was made.
-        deleted_at: When its deletion was asked for.
         started_at: When it started, where the kind tells.
         finished_at: When it ended, where the kind tells.
         session: The session that submitted it.
@@ -80,7 +78,7 @@ class JobRecord:
         completed_indexes: Numbers of those that succeeded, likewise.
         retry_count: How often Volcano has counted a restart.
         max_retry: At which count it gives up.
-        timeout: Seconds that an attempt may run.
+        pending_limited: Whether Volcano ends it where it does not begin in time.
     """
 
     kind: Kind
@@ -89,9 +87,7 @@ class JobRecord:
     name: str
     uid: str
     owners: tuple[str, ...] = ()
-    resource_version: str = ""
     created_at: datetime | None = None
-    deleted_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     session: str = ""
@@ -116,7 +112,7 @@ class JobRecord:
     completed_indexes: str = ""
     retry_count: int = 0
     max_retry: int = 0
-    timeout: int | None = None
+    pending_limited: bool = False
 
     @property
     def app_id(self) -> str:
@@ -204,9 +200,7 @@ def job_record(raw: object, kind: Kind) -> JobRecord | None:
         name=name,
         uid=uid,
         owners=_owners(metadata),
-        resource_version=text(metadata.get("resourceVersion")),
         created_at=moment(metadata.get("creationTimestamp")),
-        deleted_at=moment(metadata.get("deletionTimestamp")),
         started_at=moment(status.get("startTime")),
         finished_at=_finished_at(status, state, kind),
         session=shared_text(annotations.get(names.SESSION)) or shared_text(labels.get(names.SESSION)),
@@ -231,7 +225,7 @@ def job_record(raw: object, kind: Kind) -> JobRecord | None:
         completed_indexes=_indexes(status.get("completedIndexes")),
         retry_count=_count(status, "retryCount"),
         max_retry=_count(spec, "maxRetry"),
-        timeout=_timeout(spec),
+        pending_limited=any(policy.get("event") == "PodPending" for policy in items(spec.get("policies"))),
     )
 
 
@@ -269,15 +263,6 @@ def _tasks(spec: Raw) -> tuple[tuple[str, int], ...]:
 
 def _count(raw: Raw, key: str) -> int:
     return max(0, integer(raw.get(key)) or 0)
-
-
-def _timeout(spec: Raw) -> int | None:
-    """Return the deadline of the first pod template that has one."""
-    templates: Sequence[Raw] = [section(task, "template") for task in items(spec.get("tasks"))]
-    for template in templates or [section(spec, "template")]:
-        if (found := integer(section(template, "spec").get("activeDeadlineSeconds"))) is not None:
-            return found
-    return None
 
 
 def _owners(metadata: Raw) -> tuple[str, ...]:

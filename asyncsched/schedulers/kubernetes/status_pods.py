@@ -50,7 +50,6 @@ class ContainerRecord:
         signal: The number of the signal that has ended it, where the runtime tells.
         started_at: When it started.
         finished_at: When it ended.
-        container_id: The runtime's id of it; empty while there is none.
         restart_count: How often it was started again in this pod.
         ready: Whether it is ready.
     """
@@ -63,7 +62,6 @@ class ContainerRecord:
     signal: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    container_id: str = ""
     restart_count: int = 0
     ready: bool = False
 
@@ -88,8 +86,6 @@ class PodRecord:
         phase: Pending, Running, Succeeded, Failed or Unknown.
         reason: Its status' reason, such as Evicted or DeadlineExceeded.
         message: Its status' message.
-        node: Its node's name; empty while it has none.
-        ip: Its address.
         hostname: Its name for the other pods.
         scheduled: Whether it has a node.
         unscheduled: Why it has none: the reason of its condition PodScheduled, and the sentence.
@@ -113,8 +109,6 @@ class PodRecord:
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
-    node: str = ""
-    ip: str = ""
     hostname: str = ""
     scheduled: bool = False
     unscheduled: tuple[str, str] = ("", "")
@@ -153,7 +147,6 @@ def pod_record(raw: object) -> PodRecord | None:
     spec, status = section(raw, "spec"), section(raw, "status")
     conditions = {text(each.get("type")): each for each in items(status.get("conditions"))}
     container, last = _own_container(status)
-    node = shared_text(spec.get("nodeName"))
     return PodRecord(
         namespace=shared_text(metadata.get("namespace")) or "default",
         app=sys.intern(app),
@@ -169,10 +162,8 @@ def pod_record(raw: object) -> PodRecord | None:
         phase=shared_text(status.get("phase")) or "Pending",
         reason=shared_text(status.get("reason")),
         message=text(status.get("message")),
-        node=node,
-        ip=text(status.get("podIP")),
         hostname=text(spec.get("hostname")) or name,
-        scheduled=bool(node),
+        scheduled=bool(text(spec.get("nodeName"))),
         unscheduled=_said_not(conditions.get("PodScheduled"), "False") or ("", ""),
         disrupted=_said_not(conditions.get("DisruptionTarget"), "True"),
         container=container,
@@ -239,7 +230,6 @@ def _in_phase(status: Raw, phase: Literal["waiting", "running", "terminated"], s
         signal=integer(state.get("signal")) or None,
         started_at=moment(state.get("startedAt")),
         finished_at=moment(state.get("finishedAt")),
-        container_id=text(state.get("containerID")) or text(status.get("containerID")),
         restart_count=integer(status.get("restartCount")) or 0,
         ready=status.get("ready") is True,
     )

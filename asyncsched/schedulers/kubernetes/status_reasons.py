@@ -17,7 +17,7 @@ from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord,
 from asyncsched.schedulers.kubernetes.status_pods import ContainerRecord, PodRecord
 from asyncsched.specs.state import FailureCause
 
-__all__ = ["NOTHING", "Reason", "ending_of", "signal_of", "why_failed", "why_job_waits", "why_waiting"]
+__all__ = ["NOTHING", "Reason", "ending_of", "signal_of", "why_failed", "why_job_waits", "why_refused", "why_waiting"]
 
 _SIGNALLED = 128
 _KILLED = (_SIGNALLED + signals.SIGTERM, _SIGNALLED + signals.SIGKILL)
@@ -255,10 +255,8 @@ def why_job_waits(
         events: Events; those of other objects are passed over.
     """
     known = list(events)
-    if pods < sum(replicas for _, replicas in job.tasks):
-        refused = _newest(known, job.uid, ("FailedCreate", "FailedCreatePod", "PodGroupError", "PluginError"))
-        if refused.reason:
-            return _refused(refused.message)
+    if (refused := why_refused(job, pods, known)) is not NOTHING:
+        return refused
     if job.kind != "volcano" or pods:
         return NOTHING
     about = f"PodGroup {names.pod_group_name(job.name, job.uid)}"
@@ -268,6 +266,14 @@ def why_job_waits(
         if text:
             return Reason(text, FailureCause.QUOTA if _QUOTA.search(text) else FailureCause.UNSCHEDULABLE)
     return NOTHING
+
+
+def why_refused(job: JobRecord, pods: int, events: Iterable[EventRecord]) -> Reason:
+    """Return why pods of a job could not be made, by the events that say so."""
+    if pods >= sum(replicas for _, replicas in job.tasks):
+        return NOTHING
+    refused = _newest(events, job.uid, ("FailedCreate", "FailedCreatePod", "PodGroupError", "PluginError"))
+    return _refused(refused.message) if refused.reason else NOTHING
 
 
 def _unfit(pod_group: PodGroupRecord | None) -> list[str]:

@@ -14,13 +14,19 @@ from asyncsched.schedulers.kubernetes.status_states import job_state, pod_state
 from asyncsched.specs.app import RetryPolicy, Role
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 
-__all__ = ["NOT_BEGUN", "STOPPED", "Around", "is_in", "replica_status"]
+__all__ = ["GIVEN_UP", "NOT_BEGUN", "STOPPED", "Around", "is_in", "replica_status"]
 
 STOPPED = "ended because another replica failed"
 """Why a replica was ended that had not failed."""
 _DELETED = "it failed again; Volcano has deleted its pod"
-NOT_BEGUN = "it had not begun within its pending_timeout"
+NOT_BEGUN = Reason("it had not begun within its pending_timeout", FailureCause.UNSCHEDULABLE)
 """Why an app, and each of its replicas, was ended with its `pending_timeout`."""
+GIVEN_UP = Reason(
+    "Volcano has ended it before all of its pods were there; what kept it from making them is not known any more: "
+    "a cluster forgets its events after an hour",
+    FailureCause.UNKNOWN,
+)
+"""Why one was ended where nothing else explains it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +39,7 @@ class Around:
         cancelled: Whether its cancel was asked for.
         events: Events of any objects.
         alone: Whether it is the app's only replica.
-        unscheduled: Whether the app was ended because it had not begun in time.
+        never_begun: Why the app was ended before all of its pods were there, if it was.
         missing: How many replicas have no pod.
     """
 
@@ -42,7 +48,7 @@ class Around:
     cancelled: bool
     events: Sequence[EventRecord]
     alone: bool
-    unscheduled: bool = False
+    never_begun: Reason = NOTHING
     missing: int = 0
 
     def job_of(self, role_index: int) -> JobRecord | None:
@@ -89,7 +95,7 @@ def replica_status(role: Role, role_index: int, number: int, pod: PodRecord | No
         num_restarts=_restarts(role, pod, job, around),
         started_at=container.started_at if container is not None else None,
         finished_at=container.finished_at if container is not None and ended else None,
-        cause=FailureCause.CANCELLED if state is AppState.CANCELLED else reason.cause,
+        cause=reason.cause,
     )
 
 
@@ -104,8 +110,8 @@ def _without_pod(role: Role, number: int, job: JobRecord, around: Around) -> Rep
     elif verdict.is_terminal() or _is_ending(job):
         state, cause = AppState.CANCELLED, FailureCause.CANCELLED
         reason = STOPPED if verdict is not AppState.CANCELLED and not around.cancelled else "its pod is gone"
-        if around.unscheduled:
-            reason, cause = NOT_BEGUN, FailureCause.UNSCHEDULABLE
+        if around.never_begun is not NOTHING:
+            reason, cause = around.never_begun
         elif _was_last_failure(role, job, around):
             state, reason, cause = AppState.FAILED, _DELETED, FailureCause.UNKNOWN
     return ReplicaStatus(number, state, role.name, "", reason=reason, cause=cause)
@@ -160,8 +166,10 @@ def _reason(pod: PodRecord, state: AppState, around: Around) -> Reason:
         return Reason(f"waits to be started again after {why.text}", why.cause)
     if state is AppState.PENDING:
         return why_waiting(pod, around.events)
+    if state is AppState.CANCELLED and around.never_begun is not NOTHING:
+        return around.never_begun
     if state is AppState.CANCELLED:
-        return Reason("cancelled" if around.cancelled else STOPPED)
+        return Reason("cancelled" if around.cancelled else STOPPED, FailureCause.CANCELLED)
     return NOTHING
 
 

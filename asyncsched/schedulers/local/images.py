@@ -30,6 +30,7 @@ __all__ = [
     "LocalDirectoryImageProvider",
     "MakeProvider",
     "ReplicaParam",
+    "WorkspaceProvider",
     "count_devices",
     "fetch_roles",
     "make_provider",
@@ -140,6 +141,26 @@ class CWDImageProvider(ImageProvider):
     def get_entrypoint(self, img_root: str, role: Role) -> str:
         """Return the role's entrypoint, to be looked for in ``PATH`` or, with a slash, from the working directory."""
         return role.entrypoint
+
+
+class WorkspaceProvider(CWDImageProvider):
+    """Has everything run in a directory that is there once the app is: the copy of its workspace.
+
+    Args:
+        directory: The directory.
+    """
+
+    def __init__(self, directory: str) -> None:
+        super().__init__()
+        self._directory = directory
+
+    @override
+    def fetch(self, image: str) -> str:
+        return self._directory
+
+    @override
+    def get_cwd(self, image: str) -> str | None:
+        return self._directory
 
 
 class LocalDirectoryImageProvider(ImageProvider):

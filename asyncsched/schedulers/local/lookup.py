@@ -17,6 +17,7 @@ from asyncsched.schedulers.local.state_dir import Home, Stored
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
 from asyncsched.schedulers.local.supervisor import machine
+from asyncsched.schedulers.local.supervisor.layout import COPIED
 from asyncsched.schedulers.responses import DescribeAppResponse
 
 __all__ = ["Apps", "Finding", "Found", "describe_all", "described"]
@@ -24,6 +25,8 @@ __all__ = ["Apps", "Finding", "Found", "describe_all", "described"]
 AT_ONCE = 16
 DRAFT = 60.0
 """Seconds after which the start of an app is taken to be cut off, where that cannot be seen."""
+COPY = 86400.0
+"""Seconds after which the copying of a workspace is: it may be done on another machine, and be large."""
 MANY_REPLICAS = 100
 """From this number on, records are read and described in a thread."""
 
@@ -185,12 +188,13 @@ class Apps:
         return cut_off
 
     def remove_drafts(self) -> None:
-        """Remove what supervisors have left that were killed while they made an app's directory."""
+        """Remove what those have left that were killed while they made an app's directory, or copied its workspace."""
         for name in self._home.drafts():
             made = self._home.changed_at(name)
             pid, _, rest = name[1:].partition("-")
             start = rest.partition("-")[0]
-            is_old = made is not None and time.time() - made > DRAFT
+            longest = COPY if name.endswith(COPIED) else DRAFT
+            is_old = made is not None and time.time() - made > longest
             if is_old and pid.isdecimal() and start.isdecimal() and not machine.is_alive(int(pid), int(start)):
                 self._home.remove_draft(name)
 

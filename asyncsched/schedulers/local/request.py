@@ -18,7 +18,7 @@ from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers._common.roles import app_note, role_of_command
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE
+from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE, WORKSPACE
 from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
@@ -178,7 +178,14 @@ def split_devices(request: PopenRequest, roles: Sequence[Role], devices: int) ->
 
 
 def to_wire(
-    request: PopenRequest, app: AppDef | None, *, session: str, digest: str, environ: Mapping[str, str], cwd: str
+    request: PopenRequest,
+    app: AppDef | None,
+    *,
+    session: str,
+    digest: str,
+    environ: Mapping[str, str],
+    cwd: str,
+    workspace: str = "",
 ) -> dict[str, Any]:
     """Make the message that has an app started; it holds the secrets, and is stored nowhere.
 
@@ -189,6 +196,7 @@ def to_wire(
         digest: The dry-run's digest.
         environ: The submitter's environment.
         cwd: The submitter's working directory.
+        workspace: What the copy of its workspace is called until the app has a directory; empty without one.
     """
     replicas = [
         _wire_replica(request, role, k, param)
@@ -213,6 +221,7 @@ def to_wire(
         "spec": app_note(app or _app_of(request, cwd)),
         "log_dir": request.log_dir,
         "replicas": replicas,
+        **({"workspace": workspace} if workspace else {}),
     }
 
 
@@ -294,7 +303,7 @@ def log_tree(root: Path, session: str) -> Path:
 def _directory(name: str) -> str:
     """Return a directory's name for a role or a session, whatever that is called."""
     safe = quote(name, safe=" +=@,:", errors="surrogatepass")
-    if safe.startswith(".") or safe == STATE:  # the record lies beside the roles' directories
+    if safe.startswith(".") or safe in (STATE, WORKSPACE):  # which lie beside the roles' directories
         safe = f"%{ord(safe[0]):02X}{safe[1:]}"
     if len(safe) > LONGEST_NAME:
         from hashlib import sha256

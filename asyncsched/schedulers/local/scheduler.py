@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from typing_extensions import Unpack, override
 
@@ -26,7 +26,9 @@ from asyncsched.schedulers.local.client_start import Beginning
 from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
 from asyncsched.schedulers.local.images import (
     CWDImageProvider,
+    ImageProvider,
     MakeProvider,
+    WorkspaceProvider,
     count_devices,
     fetch_roles,
     make_provider,
@@ -48,11 +50,12 @@ from asyncsched.schedulers.local.request import (
 from asyncsched.schedulers.local.state_dir import Home, find_home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
+from asyncsched.schedulers.local.submit_workspace import Workspaces, directory_of
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import as_mapping, check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
 
@@ -110,6 +113,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     ignores = IGNORES
     made_from = MADE_FROM
     retry_policies = frozenset()
+    workspace_builder = Workspaces
+    has_images = False
 
     def __init__(
         self,
@@ -144,10 +149,23 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     @override
     async def _request(self, app: AppDef, options: LocalOpts, app_id: str) -> PopenRequest:
+        return await self._made(app, options, app_id, make_provider(self._image_provider_class, as_mapping(options)))
+
+    @override
+    async def _patched_request(self, app: AppDef, options: LocalOpts, app_id: str, plan: WorkspacePlan) -> PopenRequest:
+        if self._image_provider_class is not CWDImageProvider:
+            raise ConfigError(
+                "a workspace cannot be given beside an image provider",
+                why="both say where an app runs",
+                fix="leave one of them out",
+            )
+        return await self._made(app, options, app_id, WorkspaceProvider(str(directory_of(self._home, app_id))))
+
+    async def _made(self, app: AppDef, options: LocalOpts, app_id: str, provider: ImageProvider) -> PopenRequest:
         check_options(options)
         await asyncio.to_thread(self._home.choose)
         tree = log_tree(named_directory(options.log_dir), self.session_name) / app_id if options.log_dir else None
-        fetched = await fetch_roles(app, make_provider(self._image_provider_class, as_mapping(options)))
+        fetched = await fetch_roles(app, provider)
         make = partial(
             make_request,
             app,
@@ -185,8 +203,15 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     @override
     async def _schedule(self, info: AppDryRunInfo[PopenRequest]) -> None:
+        if info.plan is None:
+            await self._launch(info)
+            return
+        async with cast("Workspaces", self._builder()).copied(info.app_id) as copy:
+            await self._launch(info, copy)
+
+    async def _launch(self, info: AppDryRunInfo[PopenRequest], workspace: str = "") -> None:
         request = info.request
-        wire = await asyncio.to_thread(_wire, info)
+        wire = await asyncio.to_thread(_wire, info, workspace)
         launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
             async with self._supervisors.detached() as connection:
@@ -268,12 +293,20 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
             self._home.close()
 
 
-def _wire(info: AppDryRunInfo[PopenRequest]) -> dict[str, Any]:
+def _wire(info: AppDryRunInfo[PopenRequest], workspace: str) -> dict[str, Any]:
     try:
         cwd = working_directory()
     except ConfigError:  # it was removed, and matters to nothing that is started elsewhere
         cwd = ""
-    return to_wire(info.request, info.app, session=info.session, digest=info.digest, environ=dict(os.environ), cwd=cwd)
+    return to_wire(
+        info.request,
+        info.app,
+        session=info.session,
+        digest=info.digest,
+        environ=dict(os.environ),
+        cwd=cwd,
+        workspace=workspace,
+    )
 
 
 def create_scheduler(

@@ -3,6 +3,7 @@
 ::
 
     HOME/apps/APP_ID/state.json            the app's record, replaced as a whole
+    HOME/apps/APP_ID/workspace             the copy of its workspace, where it was given one
     HOME/apps/APP_ID/ROLE/K/index          when which chunk of output was read, and where it lies
     HOME/apps/APP_ID/ROLE/K/stdout.log     what the replica has written, as it is; also stderr.log, combined.log
     HOME/apps/APP_ID/ROLE/K/error.json     what the replica says of its own failure
@@ -203,13 +204,16 @@ class Home:
             return []
 
     def changed_at(self, app_id: str) -> float | None:
-        """Return when an app's record was last replaced; that of one that never got any: when it was made."""
+        """Return when an app's record was last replaced; that of one that never got any: when it was made.
+
+        A draft may be asked about, too.
+        """
         try:
-            with self.below(APPS, app_id) as at:
+            with self.below(APPS) as at:
                 try:
-                    return os.stat(STATE, dir_fd=at, follow_symlinks=False).st_mtime
+                    return os.stat(f"{app_id}/{STATE}", dir_fd=at, follow_symlinks=False).st_mtime
                 except FileNotFoundError:
-                    return os.fstat(at).st_mtime
+                    return os.stat(app_id, dir_fd=at, follow_symlinks=False).st_mtime
         except OSError:
             return None
 

@@ -20,9 +20,10 @@ from asyncsched.testing.contract.logs import LogContract
 from asyncsched.testing.contract.rig import ContractRig, echo, texts
 from asyncsched.testing.contract.states import StateContract
 from asyncsched.testing.contract.submitting import SubmitContract
+from asyncsched.testing.contract.workspaces import WorkspaceContract
 
 __all__ = ["ContractRig", "SchedulerContract", "echo", "texts"]
 
 
-class SchedulerContract(SubmitContract, StateContract, EndContract, LogContract):
+class SchedulerContract(SubmitContract, WorkspaceContract, StateContract, EndContract, LogContract):
     """The whole contract; a subclass supplies the fixture ``rig``."""

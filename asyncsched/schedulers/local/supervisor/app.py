@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .census import ask_to_end, kill, kill_group
 from .files import DISK_FULL, NOT_EMPTY, open_directory, remove_file, remove_opened, write_atomic
 from .launch import LaunchError
-from .layout import FORMAT, STATE, draft_name
+from .layout import FORMAT, STATE, WORKSPACE, draft_name
 from .replica import KILL_EVERY, Replica
 
 if TYPE_CHECKING:
@@ -118,16 +118,17 @@ class App:
             LaunchError: It is there already, or cannot be made.
         """
         name: str = self.spec["dir"]
-        if not self.replicas or "/" in name or name in ("", ".", ".."):
+        workspace: str = self.spec.get("workspace", "")  # a client of the first release does not know it
+        if not self.replicas or "/" in name + workspace or name in ("", ".", "..") or workspace in (".", ".."):
             raise LaunchError("the app has no replicas, or no directory of its own")
         try:
-            self._place(apps_at)
+            self._place(apps_at, workspace)
         except OSError as error:
             if error.errno in TAKEN:
                 raise LaunchError(f"there is an app {self.app_id} already", code="exists") from None
             raise _unsaved(error, "the app's directory cannot be made") from None
 
-    def _place(self, apps_at: int) -> None:
+    def _place(self, apps_at: int, workspace: str = "") -> None:
         """Put its directory in its place, with the record in it from the first moment on.
 
         It is made under another name. One that were made in its place, and empty for a moment, could not be told
@@ -141,6 +142,9 @@ class App:
             at = open_directory(draft, at=apps_at)
             write_atomic(STATE, self.encoded(), at=at)
             os.rename(draft, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
+            draft = name
+            if workspace:  # copied by who submits the app: from here on it is a part of the app, and goes with it
+                os.rename(workspace, WORKSPACE, src_dir_fd=apps_at, dst_dir_fd=at)
         except OSError:
             if at >= 0:
                 remove_opened(at, draft, at=apps_at)

@@ -153,7 +153,7 @@ def remove_tree(name: str, *, at: int) -> None:
     Several may remove it at once, and each returns when all is gone; what somebody makes in it meanwhile is his.
     """
     try:
-        fd = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+        fd = _open_unreadable(name, at)
     except FileNotFoundError:
         return
     except NotADirectoryError:
@@ -165,12 +165,27 @@ def remove_tree(name: str, *, at: int) -> None:
         os.close(fd)
 
 
+def _open_unreadable(name: str, at: int) -> int:
+    """Open a directory of ours that is to be removed, and that a program may have made unreadable."""
+    try:
+        return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+    except PermissionError:
+        found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        os.chmod(f"/proc/self/fd/{found}", 0o700)
+        return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+    finally:
+        os.close(found)
+
+
 def remove_opened(fd: int, name: str, *, at: int) -> None:
     """Remove what is in an open directory, and then the directory, unless another one has its name by now.
 
     One that is not empty is never removed by its name: at worst an empty one that has taken the name is.
     """
     try:
+        if os.fstat(fd).st_mode & 0o300 != 0o300:  # nothing in it could be removed, unless we are root
+            os.fchmod(fd, 0o700)
         for entry in os.listdir(fd):
             _remove_entry(entry, fd)
         # Another one may have been faster, and somebody may have made a new one since.

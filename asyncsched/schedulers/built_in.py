@@ -1,0 +1,72 @@
+"""The table of our own schedulers, which imports none of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["BUILT_IN", "BuiltIn", "with_workspaces"]
+
+
+class BuiltIn(NamedTuple):
+    """What is known of a scheduler of our own before it is imported.
+
+    Attributes:
+        module: Where it is.
+        extra: The extra of asyncsched that it needs, if it does.
+        package: The package in that extra by which it is known whether it is installed.
+        begins_ahead: Whether something can be begun before the first submit.
+        parameters: The parameters of its factory that may be configured beside the run options.
+        takes: All that its factory takes beside `Tunables`.
+        takes_workspace: Whether a workspace can be given.
+    """
+
+    module: str
+    extra: str = ""
+    package: str = ""
+    begins_ahead: bool = False
+    parameters: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    takes_workspace: bool = False
+
+
+_AWS_CLIENTS = ("client", "log_client", "docker_client", "region", "profile", "endpoint_url")
+_GCP_ACCOUNT = ("client", "project", "credentials_file", "impersonate", "quota_project", "endpoint_url", "logging_url")
+_GCP_LOGS = ("log_interval", "log_idle", "log_hold", "log_overlap", "log_settle", "log_sweep")
+
+
+BUILT_IN: dict[str, BuiltIn] = {
+    "local_cwd": BuiltIn(
+        "asyncsched.schedulers.local",
+        begins_ahead=True,
+        takes_workspace=True,
+        takes=("cache_size", "extra_paths", "image_provider_class", "keep_for"),
+    ),
+    "local_docker": BuiltIn("asyncsched.schedulers.docker", "docker", "aiodocker"),
+    "kubernetes": BuiltIn(
+        "asyncsched.schedulers.kubernetes",
+        "kubernetes",
+        "kubernetes_asyncio",
+        parameters=("context", "kubeconfig", "namespaces"),
+        takes=("client", "kubeconfig", "context", "namespaces"),
+    ),
+    "aws_batch": BuiltIn(
+        "asyncsched.schedulers.aws_batch",
+        "aws",
+        "aiobotocore",
+        takes=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
+    ),
+    "gcp_batch": BuiltIn(
+        "asyncsched.schedulers.gcp_batch",
+        "gcp",
+        "gcloud",
+        parameters=("credentials_file", "impersonate", "quota_project"),
+        takes=(*_GCP_ACCOUNT, "limits", "reads_per_minute", *_GCP_LOGS, "replica_detail"),
+    ),
+    "slurm": BuiltIn("asyncsched.schedulers.slurm", parameters=("state_dir",), takes=("state_dir",)),
+}
+"""The schedulers of our own by name; the first one is the default."""
+
+
+def with_workspaces() -> str:
+    """Return the names of those that take a workspace, to be shown."""
+    return ", ".join(name for name, each in BUILT_IN.items() if each.takes_workspace)

@@ -1,0 +1,95 @@
+"""Workspaces of local apps: a copy for each, which is moved into the app's directory as it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol, cast
+
+from asyncsched._tasks import finished_in_thread
+from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.supervisor.layout import APPS, COPIED, WORKSPACE, draft_name
+from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import WorkspacePlan
+from asyncsched.specs.options import CfgVal
+
+__all__ = ["Workspaces", "directory_of"]
+
+_log = logging.getLogger("asyncsched.schedulers.local")
+
+_serial = itertools.count()
+
+NOTES = 10
+"""How many of the files that are passed over are named."""
+
+
+class _Owner(Protocol):
+    _home: Home
+
+
+class Workspaces:
+    """Copies the workspaces of one scheduler's apps.
+
+    Args:
+        scheduler: The scheduler.
+    """
+
+    def __init__(self, scheduler: _Owner) -> None:
+        self._home = scheduler._home
+        self._copied: dict[str, str] = {}
+
+    async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
+        """Return what would be copied."""
+        from asyncsched.workspace.directory import DirWorkspace, directory_hash
+
+        ours = await asyncio.to_thread(self._choose)
+        context = await DirWorkspace(workspace, ours).context()
+        for note in context.notes[:NOTES]:
+            _log.warning("the workspace %s is copied without %s", context.workspace, note)
+        if len(context.notes) > NOTES:
+            _log.warning("the workspace %s is copied without %d others", context.workspace, len(context.notes) - NOTES)
+        return WorkspacePlan(app, context.workspace, {"": await directory_hash(context)}, detail=ours)
+
+    def _choose(self) -> Sequence[str]:
+        """Return what is no part of any workspace: the state directory, and what is made on the way to it."""
+        self._home.choose()
+        missing = [each for each in self._home.path.parents if not each.exists()]
+        return [str(each) for each in (self._home.path, *missing)]
+
+    async def build(self, plan: WorkspacePlan, app_id: str) -> None:
+        """Copy what a dry-run has shown; `copied` hands it on."""
+        from asyncsched.workspace.directory import DirWorkspace
+
+        name = await asyncio.to_thread(self._make_name, app_id)
+        source = DirWorkspace(plan.workspace, cast("Sequence[str]", plan.detail))
+        await source.copy(str(self._home.path / APPS / name), plan.hashes[""])
+        self._copied[app_id] = name
+
+    def _make_name(self, app_id: str) -> str:
+        self._home.make()
+        # Like a supervisor's own drafts: what a process has left that was killed is removed as those are.
+        return draft_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}{COPIED}")
+
+    async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
+        """Do nothing: nothing leaves this machine."""
+
+    @asynccontextmanager
+    async def copied(self, app_id: str) -> AsyncGenerator[str]:
+        """Hand out the name of an app's copy, empty if there is none; remove it if nobody has moved it away."""
+        name = self._copied.pop(app_id, "")
+        try:
+            yield name
+        finally:
+            if name:
+                await finished_in_thread(lambda: self._home.remove_draft(name))
+
+
+def directory_of(home: Home, app_id: str) -> Path:
+    """Return where an app finds the copy of its workspace."""
+    return home.app_path(app_id) / WORKSPACE

@@ -1,0 +1,158 @@
+"""Where lines come from: the files of each attempt of a replica, one attempt after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from typing_extensions import override
+
+from asyncsched.clock import Clock
+from asyncsched.logs.files import FileSource
+from asyncsched.logs.line import LogLine, LogOrigin
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.slurm import names
+from asyncsched.schedulers.slurm.lookup import StoredApp
+from asyncsched.specs.state import ReplicaStatus
+from asyncsched.specs.stream import Stream
+
+__all__ = ["ReplicaLog", "log_sources"]
+
+STREAMS = {Stream.STDOUT: "out", Stream.STDERR: "err"}
+
+_STAMP = re.compile(r"(\d{1,11})[.,](\d{6}) ", re.ASCII)
+
+
+class ReplicaLog(LogSource):
+    """Reads the attempts of a replica in their order: each one's streams at once, and the next when they are over.
+
+    Args:
+        directory: The app's directory.
+        stem: What the names of the replica's files begin with.
+        origin: Whose log.
+        query: What is asked for.
+        stamped: Whether each line has its time.
+        clock: Tells the time of pauses.
+    """
+
+    def __init__(
+        self, directory: str, stem: str, origin: LogOrigin, query: LogQuery, *, stamped: bool, clock: Clock
+    ) -> None:
+        self.role = origin.role
+        self.replica = origin.replica
+        self._directory = directory
+        self._stem = stem
+        self._origin = origin
+        self._query = query
+        self._stamped = stamped
+        self._clock = clock
+        self._follow = query.tail
+        self._attempt = 0
+        self._last = 0
+        self._sources: list[FileSource] = []
+        self._old: list[FileSource] = []
+        self._wake: Callable[[], None] = lambda: None
+
+    @override
+    def start(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._open()
+
+    @override
+    def read(self, limit: int) -> Sequence[LogLine]:
+        lines: list[LogLine] = []
+        # What there was at the start is not mixed with what came later: `tail_lines` cuts the former.
+        for source in [each for each in self._sources if each.backlog] or self._sources:
+            lines += source.read(limit - len(lines))
+            if len(lines) >= limit:
+                return lines
+        if not lines and self._attempt < self._last and all(source.ended for source in self._sources):
+            self._attempt += 1
+            self._open()
+        return lines
+
+    @property
+    @override
+    def ended(self) -> bool:
+        return not self._follow and self._attempt >= self._last and all(source.ended for source in self._sources)
+
+    @property
+    @override
+    def backlog(self) -> bool:
+        return any(source.backlog for source in self._sources)
+
+    @override
+    def observe(self, status: ReplicaStatus) -> None:
+        self._last = max(self._last, status.num_restarts or 0)
+        for source in self._sources:
+            source.observe(status)
+            if self._attempt < self._last:
+                source.finish()
+        self._wake()
+
+    @override
+    def finish(self) -> None:
+        self._follow = False
+        for source in self._sources:
+            source.finish()
+        self._wake()
+
+    @override
+    async def aclose(self) -> None:
+        self._wake = lambda: None
+        for source in (*self._old, *self._sources):
+            await source.aclose()
+
+    def _open(self) -> None:
+        self._old += self._sources
+        self._sources = [self._source(stream) for stream in STREAMS if self._query.streams in (stream, Stream.COMBINED)]
+        for source in self._sources:
+            source.start(self._wake_up)
+
+    def _source(self, stream: Stream) -> FileSource:
+        return FileSource(
+            f"{self._directory}/{names.log_name(self._stem, self._attempt, STREAMS[stream])}",
+            self._origin._replace(stream=stream, attempt=self._attempt),
+            follow=self._follow and self._attempt >= self._last,
+            tail_lines=self._query.tail_lines,
+            stamp=_stamp if self._stamped else None,
+            clock=self._clock,
+        )
+
+    def _wake_up(self) -> None:
+        self._wake()
+
+
+def _stamp(text: str) -> tuple[int | None, str]:
+    """Return the time that stands before a line, and the line."""
+    found = _STAMP.match(text)
+    if found is None:
+        return None, text
+    return int(found[1]) * 1_000_000_000 + int(found[2]) * 1000, text[found.end() :]
+
+
+def log_sources(app: StoredApp, replicas: Sequence[ReplicaStatus], query: LogQuery, clock: Clock) -> list[ReplicaLog]:
+    """Return where the lines of these replicas of an app come from.
+
+    Args:
+        app: The app.
+        replicas: The replicas.
+        query: What is asked for.
+        clock: Tells the time of pauses.
+    """
+    record = app.record
+    if not record.timestamps and (query.since_ns is not None or query.until_ns is not None):
+        raise ValueError(
+            f"since and until need the time of each line, which {record.app_id} was not submitted to write: "
+            "submit it with the run option timestamps"
+        )
+    wanted = {(replica.role, replica.id): replica for replica in replicas}
+    sources: list[ReplicaLog] = []
+    for each in record.replicas:
+        if (status := wanted.get((each.role, each.k))) is not None:
+            origin = LogOrigin(app_id=record.app_id, role=each.role, replica=each.k)
+            source = ReplicaLog(app.directory, each.stem, origin, query, stamped=record.timestamps, clock=clock)
+            source.observe(status)
+            sources.append(source)
+    return sources

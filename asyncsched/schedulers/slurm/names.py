@@ -1,0 +1,81 @@
+"""The files of an app: their names in its directory, and what may name a directory."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from urllib.parse import quote
+
+__all__ = [
+    "APP",
+    "BATCH",
+    "BATCH_LOG",
+    "CANCELLED",
+    "JOB",
+    "LOCK",
+    "RUN",
+    "error_name",
+    "events_name",
+    "is_app_id",
+    "log_name",
+    "result_name",
+    "stem_of",
+    "task_name",
+]
+
+APP = "app.json"
+"""What is known of an app when it is submitted."""
+JOB = "job"
+"""The job's number, written by the submit, and by the job itself when it starts."""
+CANCELLED = "cancelled"
+"""Is there once somebody has asked for the app's end."""
+LOCK = "lock"
+"""Held while the job is handed to the cluster."""
+BATCH = "batch.sh"
+BATCH_LOG = "batch.log"
+RUN = "run.sh"
+"""Runs one task, again if it fails and may."""
+
+LONGEST_NAME = 100
+
+_APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+
+
+def is_app_id(text: str) -> bool:
+    """Tell whether an app may have this id: it names a directory and a job."""
+    return _APP_ID.fullmatch(text) is not None
+
+
+def stem_of(role: str, replica: int) -> str:
+    """Return what the names of a replica's files begin with, whatever its role is called."""
+    safe = quote(role, safe=" +=@,", errors="surrogatepass")
+    if safe.startswith("."):
+        safe = f"%2E{safe[1:]}"
+    if len(safe) > LONGEST_NAME:
+        safe = f"{safe[:LONGEST_NAME]}-{sha256(role.encode(errors='surrogatepass')).hexdigest()[:16]}"
+    return f"{safe}-{replica}"
+
+
+def task_name(rank: int) -> str:
+    """Return the name of the file that says what the task of this rank runs; secrets stand in it."""
+    return f"task.{rank}"
+
+
+def events_name(stem: str) -> str:
+    """Return the name of the file in which a replica's starts and ends are written down."""
+    return f"{stem}.ev"
+
+
+def log_name(stem: str, attempt: int, stream: str) -> str:
+    """Return the name of a log: ``out`` or ``err`` of one attempt."""
+    return f"{stem}.{attempt}.{stream}"
+
+
+def result_name(stem: str) -> str:
+    """Return the name of the file for a replica's result."""
+    return f"{stem}.result"
+
+
+def error_name(stem: str) -> str:
+    """Return the name of the file for the error that a replica reports by itself."""
+    return f"{stem}.error"

@@ -1,0 +1,166 @@
+"""Jobs on a Slurm cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+
+from typing_extensions import Unpack, override
+
+from asyncsched.errors import UsageError
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.prepare import check_request
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.slurm import ending, names
+from asyncsched.schedulers.slurm.client import Cluster
+from asyncsched.schedulers.slurm.errors import BACKEND
+from asyncsched.schedulers.slurm.logs import log_sources
+from asyncsched.schedulers.slurm.lookup import Home, Lookup
+from asyncsched.schedulers.slurm.options import SlurmOpts
+from asyncsched.schedulers.slurm.request import SlurmJob, make_request, to_wire
+from asyncsched.schedulers.slurm.submit import Launch, check
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.state import ReplicaStatus
+
+__all__ = ["SlurmScheduler", "create_scheduler"]
+
+HOME = "ASYNCSCHED_SLURM_HOME"
+"""Names the directory in which apps are found, if `state_dir` does not."""
+
+IGNORES = {
+    "min_replicas": "all replicas start, or none does",
+    "mounts": "a replica sees its node's files; with the option `container`, bind mounts are taken",
+    "port_map": "nodes reach each other on every port",
+    "resource.capabilities": "nodes are chosen by the options `constraint` and `partition`",
+    "resource.devices": "devices are asked for by the option `gres`",
+}
+
+
+class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
+    """Runs an app as one job on a Slurm cluster, each replica as a task of it.
+
+    It uses the cluster's own commands (``sbatch``, ``squeue``, ``sacct``, ``scancel``), and a directory for each app on
+    a file system that the nodes share: there each replica writes down when it starts and ends, and its output.
+
+    Args:
+        session_name: The session that apps are marked with.
+        state_dir: Where apps are found, on a file system that all machines share from which they are looked for; by
+            default what ``ASYNCSCHED_SLURM_HOME`` names, or ``~/.asyncsched/slurm``. Each cluster needs its own.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+    """
+
+    options = SlurmOpts
+    ignores = IGNORES
+
+    def __init__(
+        self, session_name: str, *, state_dir: str | os.PathLike[str] | None = None, **tunables: Unpack[Tunables]
+    ) -> None:
+        super().__init__(BACKEND, session_name, **tunables)
+        named = state_dir or os.environ.get(HOME) or "~/.asyncsched/slurm"
+        self._home = Home(Path(named).expanduser().absolute())
+        self._cluster = Cluster(clock=self.clock, timeout=self.request_timeout)
+        self._lookup = Lookup(self._home, self._cluster)
+
+    @property
+    def commands_started(self) -> int:
+        """How many of the cluster's commands this scheduler has started."""
+        return self._cluster.started
+
+    # Submitting
+
+    @override
+    async def _request(self, app: AppDef, options: SlurmOpts, app_id: str) -> SlurmJob:
+        cwd = os.getcwd()  # noqa: PTH109 - nothing is looked for
+        jobs = str(self._home.jobs) if options.job_dir is None else _absolute(options.job_dir, cwd)
+        job = make_request(app, app_id, options, job_dir=jobs, cwd=cwd)
+        if options.check:
+            await check(self._cluster, to_wire(job, app, session=self.session_name, digest="", created_ns=0))
+        return job
+
+    @override
+    def _adopt(self, request: SlurmJob) -> tuple[str, SlurmJob]:
+        check_request(request, SlurmJob, self.backend)
+        if not names.is_app_id(request.app_id):
+            raise UsageError(
+                f"the request names the app {request.app_id!r}",
+                why="it names a directory and a job: it has at most 128 letters, digits, dots, hyphens and underscores",
+                fix="give the request such an id, or have a dry-run make one",
+            )
+        return request.app_id, request
+
+    @override
+    async def _schedule(self, info: AppDryRunInfo[SlurmJob]) -> None:
+        job = info.request
+        created = self.clock.time_ns()
+        wire = await asyncio.to_thread(
+            lambda: to_wire(job, info.app, session=info.session, digest=info.digest, created_ns=created)
+        )
+        launch = Launch(
+            self._home, self._cluster, info.app_id, job.directory, wire, clock=self.clock, patience=self.retry_for
+        )
+        try:
+            async with self._or_removed(info.app_id, launch.remove):
+                await launch.run()
+        finally:
+            launch.close()
+
+    # Looking
+
+    @override
+    async def _describe(self, app_id: str) -> DescribeAppResponse | None:
+        return await self._lookup.describe(app_id)
+
+    @override
+    async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
+        if app_ids:  # one command tells of all, however many they are
+            yield await self._lookup.describe_many(app_ids)
+
+    @override
+    def _list(self) -> AsyncGenerator[ListAppResponse]:
+        return self._lookup.rows()
+
+    @override
+    async def _results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        return await self._lookup.results(app_id)
+
+    # Ending
+
+    @override
+    async def _cancel(self, app_id: str) -> None:
+        await ending.cancel(self._home, self._lookup, self._cluster, app_id)
+
+    @override
+    async def _delete(self, app_id: str) -> None:
+        await ending.delete(self._home, self._lookup, app_id)
+
+    @override
+    async def _close(self) -> None:
+        await self._cluster.close(self.cleanup_timeout)
+
+    # Logs
+
+    @override
+    async def _log_sources(
+        self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[LogSource]:
+        stored = await self._lookup.stored(app.app_id, "log_iter")
+        return [] if stored is None else log_sources(stored, replicas, query, self.clock)
+
+
+def _absolute(path: str, cwd: str) -> str:
+    return os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))  # noqa: PTH111, PTH118 - as text
+
+
+def create_scheduler(
+    session_name: str, *, state_dir: str | os.PathLike[str] | None = None, **tunables: Unpack[Tunables]
+) -> SlurmScheduler:
+    """Make the scheduler ``slurm``."""
+    return SlurmScheduler(session_name, state_dir=state_dir, **tunables)

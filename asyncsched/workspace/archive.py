@@ -1,0 +1,114 @@
+"""A workspace as a tar archive, made piece by piece: same files, same bytes. It blocks, so call it in a thread."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+
+from asyncsched.errors import WorkspaceError
+from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
+from asyncsched.workspace.threads import Check
+
+__all__ = ["archived", "content", "digest_of", "file_digest"]
+
+_KINDS = {"file": tarfile.REGTYPE, "directory": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
+
+
+def archived(
+    tree: Tree, entries: Sequence[Entry], extra: Mapping[str, bytes], digests: Mapping[str, bytes]
+) -> Iterator[bytes]:
+    """Yield an archive in pieces of about `CHUNK` bytes.
+
+    Args:
+        tree: Where the files are.
+        entries: What goes in, in this order.
+        extra: Files that go in as well, by path; they take the place of entries of the same path.
+        digests: The digests of files, by path, that are known: another content is an error.
+    """
+    pending: list[bytes] = []
+    size = 0
+    for piece in _pieces(tree, entries, extra, digests):
+        pending.append(piece)
+        size += len(piece)
+        if size >= CHUNK:
+            yield b"".join(pending)
+            pending, size = [], 0
+    yield b"".join([*pending, bytes(2 * tarfile.BLOCKSIZE)])
+
+
+def _pieces(
+    tree: Tree, entries: Sequence[Entry], extra: Mapping[str, bytes], digests: Mapping[str, bytes]
+) -> Iterator[bytes]:
+    for entry in entries:
+        if entry.path in extra:
+            continue
+        yield _header(entry)
+        if entry.kind == "file":
+            summed = hashlib.sha256()
+            for piece in content(tree, entry):
+                summed.update(piece)
+                yield piece
+            if digests.get(entry.path, summed.digest()) != summed.digest():
+                raise changed_error(tree.name, entry.path)
+            yield _padding(entry.size)
+    for path, text in sorted(extra.items()):
+        yield _header(Entry(path, "file", 0o644, len(text)))
+        yield text
+        yield _padding(len(text))
+
+
+def content(tree: Tree, entry: Entry) -> Iterator[bytes]:
+    """Yield what a file holds: exactly as many bytes as it was seen to have.
+
+    Raises:
+        WorkspaceError: It has fewer or more by now, or cannot be read.
+    """
+    left = entry.size
+    try:
+        with tree.open(entry) as file:
+            while piece := file.read(min(CHUNK, left + 1)):
+                left -= len(piece)
+                if left < 0:
+                    break
+                yield piece
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise WorkspaceError(f"cannot read {entry.path} of the workspace {tree.name}", why=why) from error
+    if left:
+        raise changed_error(tree.name, entry.path)
+
+
+def _header(entry: Entry) -> bytes:
+    info = tarfile.TarInfo(entry.path)
+    info.type, info.mode, info.size, info.linkname = _KINDS[entry.kind], entry.mode, entry.size, entry.target
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % tarfile.BLOCKSIZE)
+
+
+def file_digest(tree: Tree, entry: Entry, check: Check) -> bytes:
+    """Return the digest of what a file holds."""
+    summed = hashlib.sha256()
+    for piece in content(tree, entry):
+        check()
+        summed.update(piece)
+    return summed.digest()
+
+
+def digest_of(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> str:
+    """Return a digest of paths, modes, bytes and links; neither times nor the place count.
+
+    Args:
+        entries: What the workspace holds, in the order in which it is read.
+        digests: The digest of each file, by path.
+    """
+    summed = hashlib.sha256(b"asyncsched workspace 1\n")
+    for entry in entries:
+        for field in (entry.kind, f"{entry.mode:o}", entry.path, entry.target):
+            raw = field.encode("utf-8", "surrogateescape")
+            summed.update(b"%d:" % len(raw) + raw)
+        summed.update(digests.get(entry.path, b""))
+    return summed.hexdigest()

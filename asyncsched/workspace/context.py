@@ -1,0 +1,159 @@
+"""What a workspace holds: the files that are taken, their digest, and their archive as a stream."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+from asyncsched._tasks import finished_in_thread
+from asyncsched.errors import WorkspaceError
+from asyncsched.workspace.archive import archived, digest_of, file_digest
+from asyncsched.workspace.files import Entry, LocalTree, Tree, taken
+from asyncsched.workspace.ignore import Ignore
+from asyncsched.workspace.threads import Check, in_thread
+
+__all__ = ["Context", "Entry", "absolute", "open_tree"]
+
+ItemT = TypeVar("ItemT")
+
+_URL = re.compile(r"(?P<kind>[A-Za-z][A-Za-z0-9+.-]*)(::|://)")
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """A workspace as it was when it was read; its files are opened again when their bytes are needed.
+
+    Attributes:
+        workspace: Where it is: an absolute path, or a URL.
+        entries: What is taken of it: by name, and what is in a directory behind it.
+        notes: What is passed over, and why: what is neither a file nor a directory nor a link.
+    """
+
+    workspace: str
+    entries: Sequence[Entry]
+    notes: Sequence[str]
+    _digests: dict[str, bytes] = field(default_factory=dict[str, bytes], init=False, repr=False)
+
+    @classmethod
+    async def read(cls, workspace: str, *, ignore: str = ".dockerignore", leave_out: Sequence[str] = ()) -> Context:
+        """Look at what a workspace holds; the files themselves are not opened yet.
+
+        Args:
+            workspace: A directory of this machine, or a URL that fsspec reads.
+            ignore: The name of the file in its root that says what is left out.
+            leave_out: Directories of this machine that are left out as well.
+
+        Raises:
+            WorkspaceError: It is not there, cannot be read, or what the file says is malformed.
+            MissingExtraError: It is a URL, and fsspec is not installed.
+        """
+        place = absolute(workspace)
+
+        def look(check: Check) -> Context:
+            notes: list[str] = []
+            with closing(open_tree(place, leave_out)) as tree:
+                rules = tree.read_rules(ignore) or b""
+                found = taken(tree, Ignore(rules.decode("utf-8", "surrogateescape"), ignore), notes.append)
+                entries = [*_checked(found, check)]
+            return cls(place, entries, sorted(notes))
+
+        return await in_thread(look)
+
+    async def digest(self) -> str:
+        """Return a digest of the paths, modes, bytes and links; neither times nor the place count.
+
+        Raises:
+            WorkspaceError: A file cannot be read, or has changed since `read`.
+        """
+
+        def sum_up(check: Check) -> str:
+            with closing(open_tree(self.workspace)) as tree:
+                files = (entry for entry in self.entries if entry.kind == "file")
+                self._digests = {entry.path: file_digest(tree, entry, check) for entry in _checked(files, check)}
+            return digest_of(self.entries, self._digests)
+
+        return await in_thread(sum_up)
+
+    async def read_file(self, path: str) -> bytes | None:
+        """Return what a small file in the workspace's root says, whether it is left out or not; None without one."""
+
+        def look(check: Check) -> bytes | None:
+            with closing(open_tree(self.workspace)) as tree:
+                return tree.read_rules(path)
+
+        return await in_thread(look)
+
+    async def tar(self, extra: Mapping[str, bytes] | None = None) -> AsyncGenerator[bytes]:
+        """Yield a tar archive of the workspace: the same bytes for the same files; a mebibyte or so at a time.
+
+        Times are 0 and owners are root. Where `digest` was called, the bytes are those that it has seen, or this
+        raises. Close it (``aclosing``) when you leave it before its end.
+
+        Args:
+            extra: Files that are added, by path, such as a Dockerfile; each takes the place of one in the workspace.
+
+        Raises:
+            WorkspaceError: A file cannot be read, or has changed since.
+        """
+        stream = _Stream(self, extra or {})
+        try:
+            while piece := await in_thread(stream.step):
+                yield piece
+        finally:
+            await finished_in_thread(stream.close)
+
+
+class _Stream:
+    """An archive that is made a piece at a time, each in whatever thread."""
+
+    def __init__(self, context: Context, extra: Mapping[str, bytes]) -> None:
+        self._context = context
+        self._extra = extra
+        self._tree: Tree | None = None
+        self._pieces: Iterator[bytes] = iter(())
+
+    def step(self, check: Check) -> bytes:
+        if self._tree is None:
+            self._tree = open_tree(self._context.workspace)
+            self._pieces = archived(self._tree, self._context.entries, self._extra, self._context._digests)
+        return next(self._pieces, b"")
+
+    def close(self) -> None:
+        self._pieces = iter(())
+        if self._tree is not None:
+            self._tree.close()
+
+
+def _checked(items: Iterable[ItemT], check: Check) -> Iterator[ItemT]:
+    for item in items:
+        check()
+        yield item
+
+
+def open_tree(place: str, leave_out: Sequence[str] = ()) -> Tree:
+    """Open the directory or the URL that a workspace is; call it in a thread."""
+    if _URL.match(place):
+        from asyncsched.workspace.urls import UrlTree  # few have one
+
+        return UrlTree(place)
+    return LocalTree(place, leave_out)
+
+
+def absolute(workspace: str) -> str:
+    """Return a workspace as it is known from whatever directory: an absolute path, or its URL."""
+    workspace = os.fspath(workspace)  # a Path will do, whatever the type says
+    if not workspace:
+        raise WorkspaceError("the workspace is empty", fix="name a directory, such as . for the working directory")
+    url = _URL.match(workspace)
+    if url is not None:
+        return unquote(urlsplit(workspace).path) if url["kind"] == "file" else workspace
+    try:
+        return os.path.abspath(Path(workspace).expanduser())  # noqa: PTH100 - a Path would keep the dots
+    except RuntimeError as error:
+        raise WorkspaceError(f"cannot read the workspace {workspace}", why=str(error)) from error

@@ -1,0 +1,255 @@
+"""The files of a workspace as a copy on this machine, which shares nothing with them that can be written."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import itertools
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from asyncsched._tasks import finished_in_thread
+from asyncsched.errors import WorkspaceError
+from asyncsched.workspace.archive import digest_of
+from asyncsched.workspace.context import Context, open_tree
+from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
+from asyncsched.workspace.hashing import workspace_hash
+from asyncsched.workspace.threads import Check, in_thread
+
+__all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since", "directory_hash"]
+
+IGNORE_FILE = ".asyncschedignore"
+"""The file in a workspace's root that says what a copy leaves out."""
+
+FICLONE = 0x40049409
+"""Asks the file system to let two files share their blocks until one of them is written."""
+
+MODES = 0o1777
+"""What is kept of a mode: a copy has another owner, on whose behalf nobody may run it."""
+
+_NOT_HERE = frozenset(
+    {
+        errno.EBADF,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ENOSYS,
+        errno.ENOTTY,
+        errno.EOPNOTSUPP,
+        errno.EPERM,
+        errno.ETXTBSY,
+        errno.EXDEV,
+    }
+)
+"""Errors that say that a file system, or two of them, cannot do it in this way."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirWorkspace:
+    """Copies a workspace into directories.
+
+    Attributes:
+        workspace: A directory of this machine, or a URL that fsspec reads.
+        leave_out: Directories that are not copied, such as one that copies are made in.
+    """
+
+    workspace: str
+    leave_out: Sequence[str] = ()
+
+    async def context(self) -> Context:
+        """Return what would be copied."""
+        return await Context.read(self.workspace, ignore=IGNORE_FILE, leave_out=self.leave_out)
+
+    async def hash(self) -> str:
+        """Return the workspace hash: the same for the same files, whatever their times and their place."""
+        return await directory_hash(await self.context())
+
+    async def copy(self, directory: str, expected: str | None = None) -> str:
+        """Copy the files into a directory, which must not exist, and return the workspace hash of what was copied.
+
+        Modes, empty directories and times are kept. A link stays a link: one that leads to another place of the
+        workspace leads to that of the copy, any other one to where it led. Failing or cancelled, nothing is left.
+
+        Args:
+            directory: The directory that is made.
+            expected: The hash that the copy must have; None for any.
+
+        Raises:
+            WorkspaceError: Something cannot be read or written, has changed meanwhile, or is not what was expected.
+        """
+        context = await self.context()
+
+        made: list[str] = []
+
+        def copy(check: Check) -> str:
+            with closing(open_tree(context.workspace)) as tree:
+                _make(directory)
+                made.append(directory)
+                return workspace_hash(_Copy(tree, context, directory, check).make())
+
+        try:
+            found = await in_thread(copy)
+            if expected not in (None, found):
+                raise changed_since(context.workspace)
+        except BaseException:
+            if made:
+                await finished_in_thread(lambda: remove(directory))
+            raise
+        return found
+
+
+def _make(directory: str) -> None:
+    try:
+        Path(directory).mkdir(0o700)
+    except OSError as error:
+        raise _cannot_write(directory, error) from error
+
+
+async def directory_hash(context: Context) -> str:
+    """Return the workspace hash of a copy."""
+    return workspace_hash(await context.digest())
+
+
+class _Copy:
+    """One copy that is being made."""
+
+    def __init__(self, tree: Tree, context: Context, directory: str, check: Check) -> None:
+        self._tree = tree
+        self._context = context
+        self._directory = directory
+        self._check = check
+        self._root = os.path.realpath(context.workspace)
+
+    def make(self) -> str:
+        """Copy everything, and return the digest of what the copy holds."""
+        digests: dict[str, bytes] = {}
+        made: list[tuple[str, Entry]] = []
+        for entry in self._context.entries:
+            self._check()
+            path = f"{self._directory}/{entry.path}"
+            try:
+                if entry.kind == "directory":
+                    Path(path).mkdir(0o700)
+                    made.append((path, entry))
+                elif entry.kind == "link":
+                    Path(path).symlink_to(self._led(entry))
+                else:
+                    digests[entry.path] = self._copy_file(entry, path)
+            except OSError as error:
+                raise _cannot_write(path, error) from error
+        for path, entry in reversed(made):  # what is in it has to be there first: it may not be writable
+            Path(path).chmod(entry.mode & MODES)
+        return digest_of(self._context.entries, digests)
+
+    def _copy_file(self, entry: Entry, path: str) -> bytes:
+        with self._tree.open(entry) as source, Path(path).open("x+b", buffering=0) as target:
+            if not (_clone(source, target) or _copy_in_kernel(source, target, entry, self._check)):
+                _copy_bytes(source, target, entry, self._check)
+            if os.fstat(target.fileno()).st_size != entry.size:
+                raise changed_error(self._tree.name, entry.path)
+            target.seek(0)
+            summed = hashlib.sha256()
+            while piece := target.read(CHUNK):
+                self._check()
+                summed.update(piece)
+            os.fchmod(target.fileno(), entry.mode & MODES)
+            if (fd := _descriptor(source)) is not None:
+                at = os.fstat(fd).st_mtime_ns
+                os.utime(target.fileno(), ns=(at, at))
+        return summed.digest()
+
+    def _led(self, link: Entry) -> str:
+        """Return where a link of the copy leads, so that nothing of the copy leads back into the workspace."""
+        place = os.path.dirname(link.path)  # noqa: PTH120 - as text: a Path drops what a link is written with
+        if _stays_below(place, link.target):
+            return link.target
+        is_absolute = link.target.startswith("/")
+        found = os.path.realpath(link.target if is_absolute else f"{self._root}/{place}/{link.target}")
+        if found != self._root and not found.startswith(f"{self._root.rstrip('/')}/"):
+            return link.target if is_absolute else found
+        return os.path.relpath(os.path.relpath(found, self._root), place or ".")
+
+
+def _stays_below(place: str, target: str) -> bool:
+    """Tell whether a link in a directory plainly leads to another place below the root, wherever that is."""
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    names = list(itertools.dropwhile(lambda part: part == "..", parts))
+    ups = len(parts) - len(names)
+    return not target.startswith("/") and ".." not in names and ups <= len([part for part in place.split("/") if part])
+
+
+def _descriptor(file: IO[bytes]) -> int | None:
+    try:
+        return file.fileno()
+    except (OSError, AttributeError):  # it is behind a URL
+        return None
+
+
+def _clone(source: IO[bytes], target: IO[bytes]) -> bool:
+    """Have the copy share its blocks with the file until one of them is written; tell whether that can be."""
+    fd = _descriptor(source)
+    if fd is None:
+        return False
+    try:
+        fcntl.ioctl(target.fileno(), FICLONE, fd)
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise
+        return False
+    return True
+
+
+def _copy_in_kernel(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check) -> bool:
+    """Copy without taking the bytes through this process; tell whether that can be."""
+    fd = _descriptor(source)
+    if fd is None:
+        return False
+    done = 0
+    try:
+        while done <= entry.size and (count := os.copy_file_range(fd, target.fileno(), CHUNK * 16)):
+            check()
+            done += count
+    except OSError as error:
+        if error.errno not in _NOT_HERE or done:
+            raise
+        return False
+    return done > 0 or entry.size == 0  # some files of the kernel's own say that they are empty
+
+
+def _copy_bytes(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check) -> None:
+    left = entry.size
+    while left >= 0 and (piece := source.read(CHUNK)):  # one that grows may do so for ever
+        check()
+        left -= len(piece)
+        view = memoryview(piece)
+        while view:
+            view = view[target.write(view) :]
+
+
+def remove(directory: str) -> None:
+    """Remove a copy with all that is in it, whatever its modes; one that is not there is fine. It blocks."""
+    with suppress(FileNotFoundError):
+        Path(directory).chmod(0o700)
+        for parent, names, _ in os.walk(directory):
+            for name in names:
+                if not (path := Path(parent, name)).is_symlink():
+                    path.chmod(0o700)
+        shutil.rmtree(directory)
+
+
+def changed_since(workspace: str) -> WorkspaceError:
+    """Return the error for a workspace that is not any more what a dry-run has shown."""
+    return WorkspaceError(
+        f"the workspace {workspace} has changed since its dry-run",
+        why="its hash is another one, and only what was shown is launched",
+        fix="dry-run again (info.renew()), and schedule that",
+    )
+
+
+def _cannot_write(path: str, error: OSError) -> WorkspaceError:
+    return WorkspaceError(f"cannot copy a workspace to {path}", why=error.strerror or str(error))

@@ -1,0 +1,278 @@
+"""Reading a tree of files, on this machine: it blocks, so call it in a thread.
+
+Every directory and file is opened relative to the directory that it is in, and never through a link: whatever is
+changed meanwhile, nothing from outside the workspace is read. What is not a file, a directory or a link (a named pipe,
+a socket, a device) is not opened, so that reading never hangs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, Protocol
+
+from asyncsched.errors import WorkspaceError
+from asyncsched.workspace.ignore import Ignore, Verdict
+
+__all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "taken"]
+
+CHUNK = 1 << 20
+"""Bytes that are read at once."""
+
+LARGEST_RULES = 1 << 20
+"""Bytes that the file of patterns may have."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_OTHERS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+_IS_ELSEWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+"""Errors of opening something that was there a moment ago, as what it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file, directory or link of a workspace.
+
+    Attributes:
+        path: Where it is, from the workspace's root, with slashes.
+        kind: What it is; a link is never followed.
+        mode: Its permissions, such as 0o755.
+        size: The bytes of a file; 0 for others.
+        target: Where a link leads, as it is written.
+    """
+
+    path: str
+    kind: Literal["file", "directory", "link"]
+    mode: int
+    size: int = 0
+    target: str = ""
+
+
+class Tree(Protocol):
+    """Where files are read from."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, in messages."""
+        ...
+
+    def scan(self, directory: str, note: Callable[[str], None]) -> Sequence[Entry]:
+        """Return what is in a directory (the empty text for the root), and note what is passed over."""
+        ...
+
+    def open(self, entry: Entry) -> IO[bytes]:
+        """Open a file for reading."""
+        ...
+
+    def read_rules(self, name: str) -> bytes | None:
+        """Return what a small file in the root says; None if there is none."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+def taken(tree: Tree, ignore: Ignore, note: Callable[[str], None]) -> Iterator[Entry]:
+    """Yield what a tree holds but for what is left out: by name, and what is in a directory behind it.
+
+    A directory that is left out, and holds something that is not, is yielded too.
+    """
+    stack = [(_by_name(tree, "", note), Verdict(False))]
+    held: dict[str, Entry] = {}  # directories that are left out, by their paths, until something in them is not
+    while stack:
+        entries, verdict = stack[-1]
+        entry = next(entries, None)
+        if entry is None:
+            stack.pop()
+            continue
+        said = ignore.judge(entry.path, verdict)
+        if not said.is_left_out:
+            yield from _parents(entry.path, held)
+            yield entry
+        elif entry.kind != "directory" or not ignore.may_take_back_below(entry.path):
+            continue
+        else:
+            held[entry.path] = entry
+        if entry.kind == "directory":
+            stack.append((_by_name(tree, entry.path, note), said))
+
+
+def _by_name(tree: Tree, directory: str, note: Callable[[str], None]) -> Iterator[Entry]:
+    return iter(sorted(tree.scan(directory, note), key=lambda entry: entry.path))
+
+
+def _parents(path: str, held: dict[str, Entry]) -> Iterator[Entry]:
+    """Yield the directories above a path that have been held back, the highest first."""
+    at = path.find("/") if held else -1
+    while at >= 0:
+        if (entry := held.pop(path[:at], None)) is not None:
+            yield entry
+        at = path.find("/", at + 1)
+
+
+class LocalTree:
+    """A directory of this machine, held open.
+
+    Args:
+        path: The directory; links on the way to it are followed.
+        leave_out: Directories that are passed over wherever they are found, such as one that a copy is written to.
+
+    Raises:
+        WorkspaceError: It is not there, is not a directory, or cannot be read.
+    """
+
+    def __init__(self, path: str, leave_out: Sequence[str] = ()) -> None:
+        self.name = path
+        try:
+            self._root = os.open(path, _DIRECTORY & ~os.O_NOFOLLOW)
+        except OSError as error:
+            raise _unreadable_root(path, error) from error
+        self._leave_out = {found for each in leave_out if (found := _identity(each)) is not None}
+        self._parent = ("", -1)  # the directory that was opened last: files are read in the order of their paths
+
+    def scan(self, directory: str, note: Callable[[str], None]) -> Sequence[Entry]:
+        """Return what is in a directory, and note what is passed over."""
+        with self._opened(directory, "list") as at:
+            with os.scandir(at) as found:
+                entries = [self._entry(f"{directory}/{each.name}".lstrip("/"), each, at, note) for each in found]
+        return [entry for entry in entries if entry is not None]
+
+    def _entry(self, path: str, found: os.DirEntry[str], at: int, note: Callable[[str], None]) -> Entry | None:
+        try:
+            status = found.stat(follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                target = os.readlink(found.name, dir_fd=at)
+                return Entry(path, "link", 0o777, 0, target)
+        except OSError as error:
+            if error.errno not in (*_IS_ELSEWHERE, errno.EINVAL):
+                raise self._unreadable(path, "read", error) from error
+            note(f"{path}: it went away while the workspace was read")
+            return None
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISDIR(status.st_mode):
+            if (status.st_dev, status.st_ino) in self._leave_out:
+                note(f"{path}: it is where copies of workspaces are kept")
+                return None
+            return Entry(path, "directory", mode)
+        if stat.S_ISREG(status.st_mode):
+            return Entry(path, "file", mode, status.st_size)
+        note(f"{path}: it is {_OTHERS.get(stat.S_IFMT(status.st_mode), 'something else than a file')}")
+        return None
+
+    def open(self, entry: Entry) -> IO[bytes]:
+        """Open a file for reading; the caller closes it.
+
+        Raises:
+            WorkspaceError: It cannot be read, or is not there any more as the file that it was.
+        """
+        directory, _, name = entry.path.rpartition("/")
+        try:
+            fd = os.open(name, _FILE, dir_fd=self._directory(directory))
+        except OSError as error:
+            if error.errno in _IS_ELSEWHERE:
+                raise changed_error(self.name, entry.path) from error
+            raise self._unreadable(entry.path, "read", error) from error
+        if (file := _regular(fd)) is None:
+            raise changed_error(self.name, entry.path)
+        return file
+
+    def read_rules(self, name: str) -> bytes | None:
+        """Return what a small file in the root says; None if there is none."""
+        try:
+            fd = os.open(name, _FILE & ~os.O_NOFOLLOW, dir_fd=self._root)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(name, "read", error) from error
+        if (file := _regular(fd)) is None:
+            raise WorkspaceError(f"{name} of the workspace {self.name} is not a file", fix="replace or remove it")
+        with file:
+            return file.read(LARGEST_RULES)
+
+    def close(self) -> None:
+        """Let go of it."""
+        for fd in (self._parent[1], self._root):
+            if fd >= 0:
+                os.close(fd)
+        self._parent, self._root = ("", -1), -1
+
+    @contextmanager
+    def _opened(self, directory: str, what: str) -> Generator[int]:
+        try:
+            yield self._directory(directory)
+        except OSError as error:
+            if error.errno in _IS_ELSEWHERE:
+                raise changed_error(self.name, directory) from error
+            raise self._unreadable(directory, what, error) from error
+
+    def _directory(self, path: str) -> int:
+        """Return a descriptor of a directory, which is good until the next call."""
+        if not path:
+            return self._root
+        if self._parent[0] == path:
+            return self._parent[1]
+        at = self._root
+        for part in path.split("/"):
+            try:
+                below = os.open(part, _DIRECTORY, dir_fd=at)
+            finally:
+                if at != self._root:
+                    os.close(at)
+            at = below
+        if self._parent[1] >= 0:
+            os.close(self._parent[1])
+        self._parent = (path, at)
+        return at
+
+    def _unreadable(self, path: str, what: str, error: OSError) -> WorkspaceError:
+        return WorkspaceError(
+            f"cannot {what} {path or 'the root'} of the workspace {self.name}",
+            why=error.strerror or str(error),
+            fix="give yourself the permission, or leave it out by a pattern in the workspace's ignore file",
+        )
+
+
+def _regular(fd: int) -> IO[bytes] | None:
+    """Return an open file as an object; None, and it is closed, if it is something else."""
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb", buffering=0)
+    os.close(fd)
+    return None
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _unreadable_root(path: str, error: OSError) -> WorkspaceError:
+    return WorkspaceError(
+        f"cannot read the workspace {path}",
+        why=error.strerror or str(error),
+        fix="name a directory that is there, or a URL such as s3://bucket/path",
+    )
+
+
+def changed_error(workspace: str, path: str) -> WorkspaceError:
+    """Return the error for a file that is not what it was a moment ago."""
+    return WorkspaceError(
+        f"{path} of the workspace {workspace} has changed while it was read",
+        why="what would be sent were neither the old file nor the new one",
+        fix="submit again once nothing writes there, or leave it out by a pattern in the workspace's ignore file",
+    )

@@ -1,0 +1,215 @@
+"""Which files of a workspace are left out: Docker's rules for ``.dockerignore``, to the letter.
+
+- A pattern is anchored at the workspace's root: ``*.log`` means files there, ``**/*.log`` those everywhere.
+- ``*`` and ``?`` stop at a slash, ``**`` does not. A slash at the beginning or the end of a pattern means nothing.
+- A pattern that a directory matches holds for all that is in it.
+- ``!`` takes back what an earlier pattern has left out; the last pattern that matches decides.
+- A directory that is left out is looked into only where a ``!`` pattern begins with its path: ``!**/keep.txt`` brings
+  back nothing from it.
+- ``#`` begins a comment at the beginning of a line only, and ``\\`` takes the next letter as it is.
+
+Other tools (git, the peers' own parsers) read such files in other ways. These are the rules by which ``docker build``
+packs a context before it is uploaded.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from asyncsched.errors import WorkspaceError
+
+__all__ = ["Ignore", "Verdict"]
+
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
+"""What Docker takes for white space around a pattern; Python would strip more."""
+
+_SPECIAL = frozenset(".+()|{}$")
+"""Letters that mean something in a regular expression and nothing in a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the patterns say of one path.
+
+    Attributes:
+        is_left_out: Whether it is left out.
+        matched: Which patterns its children need not be held against again.
+    """
+
+    is_left_out: bool
+    matched: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    text: str
+    takes_back: bool
+    matches: Callable[[str], bool]
+
+
+class Ignore:
+    """The patterns of one file.
+
+    Args:
+        text: What the file says.
+        name: The file's name, for messages.
+
+    Raises:
+        WorkspaceError: A pattern is malformed; the message names it.
+    """
+
+    def __init__(self, text: str = "", name: str = ".dockerignore") -> None:
+        self._patterns = [_parse(line, name) for line in _lines(text)]
+
+    def judge(self, path: str, parent: Verdict | None = None) -> Verdict:
+        """Tell whether a path is left out.
+
+        Args:
+            path: Where it is, from the workspace's root, with slashes.
+            parent: What was said of the directory that it is in; None at the root.
+        """
+        above = parent.matched if parent is not None else ()
+        is_left_out = False
+        matched: list[bool] = []
+        for number, pattern in enumerate(self._patterns):
+            is_match = bool(above) and above[number]
+            # One that could change nothing is not looked at, and counts as not matched for what is below.
+            if not is_match and pattern.takes_back == is_left_out:
+                is_match = pattern.matches(path)
+            matched.append(is_match)
+            if is_match:
+                is_left_out = not pattern.takes_back
+        return Verdict(is_left_out, tuple(matched))
+
+    def may_take_back_below(self, directory: str) -> bool:
+        """Tell whether anything in a directory that is left out may be taken back."""
+        return any(each.takes_back and f"{each.text}/".startswith(f"{directory}/") for each in self._patterns)
+
+
+def _lines(text: str) -> Sequence[str]:
+    """Return the patterns that a file holds, cleaned, each with its ``!``."""
+    found: list[str] = []
+    for line in text.removeprefix("\ufeff").split("\n"):
+        stripped = line.strip(_SPACE)
+        if line.startswith("#") or not stripped:
+            continue
+        mark = "!" if stripped.startswith("!") else ""
+        pattern = stripped.removeprefix("!").strip(_SPACE)
+        if pattern:
+            pattern = _cleaned(pattern)
+            pattern = pattern[1:] if len(pattern) > 1 and pattern[0] == "/" else pattern
+        if whole := (mark + pattern).strip(_SPACE):
+            found.append(_cleaned(whole))
+    return found
+
+
+def _cleaned(path: str) -> str:
+    """Return a path without what it does not need, as Go's filepath.Clean does."""
+    clean = posixpath.normpath(path)
+    return clean[1:] if clean.startswith("//") else clean
+
+
+def _parse(line: str, name: str) -> _Pattern:
+    takes_back = line.startswith("!")
+    text = line.removeprefix("!")
+    if not text:
+        raise _malformed(line, name, "nothing stands behind the !")
+    _check_syntax(text, line, name)
+    return _Pattern(text, takes_back, _matcher(text, line, name))
+
+
+def _check_syntax(text: str, line: str, name: str) -> None:
+    """Raise WorkspaceError for what Go's filepath.Match does not take."""
+    at = 0
+    while at < len(text):
+        letter = text[at]
+        at += 1
+        if letter == "\\":
+            if at == len(text):
+                raise _malformed(line, name, "it ends with a backslash")
+            at += 1
+        elif letter == "[":
+            at = _end_of_class(text, at, line, name)
+
+
+def _end_of_class(text: str, at: int, line: str, name: str) -> int:
+    at += text[at : at + 1] == "^"
+    count = 0
+    while True:
+        if text[at : at + 1] == "]" and count:
+            return at + 1
+        at = _after_letter(text, at, line, name)
+        if text[at : at + 1] == "-":
+            at = _after_letter(text, at + 1, line, name)
+        count += 1
+
+
+def _after_letter(text: str, at: int, line: str, name: str) -> int:
+    """Return where a class goes on behind one letter of it."""
+    if text[at : at + 1] in ("", "-", "]"):
+        raise _malformed(line, name, "its brackets hold no letter, or are not closed")
+    if text[at] == "\\":
+        at += 1
+    if at + 1 >= len(text):
+        raise _malformed(line, name, "its brackets are not closed")
+    return at + 1
+
+
+def _matcher(text: str, line: str, name: str) -> Callable[[str], bool]:
+    """Return what tells whether a path matches a pattern."""
+    expression, kind = _translated(text)
+    if kind == "exact":
+        return text.__eq__
+    if kind == "prefix":
+        prefix = text[:-2]
+        return lambda path: path.startswith(prefix)
+    if kind == "suffix":
+        suffix = text[2:]
+        return lambda path: path.endswith(suffix) or (suffix[0] == "/" and path == suffix[1:])
+    try:
+        with warnings.catch_warnings(action="ignore"):  # Python warns of what looks like a nested set
+            return _whole(re.compile(expression, re.ASCII))
+    except re.error as error:
+        raise _malformed(line, name, str(error)) from None
+
+
+def _whole(expression: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda path: expression.fullmatch(path) is not None
+
+
+def _translated(text: str) -> tuple[str, str]:
+    """Return a pattern as a regular expression, and how it is matched: exact, prefix, suffix or by the expression."""
+    expression, kind = "", "exact"
+    at, count = 0, 0
+    while at < len(text):
+        letter = text[at]
+        at += 1
+        if letter == "*" and text[at : at + 1] == "*":
+            at += 1 + (text[at + 1 : at + 2] == "/")
+            if at < len(text):
+                expression, kind = f"{expression}(.*/)?", "expression"
+            elif kind == "exact":
+                kind = "prefix"
+            else:
+                expression, kind = f"{expression}.*", "expression"
+            if count == 0:
+                kind = "suffix"
+        elif letter in "*?":
+            expression, kind = f"{expression}[^/]{'*' if letter == '*' else ''}", "expression"
+        elif letter == "\\":
+            expression, kind = f"{expression}\\{text[at]}", "expression"
+            at += 1
+        elif letter in "[]":
+            expression, kind = expression + letter, "expression"
+        else:
+            expression += f"\\{letter}" if letter in _SPECIAL else letter
+        count += 1
+    return expression, kind
+
+
+def _malformed(line: str, name: str, why: str) -> WorkspaceError:
+    return WorkspaceError(f"{name} has the malformed pattern {line!r}", why=why, fix=f"mend or remove it in {name}")

@@ -1,0 +1,114 @@
+"""Reading a tree of files behind a URL, such as ``memory://`` or ``s3://``: fsspec does it, and blocks."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from asyncsched.errors import MissingExtraError, WorkspaceError
+from asyncsched.workspace.files import LARGEST_RULES, Entry, changed_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["UrlTree"]
+
+
+class _FileSystem(Protocol):
+    """What is used of fsspec."""
+
+    def ls(self, path: str, detail: bool = True) -> Sequence[Mapping[str, Any]]: ...
+
+    def open(self, path: str, mode: str = "rb") -> IO[bytes]: ...
+
+    def isdir(self, path: str) -> bool: ...
+
+    def isfile(self, path: str) -> bool: ...
+
+
+_UrlToFs = Callable[[str], tuple[_FileSystem, str]]
+
+
+class UrlTree:
+    """A directory behind a URL.
+
+    Args:
+        url: Where it is; the file system that it names has to be installed.
+
+    Raises:
+        MissingExtraError: fsspec is not installed.
+        WorkspaceError: There is no such directory, or it cannot be reached.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.name = url
+        try:
+            url_to_fs: _UrlToFs = import_module("fsspec.core").url_to_fs
+        except ImportError as error:
+            raise MissingExtraError(
+                f"the workspace {url} needs the package fsspec",
+                why="it is not installed",
+                fix="pip install 'asyncsched[workspace]', and what the URL's kind needs, such as s3fs",
+            ) from error
+        try:
+            self._files, root = url_to_fs(url)
+            self._root = root.rstrip("/")
+            is_directory = self._files.isdir(root)
+        except Exception as error:  # each file system has exceptions of its own
+            raise self._failed("", error) from error
+        if not is_directory:
+            raise WorkspaceError(f"cannot read the workspace {url}", why="there is no such directory")
+
+    def scan(self, directory: str, note: Callable[[str], None]) -> Sequence[Entry]:
+        """Return what is in a directory, and note what is passed over."""
+        at = f"{self._root}/{directory}" if directory else self._root
+        try:
+            listed = self._files.ls(at or "/", detail=True)
+        except Exception as error:  # as above
+            raise self._failed(directory, error) from error
+        return [entry for found in listed if (entry := self._entry(directory, at, found, note)) is not None]
+
+    def _entry(self, directory: str, at: str, found: Mapping[str, Any], note: Callable[[str], None]) -> Entry | None:
+        name = str(found["name"]).rstrip("/").rpartition("/")[2]
+        if not name or name in (".", "..") or str(found["name"]).rstrip("/") == at.rstrip("/"):
+            return None  # some list a directory as a part of itself
+        path = f"{directory}/{name}" if directory else name
+        mode = found.get("mode")
+        if found.get("islink") or found["type"] == "link":
+            note(f"{path}: it is a link, and links behind a URL are not taken")
+            return None
+        if found["type"] == "directory":
+            return Entry(path, "directory", stat.S_IMODE(mode) if isinstance(mode, int) else 0o755)
+        if found["type"] != "file":
+            note(f"{path}: it is something else than a file")
+            return None
+        kept = stat.S_IMODE(mode) if isinstance(mode, int) else 0o644
+        return Entry(path, "file", kept, int(found["size"] or 0))
+
+    def open(self, entry: Entry) -> IO[bytes]:
+        """Open a file for reading; the caller closes it."""
+        try:
+            return self._files.open(f"{self._root}/{entry.path}", "rb")
+        except FileNotFoundError as error:
+            raise changed_error(self.name, entry.path) from error
+        except Exception as error:  # as above
+            raise self._failed(entry.path, error) from error
+
+    def read_rules(self, name: str) -> bytes | None:
+        """Return what a small file in the root says; None if there is none."""
+        try:
+            if not self._files.isfile(f"{self._root}/{name}"):
+                return None
+            with self._files.open(f"{self._root}/{name}", "rb") as file:
+                return file.read(LARGEST_RULES)
+        except Exception as error:  # as above
+            raise self._failed(name, error) from error
+
+    def close(self) -> None:
+        """Do nothing: fsspec keeps its file systems itself."""
+
+    def _failed(self, path: str, error: Exception) -> WorkspaceError:
+        what = f"cannot read {path} of the workspace {self.name}" if path else f"cannot read the workspace {self.name}"
+        return WorkspaceError(what, why=f"{type(error).__name__}: {error}", fix="check the URL and its credentials")
