@@ -32,11 +32,18 @@ class HubEvent(NamedTuple):
         key: Which of the service's streams it belongs to.
         id: What makes it unique there.
         line: The line; its `ns` is set.
+        arrived_ns: When the service got it, where the query goes by that and not by the line's time.
     """
 
     key: str
     id: str
     line: LogLine
+    arrived_ns: int | None = None
+
+    @property
+    def ns(self) -> int:
+        """The time that the query goes by, in nanoseconds."""
+        return (self.line.ns or 0) if self.arrived_ns is None else self.arrived_ns
 
 
 class HubStatistics(NamedTuple):
@@ -72,6 +79,8 @@ class LogHub(abc.ABC):
         shortest: Seconds between two rounds while lines come.
         longest: Seconds between two rounds while none come, at most.
         retry_for: Seconds of failures after which the sources fail.
+        remember: Seconds for which sources know what they have had; `overlap` by default. A hub that asks for more
+            than the overlap at times, as before a log's end, needs more.
     """
 
     def __init__(
@@ -82,9 +91,11 @@ class LogHub(abc.ABC):
         shortest: float = 0.5,
         longest: float = 5.0,
         retry_for: float = 60.0,
+        remember: float | None = None,
     ) -> None:
         self.clock = clock
         self.overlap_ns = round(overlap * SECOND)
+        self.remember_ns = self.overlap_ns if remember is None else round(remember * SECOND)
         self.retry_for = retry_for
         self._shortest = shortest
         self._longest = longest

@@ -35,13 +35,13 @@ class _Position:
     seen: dict[str, int] = field(default_factory=dict[str, int])  # time by id, of the last two windows
 
     def is_new(self, event: HubEvent, overlap_ns: int) -> bool:
-        ns = event.line.ns or 0
+        ns = event.ns
         # What is older than the window was there when the window was read.
         since = self.begins if self.newest is None else max(self.begins, self.newest - overlap_ns)
         return ns >= since and event.id not in self.seen
 
     def take(self, event: HubEvent, overlap_ns: int) -> None:
-        ns = event.line.ns or 0
+        ns = event.ns
         self.seen[event.id] = ns
         if self.newest is None or ns > self.newest:
             self.newest = ns
@@ -165,7 +165,7 @@ class HubSource(QueueSource):
 
     def offer(self, events: Sequence[HubEvent]) -> None:
         """Take the new ones of these events, or park."""
-        overlap = self._hub.overlap_ns
+        overlap = self._hub.remember_ns
         new = [event for event in events if self._positions[event.key].is_new(event, overlap)]
         if not new or self._ended:
             return
@@ -246,7 +246,7 @@ class HubSource(QueueSource):
 
     async def _read_pages(self, keys: Sequence[str], backoff: Backoff) -> bool:
         """Take what is new on the pages; returns whether there was not room for all of it at once."""
-        overlap = self._hub.overlap_ns
+        overlap = self._hub.remember_ns
         budget = budget_of(asyncio.get_running_loop())
         waited = False
         async with aclosing(self.pages(keys, self._reached(keys))) as pages:
@@ -275,14 +275,14 @@ class HubSource(QueueSource):
 
     def _accept(self, events: Sequence[HubEvent]) -> list[LogLine]:
         lines: list[LogLine] = []
-        overlap = self._hub.overlap_ns
+        overlap = self._hub.remember_ns
         for event in events:
             position = self._positions[event.key]
             if position.is_new(event, overlap):  # asked once more: a page may hold an event twice
                 position.take(event, overlap)
                 lines.append(event.line)
         if events:
-            self._hub.note(max(event.line.ns or 0 for event in events))
+            self._hub.note(max(event.ns for event in events))
         self.taken += len(lines)
         return self.arrange(lines)
 

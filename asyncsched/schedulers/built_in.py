@@ -30,6 +30,8 @@ class BuiltIn(NamedTuple):
 
 
 _AWS_CLIENTS = ("client", "log_client", "docker_client", "region", "profile", "endpoint_url")
+_GCP_ACCOUNT = ("client", "project", "credentials_file", "impersonate", "quota_project", "endpoint_url", "logging_url")
+_GCP_LOGS = ("log_interval", "log_idle", "log_hold", "log_overlap", "log_settle", "log_sweep")
 
 
 BUILT_IN: dict[str, BuiltIn] = {
@@ -55,7 +57,13 @@ BUILT_IN: dict[str, BuiltIn] = {
         takes_workspace=True,
         takes=(*_AWS_CLIENTS, "limits", "log_interval", "log_settle_polls"),
     ),
-    "gcp_batch": BuiltIn("asyncsched.schedulers.gcp_batch", "gcp", "gcloud"),
+    "gcp_batch": BuiltIn(
+        "asyncsched.schedulers.gcp_batch",
+        "gcp",
+        "gcloud",
+        parameters=("credentials_file", "impersonate", "quota_project"),
+        takes=(*_GCP_ACCOUNT, "limits", "reads_per_minute", *_GCP_LOGS, "replica_detail"),
+    ),
     "slurm": BuiltIn("asyncsched.schedulers.slurm", parameters=("state_dir",), takes=("state_dir",)),
 }
 """The schedulers of our own by name; the first one is the default."""

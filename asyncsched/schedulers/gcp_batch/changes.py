@@ -1,0 +1,111 @@
+"""Watching many jobs: a few are read one by one, many through the list of their location."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.errors import AsyncSchedError
+from asyncsched.schedulers.gcp_batch.client import GoogleClient
+from asyncsched.schedulers.gcp_batch.lookup import Jobs, ReadJob
+from asyncsched.schedulers.gcp_batch.lookup_list import job_pages
+from asyncsched.schedulers.gcp_batch.names import JobRef, parse_app_id
+from asyncsched.schedulers.gcp_batch.status import is_deleted
+from asyncsched.schedulers.gcp_batch.status_rows import Row, counts_of, part, status_events, text
+from asyncsched.schedulers.port import Answers, as_answer
+from asyncsched.schedulers.responses import DescribeAppResponse, own_copy
+
+__all__ = ["Sweeper"]
+
+AT_ONCE = 16
+"""Jobs, or their tasks, that are read at a time."""
+
+FEW = 8
+"""Jobs of one location up to which each is read by itself: a list would show all others, too."""
+
+Summary = tuple[object, ...]
+
+
+class Sweeper:
+    """Asks for all watched apps; tasks are read again where something has happened to their job.
+
+    Args:
+        client: Google Cloud.
+        jobs: Reads jobs.
+    """
+
+    def __init__(self, client: GoogleClient, jobs: Jobs) -> None:
+        self._client, self._jobs = client, jobs
+        self._told: dict[JobRef, tuple[Summary, DescribeAppResponse]] = {}
+
+    async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
+        """Yield what is known of these apps, one item for each call or so."""
+        places: dict[tuple[str, str], dict[JobRef, str]] = {}
+        for app_id in app_ids:
+            try:
+                ref = parse_app_id(app_id)
+            except AsyncSchedError as error:
+                yield {app_id: error}
+            else:
+                places.setdefault((ref.project, ref.location), {})[ref] = app_id
+        for place, apps in places.items():
+            if len(apps) <= FEW:
+                yield await self._each(apps)
+                continue
+            async with aclosing(self._by_list(place, apps)) as answers:
+                async for answer in answers:
+                    yield answer
+        self._forget(places)
+
+    async def _by_list(self, place: tuple[str, str], apps: Mapping[JobRef, str]) -> AsyncGenerator[Answers]:
+        left = dict(apps)
+        async with aclosing(job_pages(self._client, *place)) as pages:
+            async for rows in pages:
+                found = {ref: row for ref, row in rows.items() if ref in left}
+                yield await self._answers(found, left)
+                for ref in found:
+                    del left[ref]
+                if not left:
+                    break
+        if left:  # what the list does not show is deleted, or too new for it
+            yield await self._each(left)
+
+    async def _each(self, apps: Mapping[JobRef, str]) -> Answers:
+        async def one(ref: JobRef) -> tuple[str, DescribeAppResponse | AsyncSchedError | None]:
+            try:
+                job = await self._jobs.read(ref)
+                return apps[ref], None if job is None else await self._described(job)
+            except AsyncSchedError as error:
+                return apps[ref], as_answer(error)
+
+        return dict(await gather_bounded(one, apps, AT_ONCE))
+
+    async def _answers(self, rows: Mapping[JobRef, Row], apps: Mapping[JobRef, str]) -> Answers:
+        async def one(ref: JobRef) -> tuple[str, DescribeAppResponse | None]:
+            row = rows[ref]
+            return apps[ref], None if is_deleted(row) else await self._described(ReadJob(ref, row))
+
+        return dict(await gather_bounded(one, rows, AT_ONCE))
+
+    async def _described(self, job: ReadJob) -> DescribeAppResponse:
+        summary = _summary(job.row)
+        known = self._told.get(job.ref)
+        if known is None or known[0] != summary:
+            known = summary, await self._jobs.told(job)
+            self._told[job.ref] = summary, own_copy(known[1])
+            return known[1]
+        response = own_copy(known[1])
+        response.native = job
+        return response
+
+    def _forget(self, places: Mapping[tuple[str, str], Mapping[JobRef, str]]) -> None:
+        watched = {ref for apps in places.values() for ref in apps}
+        if len(self._told) > 2 * len(watched) + 100:
+            self._told = {ref: told for ref, told in self._told.items() if ref in watched}
+
+
+def _summary(row: Row) -> Summary:
+    """Return what changes whenever something happens to a job or its tasks."""
+    counts = tuple(sorted(counts_of(row).items()))
+    return text(part(row, "status"), "state"), row.get("updateTime"), counts, len(status_events(row)), row.get("uid")

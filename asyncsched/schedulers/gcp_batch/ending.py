@@ -1,0 +1,96 @@
+"""The end of jobs: cancelling them, which keeps them, and deleting what has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import uuid4
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.clock import Clock
+from asyncsched.errors import ConflictError, InvalidRequestError, NotFoundError
+from asyncsched.schedulers._common.pending import LateApp
+from asyncsched.schedulers.ending import not_ended
+from asyncsched.schedulers.gcp_batch.client import GoogleClient
+from asyncsched.schedulers.gcp_batch.errors import BACKEND
+from asyncsched.schedulers.gcp_batch.lookup import Jobs
+from asyncsched.schedulers.gcp_batch.names import JobRef, parse_app_id
+from asyncsched.schedulers.gcp_batch.status import job_state
+from asyncsched.schedulers.gcp_batch.status_rows import Row, part, text
+from asyncsched.specs.state import AppState
+
+__all__ = ["cancel_app", "delete_app", "give_up", "remove"]
+
+_ENDING = {"CANCELLATION_IN_PROGRESS", "DELETION_IN_PROGRESS"}
+_LOOK_AGAIN = 0.2
+AT_ONCE = 16
+
+
+async def cancel_app(app_id: str, client: GoogleClient, jobs: Jobs) -> None:
+    """Cancel an app's job; an unknown or ended one is left alone."""
+    ref = parse_app_id(app_id)
+    try:
+        await client.request(
+            "POST",
+            f"{ref.resource}:cancel",
+            body={"requestId": str(uuid4())},
+            operation="jobs.cancel",
+            project=ref.project,
+        )
+    except NotFoundError:
+        return
+    except (InvalidRequestError, ConflictError):
+        # What Google says of a job that has ended, or is ending, is not documented: its state says it.
+        job = await jobs.read(ref)
+        if job is not None and not job_state(job.row).is_terminal() and _state(job.row) not in _ENDING:
+            raise
+
+
+async def delete_app(app_id: str, client: GoogleClient, jobs: Jobs) -> None:
+    """Delete the job of an app that has ended; Google takes its time, in which it does not exist for us any more.
+
+    Raises:
+        ConflictError: It has not ended.
+    """
+    job = await jobs.look(app_id)
+    if job is None:
+        return
+    if not job_state(job.row).is_terminal():
+        raise not_ended(app_id, BACKEND)
+    await _delete(client, job.ref)
+
+
+async def remove(client: GoogleClient, jobs: Jobs, ref: JobRef, *, clock: Clock) -> None:
+    """Delete a job, whether it runs or not, and wait until it is gone."""
+    await _delete(client, ref)
+    pause = _LOOK_AGAIN
+    while await jobs.read(ref) is not None:
+        await clock.sleep(pause)
+        pause = min(pause * 1.5, 2.0)
+
+
+async def give_up(late: Iterable[LateApp], client: GoogleClient, jobs: Jobs) -> None:
+    """Cancel the jobs of apps that are over their time to start, but for those that have started meanwhile."""
+
+    async def one(app: LateApp) -> None:
+        job = await jobs.look(app.app_id)
+        if job is not None and job_state(job.row) in (AppState.SUBMITTED, AppState.PENDING):
+            await cancel_app(app.app_id, client, jobs)
+
+    await gather_bounded(one, late, AT_ONCE)
+
+
+async def _delete(client: GoogleClient, ref: JobRef) -> None:
+    try:
+        await client.request(
+            "DELETE",
+            ref.resource,
+            query={"requestId": str(uuid4())},
+            operation="jobs.delete",
+            project=ref.project,
+        )
+    except NotFoundError:
+        return
+
+
+def _state(row: Row) -> str:
+    return text(part(row, "status"), "state")

@@ -1,0 +1,151 @@
+"""Google's errors as ours: what happened, why, and what to do next. Pure: aiohttp's classes are known by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from asyncsched.errors import (
+    AuthError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    SchedulerError,
+    ThrottledError,
+    UnavailableError,
+)
+
+__all__ = ["BACKEND", "GoogleFailure", "failure_of", "may_have_happened", "read_failure", "translate"]
+
+BACKEND = "gcp_batch"
+
+_UNREACHED = {"ClientConnectorError", "ClientConnectorDNSError", "ConnectionRefusedError"}
+_STATUSES = {"RESOURCE_EXHAUSTED": 429, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403}
+_LONGEST = 2000
+
+
+class GoogleFailure(Exception):  # noqa: N818 - it is what an answer said, and never leaves this backend by itself
+    """An answer of Google's that is a refusal.
+
+    Attributes:
+        code: The HTTP status.
+        status: Google's word for it, such as ``NOT_FOUND``.
+        message: What it says.
+        reason: The reason in its `ErrorInfo`, such as ``RATE_LIMIT_EXCEEDED``.
+        metadata: What belongs to the reason, such as the quota's value.
+        retry_after: Seconds that it asks to wait.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        status: str = "",
+        message: str = "",
+        *,
+        reason: str = "",
+        metadata: Mapping[str, str] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{code} {status}: {message}" if message else f"{code} {status}")
+        self.code, self.status, self.message = code, status, message
+        self.reason, self.metadata, self.retry_after = reason, dict(metadata or {}), retry_after
+
+
+def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> GoogleFailure:
+    """Read an answer with a status from 400 on; what is not Google's JSON is told as text."""
+    try:
+        error = _object(_object(json.loads(body)).get("error"))
+    except ValueError:
+        error = _object(None)
+    said = str(error.get("message", "")) or (body.decode(errors="replace").strip() if not error else "")
+    details = error.get("details")
+    each = [_object(detail) for detail in cast("list[object]", details)] if isinstance(details, list) else []
+    info = next((detail for detail in each if str(detail.get("@type", "")).endswith("ErrorInfo")), _object(None))
+    return GoogleFailure(
+        code,
+        str(error.get("status", "")),
+        said[:_LONGEST],
+        reason=str(info.get("reason", "")),
+        metadata={name: str(value) for name, value in _object(info.get("metadata")).items()},
+        retry_after=_seconds(headers.get("Retry-After")),
+    )
+
+
+def failure_of(error: BaseException) -> GoogleFailure | None:
+    """Return the answer that one of our errors was made of."""
+    return error.__cause__ if isinstance(error.__cause__, GoogleFailure) else None
+
+
+def may_have_happened(error: BaseException) -> bool:
+    """Tell whether the operation may have taken effect although it failed: its answer was lost, not refused."""
+    return isinstance(error, UnavailableError) and type(error.__cause__).__name__ not in _UNREACHED
+
+
+def translate(error: Exception, operation: str, *, project: str = "", permission: str = "") -> SchedulerError:
+    """Return our error for an answer of Google's, or for a connection that failed.
+
+    Args:
+        error: What was raised.
+        operation: What was being done, such as ``jobs.create``.
+        project: The project, for the advice.
+        permission: The IAM permission that the operation needs.
+    """
+    if isinstance(error, SchedulerError):
+        return error
+    if not isinstance(error, GoogleFailure):
+        why = str(error) or type(error).__name__
+        return UnavailableError(
+            f"Google Cloud did not answer {operation}", why=why, fix="check the network", **_where(operation)
+        )
+    code, why = _STATUSES.get(error.status, error.code), error.message or error.status
+    if code == 429:
+        fix = "wait a little, or ask Google for a higher quota"
+        return ThrottledError(
+            f"Google Cloud wants fewer calls of {operation}",
+            retry_after=error.retry_after,
+            why=why,
+            fix=fix,
+            **_where(operation),
+        )
+    if code == 401:
+        fix = "sign in again: gcloud auth application-default login"
+        return AuthError("Google Cloud does not accept the credentials", why=why, fix=fix, **_where(operation))
+    if code == 403:
+        return _denied(error, operation, project, permission)
+    if code == 404:
+        fix = "check the project, the location and the name"
+        return NotFoundError(f"{operation} names something that does not exist", why=why, fix=fix, **_where(operation))
+    if code == 409:
+        return ConflictError(f"{operation} was refused", why=why, **_where(operation))
+    if code >= 500 or code == 408:
+        return UnavailableError(f"Google Cloud did not answer {operation}", why=str(error), **_where(operation))
+    return InvalidRequestError(f"{operation} was refused", why=why, **_where(operation))
+
+
+def _denied(error: GoogleFailure, operation: str, project: str, permission: str) -> SchedulerError:
+    service = error.metadata.get("service", "batch.googleapis.com")
+    if error.reason == "SERVICE_DISABLED" or "has not been used in project" in error.message:
+        what = f"The API {service} is not enabled in the project {project}"
+        fix = f"run gcloud services enable {service} --project {project}"
+    else:
+        what = f"Google Cloud does not allow {permission or operation}"
+        fix = f"give the account a role with {permission}" if permission else "give the account a role that allows it"
+        fix += f" in the project {project}, or name another project" if project else ""
+    return PermissionDeniedError(what, why=error.message, fix=fix, **_where(operation))
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return max(0.0, float(text)) if text is not None else None
+    except ValueError:  # a date; nobody at Google sends one
+        return None
+
+
+def _where(operation: str) -> dict[str, Any]:
+    return {"backend": BACKEND, "operation": operation}

@@ -1,0 +1,128 @@
+"""Entries of Cloud Logging: the query for those of some jobs, and an entry as lines. Pure, without I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from asyncsched.logs.hub import HubEvent
+from asyncsched.logs.line import LogOrigin, label
+from asyncsched.logs.stamps import StampReader
+
+__all__ = ["MAX_UIDS", "EntryReader", "query_of"]
+
+MAX_UIDS = 250
+"""Jobs in one query: their ids are up to 63 characters long, and a filter up to 20,000."""
+
+PAGE = 1000
+"""Entries in one answer, as many as Google gives."""
+
+_TASK = re.compile(r"(?:^|/)(?P<uid>[^/]+)-group\d+-(?P<index>\d+)(?:/(?P<attempt>\d+))?")
+_SECOND = 1_000_000_000
+
+
+def query_of(
+    project: str,
+    uids: Iterable[str],
+    *,
+    since_ns: int,
+    until_ns: int | None = None,
+    replica: int | None = None,
+) -> dict[str, Any]:
+    """Return what ``entries.list`` gets.
+
+    Args:
+        project: The project that the jobs are in.
+        uids: The jobs, by what Google calls them.
+        since_ns: Entries that arrived from this time on.
+        until_ns: Entries that arrived before this time.
+        replica: Only this one.
+    """
+    terms = [
+        f'logName="projects/{project}/logs/batch_task_logs"',
+        f"labels.job_uid=({' OR '.join(json.dumps(uid) for uid in uids)})",
+        f'receiveTimestamp>="{_written(since_ns)}"',
+    ]
+    if until_ns is not None:
+        terms.append(f'receiveTimestamp<"{_written(until_ns)}"')
+    if replica is not None:
+        # Never ":", which looks for a part of the text: replica 1 is not replica 10.
+        terms.append(f'labels.task_id=~"-group[0-9]+-{replica}(/|$)"')
+    return {
+        "resourceNames": [f"projects/{project}"],
+        "filter": " AND ".join(terms),
+        "orderBy": "timestamp asc",
+        "pageSize": PAGE,
+    }
+
+
+def _written(ns: int) -> str:
+    seconds, rest = divmod(max(ns, 0), _SECOND)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+class EntryReader:
+    """Makes lines of entries, of the jobs that are known to it.
+
+    Attributes:
+        jobs: The app and the role of each job, by what Google calls it.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, tuple[str, str]] = {}
+        self._origins: dict[tuple[str, int, int | None], LogOrigin] = {}
+        self._stamps, self._arrivals = StampReader(), StampReader()
+
+    def forget(self, uid: str) -> None:
+        """Take note that nobody reads a job any more."""
+        self.jobs.pop(uid, None)
+        self._origins = {key: origin for key, origin in self._origins.items() if key[0] != uid}
+
+    def read(self, page: Mapping[str, Any]) -> list[HubEvent]:
+        """Return the lines of a page; entries of other jobs, or without a time, are left out."""
+        events: list[HubEvent] = []
+        for entry in cast("Sequence[Mapping[str, Any]]", page.get("entries") or ()):
+            uid = str(_labels(entry).get("job_uid", ""))
+            if uid in self.jobs:
+                events += self._lines(uid, entry)
+        return events
+
+    def _lines(self, uid: str, entry: Mapping[str, Any]) -> list[HubEvent]:
+        """Make an entry's lines: more than one where a program's own line breaks were kept together."""
+        try:
+            ns = self._stamps.ns(entry["timestamp"])
+            arrived = self._arrivals.ns(entry.get("receiveTimestamp") or entry["timestamp"])
+        except (KeyError, ValueError, TypeError):
+            return []
+        texts = [f"{text}\n" for text in _text(entry).removesuffix("\n").split("\n")]
+        head = f"{ns}/{entry.get('insertId', '')}"
+        lines = label(texts, self._origin(uid, entry), ns)
+        return [HubEvent(uid, f"{head}/{number}", line, arrived) for number, line in enumerate(lines)]
+
+    def _origin(self, uid: str, entry: Mapping[str, Any]) -> LogOrigin:
+        found = _TASK.search(str(_labels(entry).get("task_id", "")))
+        index = int(found["index"]) if found is not None else 0
+        attempt = int(found["attempt"]) if found is not None and found["attempt"] is not None else None
+        key = (uid, index, attempt)
+        if key not in self._origins:
+            app_id, role = self.jobs[uid]
+            self._origins[key] = LogOrigin(app_id=app_id, role=role, replica=index, attempt=attempt)
+        return self._origins[key]
+
+
+def _labels(entry: Mapping[str, Any]) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", entry.get("labels") or {})
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    """Return what was written: Google makes an object of a line that is one in JSON."""
+    if isinstance(text := entry.get("textPayload"), str):
+        return text
+    payload = entry.get("jsonPayload")
+    if not isinstance(payload, dict):
+        return ""
+    message = cast("dict[str, object]", payload).get("message")
+    return message if isinstance(message, str) else json.dumps(payload, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,185 @@
+"""One role as the task of a job: what its container runs, with which variables and volumes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
+from asyncsched.specs.app import Role
+from asyncsched.specs.macros import macros
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.secret import Secret
+from asyncsched.specs.secret_ref import SecretRef
+
+__all__ = ["RANK0_ENV", "ROLE_NAME_ENV", "shares_network", "task_runnables", "task_volumes"]
+
+Json = dict[str, object]
+
+MAIN_NODE_ENV = "BATCH_MAIN_NODE_HOSTNAME"
+"""Batch sets it where several tasks share a network."""
+
+RANK0_ENV = "TORCHX_RANK0_HOST"
+ROLE_INDEX_ENV = "TORCHX_ROLE_IDX"
+ROLE_NAME_ENV = "TORCHX_ROLE_NAME"
+
+_TASK_INDEX = "BATCH_TASK_INDEX"
+
+_REPLICA = "\0replica\0"
+"""Stands for a replica's number while a command is built; no argument can contain it."""
+
+_OPEN_FIREWALL = """\
+if command -v iptables > /dev/null; then
+    iptables -w -A INPUT -p tcp -j ACCEPT
+    iptables -w -A INPUT -p udp -j ACCEPT
+fi
+"""
+
+_GCS = re.compile(r"gs://(?P<path>[^/]+(/.*)?)")
+_NFS = re.compile(r"nfs://(?P<server>[^/]+)(?P<path>/.*)")
+_MOUNTED_AT = "/mnt/disks/asyncsched-"
+_SECRET = re.compile(r"projects/[^/]+/secrets/[^/]+(?P<version>/versions/[^/]+)?")
+
+
+def task_runnables(role: Role, options: GCPBatchOpts, *, app_id: str, project: str) -> list[Json]:
+    """Return what each task of a role runs, in order: the last one is the role's program.
+
+    Args:
+        role: The role; it is not changed.
+        options: The run options.
+        app_id: What the macro ``app_id`` stands for.
+        project: Where secrets are that are named without one.
+    """
+    shared = shares_network(role, options)
+    runnables: list[Json] = []
+    if shared and options.open_firewall:
+        # What this fails at is no reason for the task to fail.
+        runnables.append({"script": {"text": _OPEN_FIREWALL}, "ignoreExitStatus": True, "displayName": "firewall"})
+    if options.gang:
+        runnables.append({"barrier": {"name": "gang"}, "displayName": "gang"})
+    return [*runnables, _program(role, options, shared=shared, app_id=app_id, project=project)]
+
+
+def shares_network(role: Role, options: GCPBatchOpts) -> bool:
+    """Tell whether the replicas of a role reach each other."""
+    return role.num_replicas > 1 and options.replica_network
+
+
+def _program(role: Role, options: GCPBatchOpts, *, shared: bool, app_id: str, project: str) -> Json:
+    filled_in = _filled_in(role, app_id, shared=shared)
+    entrypoint, args, variables = _command(filled_in)
+    variables |= {ROLE_INDEX_ENV: "0", ROLE_NAME_ENV: role.name}
+    if not shared:
+        variables.setdefault(RANK0_ENV, "localhost")
+    secrets = {name: _secret(value, project) for name, value in role.env.items() if isinstance(value, SecretRef)}
+    container: Json = {"imageUri": role.image, "entrypoint": entrypoint}
+    container |= _present(
+        commands=args,
+        volumes=list(_bound(role.mounts)),
+        options=" ".join(_options(role.mounts, shared=shared)),
+        enableImageStreaming=options.image_streaming,
+    )
+    environment = _present(variables=variables, secretVariables=secrets)
+    return {"container": container, "environment": environment, "displayName": role.name}
+
+
+def _filled_in(role: Role, app_id: str, *, shared: bool) -> Role:
+    replica = "0" if role.num_replicas == 1 else _REPLICA
+    rank0 = MAIN_NODE_ENV if shared else RANK0_ENV
+    return macros.Values(img_root="", app_id=app_id, replica_id=replica, rank0_env=rank0).apply(role)
+
+
+def _command(role: Role) -> tuple[str, list[str], dict[str, str]]:
+    """Return the program, its arguments, and the variables that are the same in every replica.
+
+    All tasks share one command, and only the number that Batch sets tells them apart: where the macro
+    ``replica_id`` is used, a shell puts it in when the task starts.
+    """
+    env = {name: value for name, value in role.env.items() if not isinstance(value, SecretRef)}
+    words = [role.entrypoint, *role.args]
+    exported = {name: value for name, value in env.items() if _uses_replica(value)}
+    if not exported and not any(map(_uses_replica, words)):
+        return role.entrypoint, list(role.args), env
+    lines = [f"export {name}={_quoted(value)}" for name, value in exported.items()]
+    lines.append("exec " + " ".join(map(_quoted, words)))
+    secret = any(isinstance(text, Secret) for text in (*words, *exported.values()))
+    script = "; ".join(lines)
+    rest = {name: value for name, value in env.items() if name not in exported}
+    return "/bin/sh", ["-c", Secret(script) if secret else script], rest
+
+
+def _uses_replica(text: str) -> bool:
+    return _REPLICA in (text.reveal() if isinstance(text, Secret) else text)
+
+
+def _quoted(text: str) -> str:
+    plain = text.reveal() if isinstance(text, Secret) else text
+    number = f'"${_TASK_INDEX}"'
+    return number.join(shlex.quote(part) if part else "" for part in plain.split(_REPLICA)) or "''"
+
+
+def _secret(ref: SecretRef, project: str) -> str:
+    """Return a secret as Secret Manager calls it; the key is its version."""
+    name = ref.name if "/" in ref.name else f"projects/{project}/secrets/{ref.name}"
+    found = _SECRET.fullmatch(name)
+    if found is None:
+        raise ConfigError(
+            f"the secret {ref.name} cannot be one of Secret Manager",
+            fix="write SecretRef('name'), or SecretRef('projects/P/secrets/S')",
+        )
+    if found["version"] is None:
+        return f"{name}/versions/{ref.key or 'latest'}"
+    if ref.key:
+        raise ConfigError(f"the secret {ref.name} has two versions", why=f"its key is {ref.key!r}", fix="leave it out")
+    return name
+
+
+def _options(mounts: Iterable[Mount], *, shared: bool) -> Iterator[str]:
+    if shared:
+        yield "--network host"
+    for mount in mounts:
+        if isinstance(mount, DeviceMount):
+            yield f"--device {shlex.quote(f'{mount.src_path}:{mount.dst_path}:{mount.permissions}')}"
+
+
+def task_volumes(mounts: Iterable[Mount]) -> list[Json]:
+    """Return what Batch mounts on the VM: buckets and network file systems.
+
+    Raises:
+        ConfigError: A mount names something that Batch does not mount.
+    """
+    return [_volume(mount, number) for number, mount in enumerate(_volumes(mounts))]
+
+
+def _volumes(mounts: Iterable[Mount]) -> list[VolumeMount]:
+    return [mount for mount in mounts if isinstance(mount, VolumeMount)]
+
+
+def _volume(mount: VolumeMount, number: int) -> Json:
+    place = f"{_MOUNTED_AT}{number}"
+    if found := _GCS.fullmatch(mount.src):
+        return {"gcs": {"remotePath": found["path"]}, "mountPath": place}
+    if found := _NFS.fullmatch(mount.src):
+        return {"nfs": {"server": found["server"], "remotePath": found["path"]}, "mountPath": place}
+    raise ConfigError(
+        f"the volume {mount.src} cannot be mounted",
+        why="Google Cloud Batch mounts buckets and network file systems",
+        fix="write gs://BUCKET/FOLDER or nfs://SERVER/PATH",
+    )
+
+
+def _bound(mounts: Iterable[Mount]) -> Iterator[str]:
+    """Yield what is mounted from the VM into the container: once this is given, Batch itself adds nothing."""
+    numbers = iter(range(len(_volumes(mounts))))
+    for mount in mounts:
+        if isinstance(mount, DeviceMount):
+            continue
+        source = mount.src_path if isinstance(mount, BindMount) else f"{_MOUNTED_AT}{next(numbers)}"
+        yield f"{source}:{mount.dst_path}" + (":ro" if mount.read_only else "")
+
+
+def _present(**fields: object) -> Json:
+    """Return the fields that have a value: others are not written in Google's JSON."""
+    return {name: value for name, value in fields.items() if value}

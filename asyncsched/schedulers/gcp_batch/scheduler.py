@@ -1,0 +1,306 @@
+"""The scheduler ``gcp_batch``: apps as jobs of Google Cloud Batch, on gcloud-aio-auth."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from typing import ClassVar
+
+from typing_extensions import Unpack, override
+
+from asyncsched import __version__
+from asyncsched.logs.select import LogQuery
+from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.pending import LateApp, PendingLimits
+from asyncsched.schedulers.api import Scheduler
+from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.gcp_batch.changes import Sweeper
+from asyncsched.schedulers.gcp_batch.client import GoogleClient
+from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
+from asyncsched.schedulers.gcp_batch.client_given import accept
+from asyncsched.schedulers.gcp_batch.client_project import find_project
+from asyncsched.schedulers.gcp_batch.ending import cancel_app, delete_app, give_up
+from asyncsched.schedulers.gcp_batch.errors import BACKEND
+from asyncsched.schedulers.gcp_batch.logs import LogBook
+from asyncsched.schedulers.gcp_batch.logs_hub import LogTimes
+from asyncsched.schedulers.gcp_batch.lookup import Jobs
+from asyncsched.schedulers.gcp_batch.lookup_list import list_apps
+from asyncsched.schedulers.gcp_batch.names import job_name
+from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
+from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, adopt, check_unrenamed, make_request
+from asyncsched.schedulers.gcp_batch.request_limits import check_shape
+from asyncsched.schedulers.gcp_batch.submit import Submission
+from asyncsched.schedulers.ignored import kept_by_submitter
+from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.prepare import check_request, other_app
+from asyncsched.schedulers.registry import check_extra
+from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.specs.app import AppDef, RetryPolicy
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.state import ReplicaStatus
+from asyncsched.specs.stream import Stream
+
+__all__ = ["GCPBatchScheduler", "create_scheduler"]
+
+IGNORES = {
+    "min_replicas": "Google Cloud Batch runs as many tasks as were asked for, as there is room for them",
+    "port_map": "the VMs of a job reach each other on every port that their network allows",
+    "resource.capabilities": "name the machine with the run option machine_type",
+    "resource.devices": "name the machine with the run option machine_type, which has its devices",
+}
+
+MAX_FRESH = 10_000
+"""Names made here that nobody can have submitted yet, and digests of what was submitted."""
+
+
+class GCPBatchScheduler(Scheduler[GCPBatchOpts, GCPBatchJob]):
+    """Runs apps as jobs of Google Cloud Batch: one role, a task for each replica.
+
+    Args:
+        session_name: The session that the jobs' labels name.
+        client: What has credentials: a ``Token`` of gcloud-aio-auth, a ``BatchServiceClient`` of google-cloud-batch
+            (whose address is used, too), or credentials of google-auth. Calls are made by a client of our own, with our
+            retries and pacing; it is never closed here.
+        project: The project, where it is not that of the environment or of the credentials.
+        credentials_file: The file of the credentials, where it is not the one that the environment names.
+        impersonate: The e-mail of a service account to act as.
+        quota_project: The project that calls are counted for, where it is not the one that the credentials name.
+        endpoint_url: Another address of Batch.
+        logging_url: Another address of Cloud Logging.
+        limits: The pacers to share with other schedulers of this project.
+        reads_per_minute: The quota of reads of Cloud Logging; where Google names another one, that counts.
+        log_interval: Seconds between two looks for log lines while some come.
+        log_idle: Seconds between two looks while none come, at most.
+        log_hold: Seconds that a line waits for others that were written before it and turn up later.
+        log_overlap: Seconds that a line may turn up later than others and be found by the next look.
+        log_settle: Seconds after an app's end in which lines are waited for.
+        log_sweep: Seconds back from its end in which a log is read once more before it ends.
+        replica_detail: Replicas up to which each is told in full; of larger apps those only that have failed.
+        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+
+    Raises:
+        ConfigError: `client` has no credentials.
+        MissingExtraError: gcloud-aio-auth is not installed; the message says which ``pip install`` brings it.
+    """
+
+    options = GCPBatchOpts
+    ignores = IGNORES
+    retry_policies = frozenset({RetryPolicy.REPLICA})
+    takes_secret_refs = True
+    is_billed = True
+    log_streams: ClassVar[frozenset[Stream]] = frozenset({Stream.COMBINED})
+
+    def __init__(
+        self,
+        session_name: str,
+        client: object | None = None,
+        *,
+        project: str | None = None,
+        credentials_file: str | None = None,
+        impersonate: str | None = None,
+        quota_project: str | None = None,
+        endpoint_url: str | None = None,
+        logging_url: str | None = None,
+        limits: Limits | None = None,
+        reads_per_minute: int = 60,
+        log_interval: float = LogTimes().interval,
+        log_idle: float = LogTimes().idle,
+        log_hold: float = LogTimes().hold,
+        log_overlap: float = LogTimes().overlap,
+        log_settle: float = LogTimes().settle,
+        log_sweep: float = LogTimes().sweep,
+        replica_detail: int = 500,
+        **tunables: Unpack[Tunables],
+    ) -> None:
+        check_extra(BACKEND)
+        super().__init__(BACKEND, session_name, **tunables)
+        given = accept(client)
+        self._project = project
+        self._credentials = Credentials(
+            clock=self.clock,
+            path=credentials_file,
+            impersonate=impersonate,
+            given=given.token if given is not None else None,
+        )
+        self._client = GoogleClient(
+            self._credentials,
+            clock=self.clock,
+            limits=limits or Limits(),
+            batch=endpoint_url or (given.endpoint if given is not None else None),
+            logging=logging_url,
+            quota_project=quota_project,
+            request_timeout=self.request_timeout,
+            retry_for=self.retry_for,
+        )
+        times = LogTimes(log_interval, log_idle, log_hold, log_overlap, log_settle, log_sweep)
+        self._jobs = Jobs(self._client, detail=replica_detail)
+        self._logs = LogBook(
+            self._client, self._jobs, clock=self.clock, times=times, reads=reads_per_minute, retry_for=self.retry_for
+        )
+        self._sweeper = Sweeper(self._client, self._jobs)
+        self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
+        self._fresh: OrderedDict[str, None] = OrderedDict()
+        self._submitted: OrderedDict[str, str] = OrderedDict()
+
+    # Submitting
+
+    @override
+    async def _dryrun(
+        self,
+        app: AppDef,
+        options: GCPBatchOpts,
+        *,
+        key: str | None,
+        workspace: str | None = None,
+        editable: bool = True,
+    ) -> AppDryRunInfo[GCPBatchJob]:
+        if options.project is None:  # an app's id names it
+            options = dataclasses.replace(options, project=await self._found_project())
+        return await super()._dryrun(app, options, key=key, workspace=workspace, editable=editable)
+
+    async def _found_project(self) -> str:
+        if self._project is None:
+            self._project = await find_project(self._credentials)
+        return self._project
+
+    @override
+    def _app_id(self, app: AppDef, options: GCPBatchOpts, key: str | None) -> str:
+        name = job_name(app.name) if key is None else job_name(key, self.session_name, key)
+        app_id = f"{options.project}:{options.location}:{name}"
+        if key is None:
+            self._fresh[app_id] = None
+            if len(self._fresh) > MAX_FRESH:
+                self._fresh.popitem(last=False)
+        return app_id
+
+    @override
+    async def _request(self, app: AppDef, options: GCPBatchOpts, app_id: str) -> GCPBatchJob:
+        return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+
+    @override
+    def _adopt(self, request: GCPBatchJob) -> tuple[str, GCPBatchJob]:
+        check_request(request, GCPBatchJob, self.backend)
+        return adopt(request, session=self.session_name, version=__version__)
+
+    @override
+    def _ignored(self, app: AppDef, options: GCPBatchOpts) -> Iterable[Ignored]:
+        yield from super()._ignored(app, options)
+        if options.pending_timeout is not None:
+            yield from kept_by_submitter(app, "pending_timeout")
+
+    @override
+    async def _schedule(self, info: AppDryRunInfo[GCPBatchJob]) -> None:
+        job = info.request
+        check_unrenamed(job, info.app_id)
+        check_shape(job.name, job.job_def)
+        if (known := self._submitted.get(info.app_id)) is not None:
+            if known != info.digest:
+                raise other_app(info.app_id, BACKEND)
+            return
+        submission = Submission(self._client, self._jobs, info, session=self.session_name, clock=self.clock)
+        is_fresh = info.app_id in self._fresh
+        self._fresh.pop(info.app_id, None)
+        if is_fresh or not await submission.exists():
+            async with self._or_removed(info.app_id, submission.undo):
+                await submission.send()
+            if job.pending_timeout is not None:
+                self._pending.keep(info.app_id, job.pending_timeout)
+        self._submitted[info.app_id] = info.digest
+        if len(self._submitted) > MAX_FRESH:
+            self._submitted.popitem(last=False)
+
+    # Looking
+
+    @override
+    async def _describe(self, app_id: str) -> DescribeAppResponse | None:
+        return await self._jobs.describe(app_id)
+
+    @override
+    async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
+        async with aclosing(self._sweeper.sweep(app_ids)) as sweep:
+            async for answers in sweep:
+                yield answers
+
+    @override
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        async with aclosing(list_apps(self._client, await self._found_project())) as rows:
+            async for row in rows:
+                yield row
+
+    # Ending
+
+    @override
+    async def _cancel(self, app_id: str) -> None:
+        await cancel_app(app_id, self._client, self._jobs)
+
+    @override
+    async def _delete(self, app_id: str) -> None:
+        await delete_app(app_id, self._client, self._jobs)
+        self._submitted.pop(app_id, None)
+
+    async def _give_up(self, late: Iterable[LateApp]) -> None:
+        await give_up(late, self._client, self._jobs)
+
+    # Reading logs
+
+    @override
+    async def _log_sources(
+        self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+    ) -> Sequence[LogSource]:
+        return await self._logs.sources(app, replicas, query)
+
+    @override
+    async def _close(self) -> None:
+        async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
+            closing.push_async_callback(self._client.close)
+            closing.push_async_callback(self._pending.aclose, self.cleanup_timeout)
+
+
+def create_scheduler(
+    session_name: str,
+    client: object | None = None,
+    *,
+    project: str | None = None,
+    credentials_file: str | None = None,
+    impersonate: str | None = None,
+    quota_project: str | None = None,
+    endpoint_url: str | None = None,
+    logging_url: str | None = None,
+    limits: Limits | None = None,
+    reads_per_minute: int = 60,
+    log_interval: float = LogTimes().interval,
+    log_idle: float = LogTimes().idle,
+    log_hold: float = LogTimes().hold,
+    log_overlap: float = LogTimes().overlap,
+    log_settle: float = LogTimes().settle,
+    log_sweep: float = LogTimes().sweep,
+    replica_detail: int = 500,
+    **tunables: Unpack[Tunables],
+) -> GCPBatchScheduler:
+    """Make a scheduler for Google Cloud Batch; no call is made and nothing is read before its first use.
+
+    The parameters are those of `GCPBatchScheduler`.
+    """
+    return GCPBatchScheduler(
+        session_name,
+        client,
+        project=project,
+        credentials_file=credentials_file,
+        impersonate=impersonate,
+        quota_project=quota_project,
+        endpoint_url=endpoint_url,
+        logging_url=logging_url,
+        limits=limits,
+        reads_per_minute=reads_per_minute,
+        log_interval=log_interval,
+        log_idle=log_idle,
+        log_hold=log_hold,
+        log_overlap=log_overlap,
+        log_settle=log_settle,
+        log_sweep=log_sweep,
+        replica_detail=replica_detail,
+        **tunables,
+    )

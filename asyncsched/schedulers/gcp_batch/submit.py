@@ -1,0 +1,105 @@
+"""Submitting a job once: Google knows a request that is sent again by its id, and a job by its name."""
+
+from __future__ import annotations
+
+import asyncio
+
+from asyncsched.clock import Clock
+from asyncsched.errors import AsyncSchedError, ConflictError, NotFoundError, SchedulerError
+from asyncsched.schedulers.gcp_batch.client import GoogleClient
+from asyncsched.schedulers.gcp_batch.ending import remove
+from asyncsched.schedulers.gcp_batch.errors import BACKEND, may_have_happened
+from asyncsched.schedulers.gcp_batch.lookup import Jobs
+from asyncsched.schedulers.gcp_batch.names import label_value
+from asyncsched.schedulers.gcp_batch.names_note import make_note
+from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, to_wire
+from asyncsched.schedulers.gcp_batch.status import digest_of
+from asyncsched.schedulers.gcp_batch.status_rows import Row
+from asyncsched.schedulers.prepare import other_app
+from asyncsched.specs.dryrun import AppDryRunInfo
+
+__all__ = ["Submission"]
+
+
+class Submission:
+    """One job on its way.
+
+    Args:
+        client: Google Cloud.
+        jobs: Reads jobs.
+        info: What is submitted.
+        session: The session that submits it.
+        clock: Tells the time.
+    """
+
+    def __init__(
+        self, client: GoogleClient, jobs: Jobs, info: AppDryRunInfo[GCPBatchJob], *, session: str, clock: Clock
+    ) -> None:
+        self._client, self._jobs, self._clock = client, jobs, clock
+        self._job, self._digest = info.request, info.digest
+        name = info.app.name if info.app is not None else info.request.name
+        limit = info.request.pending_timeout
+        note = make_note(info.app, name=name, session=session, pending_timeout=limit)
+        self._wire = to_wire(self._job, digest=info.digest, note=note)
+        self._sending: asyncio.Task[None] | None = None
+
+    async def exists(self) -> bool:
+        """Tell whether the job was submitted before.
+
+        Raises:
+            ConflictError: There is one of its name that is not this one.
+        """
+        job = await self._jobs.read(self._job.ref)
+        if job is not None:
+            self._check_same(job.row)
+        return job is not None
+
+    async def send(self) -> None:
+        """Submit the job. Being cancelled does not cancel the request: it is known then what became of it."""
+        self._sending = asyncio.get_running_loop().create_task(self._send(), name=f"submitting {self._job.name}")
+        await asyncio.shield(self._sending)
+
+    async def undo(self) -> None:
+        """Delete the job, if there is one, after a submit that was broken off, and wait until it is gone."""
+        if self._sending is None:
+            return
+        try:
+            await self._sending
+        except AsyncSchedError as error:
+            if not may_have_happened(error):
+                return
+        await remove(self._client, self._jobs, self._job.ref, clock=self._clock)
+
+    async def _send(self) -> None:
+        job = self._job
+        query = {"jobId": job.name, "requestId": job.request_id}
+        try:
+            row = await self._client.request(
+                "POST",
+                f"{job.ref.parent}/jobs",
+                query=query,
+                body=self._wire,
+                operation="jobs.create",
+                project=job.project,
+            )
+        except ConflictError:
+            # There is one by now: of a try whose answer was lost, or of somebody else.
+            if not await self.exists():
+                raise
+        except NotFoundError as error:
+            raise self._named(error) from error.__cause__
+        else:
+            self._check_same(row)
+
+    def _check_same(self, row: Row) -> None:
+        if digest_of(row) not in ("", label_value(self._digest)):
+            raise other_app(self._job.ref.app_id, BACKEND)
+
+    def _named(self, error: NotFoundError) -> SchedulerError:
+        return NotFoundError(
+            f"There is no project {self._job.project}, or no Batch in {self._job.location}",
+            why=error.why,
+            fix="correct the run options project and location",
+            backend=BACKEND,
+            operation="jobs.create",
+        )

@@ -1,0 +1,193 @@
+"""Credentials and calls: the guards around the SDK, what is tried again, and what errors say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncsched.errors import (
+    AuthError,
+    ConfigError,
+    PermissionDeniedError,
+    UnavailableError,
+)
+from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
+from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
+from asyncsched.specs import AppDef
+from tests.gcp_batch.conftest import played, quick
+from tests.gcp_double.server import PROJECT, Double, Fault
+
+UNKNOWN = f"{PROJECT}:us-central1:nosuchapp-x1"
+
+
+async def test_a_caller_who_is_cancelled_leaves_the_exchange_to_the_others(
+    double: Double, scheduler: GCPBatchScheduler
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def gate() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(go_on.wait(), loop))
+
+    double.tokens.gate = gate
+    calls = [asyncio.create_task(scheduler.describe(UNKNOWN)) for _ in range(20)]
+    await begun.wait()
+    calls[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calls[0]
+    go_on.set()
+
+    assert [None] * 19 == await asyncio.gather(*calls[1:])
+    assert 1 == double.tokens.exchanges
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "are not JSON"),
+        ("[]", "cannot be used"),
+        ('{"type": "external_account_authorized_user"}', "external_account_authorized_user"),
+        ('{"type": "service_account", "client_email": "a", "private_key": "x", "token_uri": "http://x"}', "be used"),
+        ('{"type": "impersonated_service_account", "source_credentials": {"type": "service_account"}}', "a user"),
+    ],
+)
+async def test_a_broken_file_is_an_error_and_not_the_machines_account(
+    double: Double, surroundings: Path, text: str, message: str
+) -> None:
+    (surroundings / "key.json").write_text(text)
+    async with quick("s") as made:
+        with pytest.raises(AuthError, match=message) as caught:
+            await made.describe(UNKNOWN)
+
+    assert "key.json" in str(caught.value)
+    assert "gcloud auth application-default login" in caught.value.fix
+    assert 0 == double.tokens.exchanges
+
+
+async def test_a_file_that_is_not_there_is_named(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
+    async with quick("s") as made:
+        with pytest.raises(AuthError, match=r"/nonexistent/key\.json cannot be read: No such file"):
+            await made.describe(UNKNOWN)
+
+
+async def test_what_is_refused_for_good_is_asked_for_once(double: Double, scheduler: GCPBatchScheduler) -> None:
+    double.tokens.refuses = True
+    with pytest.raises(AuthError, match="does not accept the credentials"):
+        await scheduler.describe(UNKNOWN)
+
+    assert 1 == double.tokens.exchanges
+
+
+async def test_a_failure_of_the_exchange_that_passes_is_tried_again(
+    double: Double, scheduler: GCPBatchScheduler
+) -> None:
+    double.tokens.failures = 2
+
+    assert await scheduler.describe(UNKNOWN) is None
+    assert 3 == double.tokens.exchanges
+
+
+async def test_a_user_and_an_impersonated_account_sign_in(double: Double, surroundings: Path) -> None:
+    user = double.tokens.user_file(double.url)
+    acting = {
+        "type": "impersonated_service_account",
+        "source_credentials": user,
+        "token_uri": user["token_uri"],
+        "service_account_impersonation_url": f"{double.url}/accounts/x:generateAccessToken",
+    }
+    for data in (user, acting):
+        (surroundings / "key.json").write_text(json.dumps(data))
+        async with quick("s") as made:
+            assert await made.describe(UNKNOWN) is None
+
+
+async def test_a_token_that_is_refused_is_had_anew_once(double: Double, scheduler: GCPBatchScheduler) -> None:
+    await scheduler.describe(UNKNOWN)
+    double.tokens.good.clear()
+
+    assert await scheduler.describe(UNKNOWN) is None
+    assert 2 == double.tokens.exchanges
+    double.faults.append(Fault("401", method="GET", times=2))
+    with pytest.raises(AuthError, match="gcloud auth application-default login"):
+        await scheduler.describe(UNKNOWN)
+
+
+async def test_a_token_is_used_until_shortly_before_its_end(double: Double) -> None:
+    class Counted:
+        count = 0
+
+        async def refresh(self, *, timeout: int) -> Any:
+            self.count += 1
+            answer: Any = type("Answer", (), {"value": double.tokens.mint(), "expires_in": 3600})
+            return answer
+
+    given = Counted()
+    async with quick("s", client=given) as made:
+        for _ in range(5):
+            await made.describe(UNKNOWN)
+
+    assert 1 == given.count
+    with pytest.raises(ConfigError, match="a str, and has no credentials"):
+        create_scheduler("s", "client")
+
+
+async def test_the_quota_project_is_sent(double: Double, surroundings: Path) -> None:
+    (surroundings / "key.json").write_text(json.dumps(double.tokens.user_file(double.url)))
+    async with quick("s") as one, quick("s", quota_project="billed") as other:
+        await one.describe(UNKNOWN)
+        await other.describe(UNKNOWN)
+
+    assert [PROJECT, "billed"] == [each["x-goog-user-project"] for each in double.headers]
+
+
+async def test_the_project_is_found_or_asked_for(
+    double: Double, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = AppDef("app", [played()])
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
+    async with quick("s") as by_file:
+        assert f"{PROJECT}:us-central1:app-" in (await by_file.submit_dryrun(app, {})).app_id
+    user = double.tokens.user_file(double.url)
+    del user["quota_project_id"]
+    (surroundings / "key.json").write_text(json.dumps(user))
+    async with quick("s") as unknown:
+        with pytest.raises(ConfigError, match="set GOOGLE_CLOUD_PROJECT"):
+            await unknown.submit_dryrun(app, {})
+    folder = surroundings / "gcloud/configurations"
+    folder.mkdir(parents=True)
+    (folder / "config_default").write_text("[core]\nproject = of-gcloud\n")
+    async with quick("s") as by_gcloud:
+        assert "of-gcloud:us-central1:app-" in (await by_gcloud.submit_dryrun(app, {})).app_id
+
+
+@pytest.mark.parametrize("kind", ["503", "reset", "429"])
+async def test_what_passes_is_tried_again(double: Double, scheduler: GCPBatchScheduler, kind: str) -> None:
+    double.faults.append(Fault(kind, method="GET", times=2))
+
+    assert await scheduler.describe(UNKNOWN) is None
+
+
+async def test_a_service_that_is_not_there_is_told(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with quick("s", endpoint_url="http://127.0.0.1:9", retry_for=0.2) as made:
+        with pytest.raises(UnavailableError, match=r"did not answer"):
+            await made.describe(UNKNOWN)
+
+
+async def test_what_is_not_allowed_names_the_permission(double: Double, scheduler: GCPBatchScheduler) -> None:
+    with pytest.raises(PermissionDeniedError, match=r"batch\.jobs\.get"):
+        await scheduler.describe("another:us-central1:app-x1")
+
+
+async def test_credentials_are_closed_with_their_scheduler(double: Double) -> None:
+    made = quick("s")
+    await made.describe(UNKNOWN)
+    await made.close()
+
+    assert "closed" in repr(made._client)
+    assert isinstance(made._credentials, Credentials)

@@ -1,0 +1,135 @@
+"""Submitting: once, however often an answer is lost; and nothing is left of what was broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from asyncsched.errors import ConflictError, InvalidRequestError, PermissionDeniedError
+from asyncsched.schedulers.gcp_batch import GCPBatchScheduler
+from asyncsched.specs import AppDef, AppState
+from tests.gcp_batch.conftest import played, quick
+from tests.gcp_double.server import Double, Fault
+
+APP = AppDef("app", [played(["sleep", 60])])
+
+
+@pytest.mark.parametrize("kind", ["reset", "503", "429"])
+async def test_a_lost_answer_makes_no_second_job(double: Double, scheduler: GCPBatchScheduler, kind: str) -> None:
+    double.faults.append(Fault(kind, times=2, path="/jobs"))
+    app_id = await scheduler.submit(APP, {})
+
+    assert 1 == double.jobs.created
+    assert await scheduler.exists(app_id)
+    assert 3 == double.calls["POST /v1/projects/*/locations/*/jobs"]
+
+
+async def test_a_dry_run_of_another_process_is_submitted_once(double: Double, scheduler: GCPBatchScheduler) -> None:
+    info = await scheduler.submit_dryrun(APP, {})
+    async with quick("session") as other:
+        await asyncio.gather(scheduler.schedule(info), other.schedule(info))
+
+    assert 1 == double.jobs.created
+
+
+async def test_a_name_that_another_app_has_is_a_conflict(double: Double, scheduler: GCPBatchScheduler) -> None:
+    await scheduler.submit(APP, {}, key="order-1")
+    async with quick("session") as other:
+        with pytest.raises(ConflictError, match="another app was submitted"):
+            await other.submit(AppDef("app", [played(["sleep", 61])]), {}, key="order-1")
+
+    assert 1 == double.jobs.created
+
+
+async def test_a_slow_submit_that_is_cancelled_leaves_nothing(double: Double, scheduler: GCPBatchScheduler) -> None:
+    double.faults.append(Fault("slow", path="/jobs"))
+    info = await scheduler.submit_dryrun(APP, {})
+    submitting = asyncio.create_task(scheduler.schedule(info))
+    while not double.calls["POST /v1/projects/*/locations/*/jobs"]:  # noqa: ASYNC110 - it is of another thread
+        await asyncio.sleep(0.001)
+    submitting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await submitting
+
+    assert (1, {}) == (double.jobs.created, double.jobs.jobs)
+
+
+async def test_many_submits_go_side_by_side(double: Double, scheduler: GCPBatchScheduler) -> None:
+    ids = await asyncio.gather(*(scheduler.submit(APP, {}) for _ in range(40)))
+
+    assert 40 == len(set(ids)) == double.jobs.created
+    assert {AppState.SUBMITTED, AppState.PENDING, AppState.RUNNING} >= {
+        found.state for found in (await scheduler.describe_many(ids)).values() if found is not None
+    }
+
+
+async def test_a_project_that_is_not_ours_is_told(scheduler: GCPBatchScheduler) -> None:
+    with pytest.raises(PermissionDeniedError, match=r"does not allow batch\.jobs\.create"):
+        await scheduler.submit(APP, {"project": "another"})
+
+
+async def test_a_log_that_is_not_kept_is_told(scheduler: GCPBatchScheduler) -> None:
+    app_id = await scheduler.submit(APP, {"log_destination": "none"})
+    with pytest.raises(InvalidRequestError, match="its job keeps none"):
+        [line async for line in scheduler.log_iter(app_id)]
+
+
+async def test_a_second_cancel_and_one_of_a_job_that_is_deleted_do_nothing(
+    double: Double, scheduler: GCPBatchScheduler
+) -> None:
+    app_id = await scheduler.submit(APP, {})
+    await scheduler.cancel(app_id)
+    await scheduler.cancel(app_id)
+    async with asyncio.timeout(20):
+        assert AppState.CANCELLED == [event async for event in scheduler.watch([app_id])][-1].state
+    await scheduler.cancel(app_id)
+    await scheduler.delete(app_id)
+    await scheduler.cancel(app_id)
+
+    assert await scheduler.describe(app_id) is None
+
+
+async def test_a_location_that_cannot_be_reached_is_named(
+    double: Double, scheduler: GCPBatchScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    app_id = await scheduler.submit(APP, {})
+    far = await scheduler.submit(APP, {"location": "europe-west1"})
+    assert [far, app_id] == [row.app_id for row in await scheduler.list()]
+    double.unreachable.append("europe-west1")
+    with caplog.at_level(logging.WARNING):
+        assert [app_id] == [row.app_id for row in await scheduler.list()]
+
+    assert "europe-west1: their jobs are not listed" in caplog.text
+
+
+async def test_where_all_cannot_be_listed_at_once_each_location_is(
+    double: Double, scheduler: GCPBatchScheduler
+) -> None:
+    double.lists_everywhere = False
+    ids = [await scheduler.submit(APP, {"location": place}) for place in ("us-central1", "europe-west1", "us-central1")]
+
+    assert ids[::-1] == [row.app_id for row in await scheduler.list()]
+
+
+async def test_many_jobs_are_watched_through_their_list(double: Double, scheduler: GCPBatchScheduler) -> None:
+    app = AppDef("app", [played(["sleep", 0.5])])
+    ids = await asyncio.gather(*(scheduler.submit(app, {}) for _ in range(30)))
+    double.calls.clear()
+    ends: dict[str, AppState] = {}
+    async with asyncio.timeout(30):
+        async for event in scheduler.watch(ids):
+            ends[event.app_id] = event.state
+
+    assert dict.fromkeys(ids, AppState.SUCCEEDED) == ends
+    assert 0 == double.calls["GET /v1/projects/*/locations/*/jobs/*"]
+
+
+async def test_a_job_that_is_deleted_while_it_is_watched_is_gone(double: Double, scheduler: GCPBatchScheduler) -> None:
+    app_id = await scheduler.submit(APP, {})
+    name = next(iter(double.jobs.jobs))
+    async with scheduler.watch([app_id]) as watch, asyncio.timeout(20):
+        assert not (await anext(watch)).gone
+        double.do(lambda: double.jobs.delete(name))
+        assert [event async for event in watch][-1].gone
