@@ -28,11 +28,11 @@ _SECRET_WORDS = (
 )
 
 _DATA_KEY = (
-    "(?:^|[_.-])(?:BY|CACHE|CLUSTERING|COLUMN|COMPOSITE|DEDUP|DICT|DIST|FEATURE|FIELD|FILTER|FOREIGN|GROUP|GROUPING"
-    "|IDEMPOTENCY|IMAGE|INDEX|INPUT|JOIN|LABEL|LOOKUP|MESSAGE|METRIC|MONITOR|OBJECT|ORDER|OUTPUT|PARTITION|PRIMARY"
-    "|PUBLIC|RANGE|RECORD|ROUTING|ROW|S3|SEARCH|SHARD|SORT|TARGET|TEXT|UNIQUE)[_.-]KEY$"
+    "(?:BY|CACHE|CLUSTERING|COLUMN|COMPOSITE|DEDUP|DICT|DIST|FEATURE|FIELD|FILTER|FOREIGN|GROUP|GROUPING|IDEMPOTENCY"
+    "|IMAGE|INDEX|INPUT|JOIN|LABEL|LOOKUP|MESSAGE|METRIC|OBJECT|ORDER|OUTPUT|PARTITION|PRIMARY|PUBLIC|RANGE|RECORD"
+    "|ROUTING|ROW|SHARD|SORT|TARGET|UNIQUE)[_.-]KEY"
 )
-"""Names that end in ``KEY`` and are of data, such as ``sort-key``."""
+"""Whole names that are of data, such as ``sort-key``; a ``COSMOS_PRIMARY_KEY`` is secret."""
 
 _PARTS = (b"SECRET", b"PASS", b"CREDENTIAL", b"TOKEN", b"PWD", b"KEY", b"AUTH", b"_PAT", b"-PAT")
 """Each name that is secret by itself has one of these in it."""
@@ -76,7 +76,7 @@ def _is_secret(name: str, more: str) -> bool:
 
 
 def _is_key(name: str) -> bool:
-    return bool(re.search("[_.-]KEY$", name, re.IGNORECASE)) and not re.search(_DATA_KEY, name, re.IGNORECASE)
+    return bool(re.search("[_.-]KEY$", name, re.IGNORECASE)) and not re.fullmatch(_DATA_KEY, name, re.IGNORECASE)
 
 
 @lru_cache(maxsize=8)
