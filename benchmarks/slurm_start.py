@@ -1,7 +1,7 @@
 """How soon all replicas of a job run: 16 and 200 on four nodes against a bare sbatch, and 4 against the peer.
 
-When the cluster begins with a job, and no command of ours, is most of the time for 4. The peer never starts more
-replicas than there are nodes: each is a component of the job, and needs a node for itself.
+For 4, most of the time passes until the cluster begins with the job. The peer never starts more replicas than there are
+nodes: each is a component of its job, and needs a node for itself.
 """
 
 from __future__ import annotations
