@@ -236,7 +236,7 @@ class Lookup:
         """Read all jobs; what kinds there are is asked only where the lists leave it open."""
         jobs: list[JobRecord] = []
         refused: list[SchedulerError] = []
-        kinds = [kind for kind in KINDS if not self._server.lacks(kind)]
+        kinds: list[Kind] = [kind for kind in KINDS if not self._server.lacks(kind)]
         for kind in kinds:
             try:
                 jobs += await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation)
