@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.logs_pods import AppPods
-from asyncsched.schedulers.kubernetes.logs_source import PodLog
+from asyncsched.schedulers.kubernetes.logs_source import LogRoom, PodLog
 from asyncsched.schedulers.kubernetes.logs_streams import check_streams
 from asyncsched.schedulers.kubernetes.status import Native
 from asyncsched.specs.stream import Stream
@@ -39,10 +39,9 @@ class PodLogs:
     """
 
     def __init__(self, client: KubeClient, reflectors: Reflectors, *, clock: Clock, retry_for: float) -> None:
-        self.client, self.clock, self.retry_for = client, clock, retry_for
+        self._room = LogRoom(client, clock, retry_for, asyncio.Semaphore(OPENING))
         self._reflectors = reflectors
         self._followed: weakref.WeakValueDictionary[str, AppPods] = weakref.WeakValueDictionary()
-        self.opening = asyncio.Semaphore(OPENING)
         self._tells_streams = False
 
     async def sources(
@@ -55,14 +54,14 @@ class PodLogs:
         """
         namespace, name = names.split_app_id(query.app_id)
         if query.streams is not Stream.COMBINED and not self._tells_streams:
-            await check_streams(self.client, namespace, name, query.streams)
+            await check_streams(self._room.client, namespace, name, query.streams)
             self._tells_streams = True
         pods = await self._pods(app, namespace, name, follow=query.tail)
-        return [PodLog(self, pods, replica, query) for replica in replicas]
+        return [PodLog(self._room, pods, replica, query) for replica in replicas]
 
     async def _pods(self, app: DescribeAppResponse, namespace: str, name: str, *, follow: bool) -> AppPods:
         if not follow:
-            pods = AppPods(self.client, namespace, name)
+            pods = AppPods(self._room.client, namespace, name)
             pods.add_owners([app.native_id])
             if isinstance(app.native, Native):
                 pods.add_owners(job.uid for job in app.native.jobs)
@@ -73,7 +72,7 @@ class PodLogs:
         found = self._followed.get(app.app_id)
         if found is None:
             has_roles = len(app.roles) > 1
-            found = AppPods(self.client, namespace, name, self._reflectors, has_roles=has_roles)
+            found = AppPods(self._room.client, namespace, name, self._reflectors, has_roles=has_roles)
             self._followed[app.app_id] = found
         found.add_owners([app.native_id])
         await found.open()

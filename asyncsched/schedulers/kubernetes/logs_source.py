@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import override
 
@@ -22,12 +23,12 @@ from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_r
 from asyncsched.specs.state import AppState, FailureCause
 
 if TYPE_CHECKING:
-    from asyncsched.clock import TimerHandle
+    from asyncsched.clock import Clock, TimerHandle
     from asyncsched.logs.select import LogQuery
-    from asyncsched.schedulers.kubernetes.logs import PodLogs
+    from asyncsched.schedulers.kubernetes.client import KubeClient
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["PodLog"]
+__all__ = ["LogRoom", "PodLog"]
 
 BUFFER = 64 * 1024
 """Bytes of a log that may wait for the reader."""
@@ -40,6 +41,22 @@ CUT_AFTER = 10.0
 
 _WAITS = (AppState.SUBMITTED, AppState.PENDING)
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
+
+
+class LogRoom(NamedTuple):
+    """What all sources of a scheduler have in common.
+
+    Attributes:
+        client: Where the cluster is reached.
+        clock: Tells the time of pauses.
+        retry_for: Seconds of failures without any progress after which a log fails.
+        opening: Limits how many logs are opened at a time.
+    """
+
+    client: KubeClient
+    clock: Clock
+    retry_for: float
+    opening: asyncio.Semaphore
 
 
 class PodLog(ConnectionSource):
@@ -57,7 +74,7 @@ class PodLog(ConnectionSource):
         query: What is asked for; the engine selects exactly, the server roughly.
     """
 
-    def __init__(self, room: PodLogs, pods: AppPods, replica: ReplicaStatus, query: LogQuery) -> None:
+    def __init__(self, room: LogRoom, pods: AppPods, replica: ReplicaStatus, query: LogQuery) -> None:
         self._place: Place = (replica.role, replica.id)
         self._make_origin: Callable[[int | None], LogOrigin] = lambda attempt: LogOrigin(
             query.app_id, replica.role, replica.id, query.streams, attempt
