@@ -196,6 +196,8 @@ class SubmitContract:
 
     async def test_a_request_that_was_made_another_apps_is_refused(self, rig: ContractRig) -> None:
         info, other = [await rig.scheduler.submit_dryrun(rig.app(echo("hello")), rig.cfg) for _ in range(2)]
+        if rig.scheduler._named(other.request) is None:  # pyright: ignore[reportPrivateUsage]
+            pytest.skip("the requests of this backend name no app")
         info.request = other.request
 
         with pytest.raises(UsageError) as caught:
