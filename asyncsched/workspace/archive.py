@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,7 +12,8 @@ from asyncsched.workspace.threads import Check
 
 __all__ = ["archived", "content", "digest_of", "file_digest"]
 
-_KINDS = {"file": tarfile.REGTYPE, "directory": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
+_KINDS = {"file": b"0", "directory": b"5", "link": b"2"}
+_BLOCK = 512
 
 
 def archived(
@@ -36,7 +36,7 @@ def archived(
         if size >= CHUNK:
             yield b"".join(pending)
             pending, size = [], 0
-    yield b"".join([*pending, bytes(2 * tarfile.BLOCKSIZE)])
+    yield b"".join([*pending, bytes(2 * _BLOCK)])
 
 
 def _pieces(
@@ -85,13 +85,15 @@ def content(tree: Tree, entry: Entry) -> Iterator[bytes]:
 
 
 def _header(entry: Entry) -> bytes:
+    import tarfile  # only who packs pays for it
+
     info = tarfile.TarInfo(entry.path)
     info.type, info.mode, info.size, info.linkname = _KINDS[entry.kind], entry.mode, entry.size, entry.target
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
 def _padding(size: int) -> bytes:
-    return bytes(-size % tarfile.BLOCKSIZE)
+    return bytes(-size % _BLOCK)
 
 
 def file_digest(tree: Tree, entry: Entry, check: Check) -> bytes:

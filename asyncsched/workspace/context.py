@@ -7,9 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote, urlsplit
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
@@ -152,6 +150,9 @@ def absolute(workspace: str) -> str:
     workspace = os.fspath(workspace)  # a Path will do, whatever the type says
     if not workspace:
         raise WorkspaceError("the workspace is empty", fix="name a directory, such as . for the working directory")
+    from pathlib import Path  # only who reads a workspace pays for these
+    from urllib.parse import unquote, urlsplit
+
     url = _URL.match(workspace)
     if url is not None:
         return unquote(urlsplit(workspace).path) if url["kind"] == "file" else workspace

@@ -7,11 +7,9 @@ import fcntl
 import hashlib
 import itertools
 import os
-import shutil
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from asyncsched._tasks import finished_in_thread
@@ -105,7 +103,7 @@ class DirWorkspace:
 
 def _make(directory: str) -> None:
     try:
-        Path(directory).mkdir(0o700)
+        os.mkdir(directory, 0o700)
     except OSError as error:
         raise _cannot_write(directory, error) from error
 
@@ -134,20 +132,20 @@ class _Copy:
             path = f"{self._directory}/{entry.path}"
             try:
                 if entry.kind == "directory":
-                    Path(path).mkdir(0o700)
+                    os.mkdir(path, 0o700)
                     made.append((path, entry))
                 elif entry.kind == "link":
-                    Path(path).symlink_to(self._led(entry))
+                    os.symlink(self._led(entry), path)
                 else:
                     digests[entry.path] = self._copy_file(entry, path)
             except OSError as error:
                 raise _cannot_write(path, error) from error
         for path, entry in reversed(made):  # what is in it has to be there first: it may not be writable
-            Path(path).chmod(entry.mode & MODES)
+            os.chmod(path, entry.mode & MODES)
         return digest_of(self._context.entries, digests)
 
     def _copy_file(self, entry: Entry, path: str) -> bytes:
-        with self._tree.open(entry) as source, Path(path).open("x+b", buffering=0) as target:
+        with self._tree.open(entry) as source, open(path, "x+b", buffering=0) as target:
             if not (_clone(source, target) or _copy_in_kernel(source, target, entry, self._check)):
                 _copy_bytes(source, target, entry, self._check)
             if os.fstat(target.fileno()).st_size != entry.size:
@@ -165,7 +163,7 @@ class _Copy:
 
     def _led(self, link: Entry) -> str:
         """Return where a link of the copy leads, so that nothing of the copy leads back into the workspace."""
-        place = os.path.dirname(link.path)  # noqa: PTH120 - as text: a Path drops what a link is written with
+        place = os.path.dirname(link.path)
         if _stays_below(place, link.target):
             return link.target
         is_absolute = link.target.startswith("/")
@@ -233,12 +231,14 @@ def _copy_bytes(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check
 
 def remove(directory: str) -> None:
     """Remove a copy with all that is in it, whatever its modes; one that is not there is fine. It blocks."""
+    import shutil  # only who removes pays for it
+
     with suppress(FileNotFoundError):
-        Path(directory).chmod(0o700)
+        os.chmod(directory, 0o700)
         for parent, names, _ in os.walk(directory):
             for name in names:
-                if not (path := Path(parent, name)).is_symlink():
-                    path.chmod(0o700)
+                if not os.path.islink(path := f"{parent}/{name}"):
+                    os.chmod(path, 0o700)
         shutil.rmtree(directory)
 
 

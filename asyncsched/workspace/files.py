@@ -13,7 +13,6 @@ import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Literal, Protocol
 
 from asyncsched.errors import WorkspaceError
@@ -255,7 +254,7 @@ def _regular(fd: int) -> IO[bytes] | None:
 
 def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = Path(path).stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 
 __all__ = ["workspace_hash"]
@@ -26,6 +25,8 @@ def workspace_hash(
         platform: What is built for; None for the daemon's own.
         base: The base image's digest.
     """
+    import json  # only who builds pays for it
+
     parts = {
         "base": base,
         "build_args": dict(build_args or {}),
