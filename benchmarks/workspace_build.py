@@ -88,7 +88,7 @@ def _claimed(what: str, taken: Rounds[Cost], reference: str, *, is_new: bool) ->
 
 
 TIME = {(COMMAND, True): 1.5, (COMMAND, False): 1.5, (THE_PEER, True): 1.0, (THE_PEER, False): 1.0}
-MEMORY = {COMMAND: 2.0, THE_PEER: 1.5}
+MEMORY = {COMMAND: 2.0, THE_PEER: 1.2}
 
 
 def _measured(service: Dockerd, workspace: Path, command: list[str], is_new: bool) -> Cost:
