@@ -13,6 +13,7 @@ import click
 
 import asyncsched
 from asyncsched.cli.console import Console, Format
+from asyncsched.specs.encodable import half_character
 
 __all__ = ["main"]
 
@@ -108,7 +109,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     gc.set_threshold(10_000)
     _prepare_streams()
     console = Console()
-    code = _run(console, args)
+    code = _run(console, [_as_typed(arg) for arg in sys.argv[1:]] if args is None else args)
     gc.freeze()
     try:
         sys.stdout.flush()
@@ -117,6 +118,16 @@ def main(args: list[str] | None = None) -> NoReturn:
         if not isinstance(error, BrokenPipeError):
             code = code or _fail(console, error)
     sys.exit(code)
+
+
+def _as_typed(arg: str) -> str:
+    """Return an argument whose bytes are UTF-8 as that text, where the locale, such as C, could not read them."""
+    if arg.isascii() or not half_character(arg):
+        return arg
+    try:
+        return os.fsencode(arg).decode()
+    except UnicodeError:
+        return arg
 
 
 def _prepare_streams() -> None:
@@ -133,7 +144,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _run(console: Console, args: list[str] | None) -> int:
+def _run(console: Console, args: list[str]) -> int:
     try:
         return int(app.main(args, "asyncsched", standalone_mode=False, obj=console) or 0)
     except _ReaderLeft:

@@ -11,7 +11,8 @@ def half_character(text: str) -> str:
     """Say what of a text UTF-8 cannot hold; empty if it can hold all of it."""
     text = reveal(text)
     try:
-        text.isascii() or text.encode()
+        if not text.isascii():
+            text.encode()
     except UnicodeEncodeError as error:
         return f"U+{ord(text[error.start]):04X} is half a character, or no byte of UTF-8"
     return ""

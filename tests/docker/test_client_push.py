@@ -113,7 +113,7 @@ async def test_a_push_goes_on_where_the_connection_to_the_daemon_was_cut(
     login = await docker_login(repository)
     async with CuttingProxy(dockerd.socket, tmp_path) as proxy:
         proxy.room = lambda line: (
-            300 if "/push" in line and sum("/push" in each for each in proxy.requests) == 1 else None
+            300 if "/push?" in line and sum("/push?" in each for each in proxy.requests) == 1 else None
         )
         daemon = Daemon(endpoint=Endpoint(url=proxy.host, source="test"))
         try:
@@ -123,7 +123,7 @@ async def test_a_push_goes_on_where_the_connection_to_the_daemon_was_cut(
             await daemon.close()
 
     assert found is not None
-    assert 2 == sum("/push" in line for line in proxy.requests)
+    assert 2 == sum("/push?" in line for line in proxy.requests)
 
 
 @pytest.mark.slow  # the daemon waits five seconds before it tries a layer again

@@ -7,6 +7,7 @@ service reports of a run. What AWS Batch adds in times to come is named, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
 
@@ -60,7 +61,7 @@ def lost_fields(row: Row, container: Row) -> list[str]:
 def _without_nothing(row: Row) -> Iterator[tuple[str, object]]:
     """Yield what is set: what does not apply is absent, null, false or empty."""
     for name, value in row.items():
-        told = dict(_without_nothing(value)) if isinstance(value, Mapping) else value
+        told = dict(_without_nothing(cast("Row", value))) if isinstance(value, Mapping) else value
         if told:
             yield name, told
 
