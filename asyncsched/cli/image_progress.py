@@ -87,7 +87,11 @@ class _OneLine(_Lines):
         size = f" {current / _MB:.1f}" if isinstance(current, int) else ""
         size += f"/{total / _MB:.1f}" if size and isinstance(total, int) else ""
         text = visible(record.getMessage()) + (f"{size} MB" if size else "")
-        self.write(_CLEAR + text[: shutil.get_terminal_size().columns - 1])
+        room = shutil.get_terminal_size().columns - 1
+        if (over := len(text) - room) > 0:
+            image = visible(str(getattr(record, "progress").image))  # noqa: B009
+            text = text.replace(image, f"{image[: max(8, len(image) - over - 1)]}…", 1)
+        self.write(_CLEAR + text[:room])
         self._is_shown = True
 
     @override

@@ -122,6 +122,7 @@ class _Copy:
         self._directory = directory
         self._check = check
         self._root = os.path.realpath(context.workspace)
+        self._links = {entry.path for entry in context.entries if entry.kind == "link"}
 
     def make(self) -> str:
         """Copy everything, and return the digest of what the copy holds."""
@@ -164,13 +165,17 @@ class _Copy:
     def _led(self, link: Entry) -> str:
         """Return where a link of the copy leads, so that nothing of the copy leads back into the workspace."""
         place = os.path.dirname(link.path)
-        if _stays_below(place, link.target):
+        if _stays_below(place, link.target) and not self._goes_through_a_link(place, link.target):
             return link.target
         is_absolute = link.target.startswith("/")
         found = os.path.realpath(link.target if is_absolute else f"{self._root}/{place}/{link.target}")
         if found != self._root and not found.startswith(f"{self._root.rstrip('/')}/"):
             return link.target if is_absolute else found
         return os.path.relpath(os.path.relpath(found, self._root), place or ".")
+
+    def _goes_through_a_link(self, place: str, target: str) -> bool:
+        parts = os.path.normpath(f"{place or '.'}/{target}").split("/")
+        return any("/".join(parts[:count]) in self._links for count in range(1, len(parts)))
 
 
 def _stays_below(place: str, target: str) -> bool:

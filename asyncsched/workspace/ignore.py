@@ -27,8 +27,8 @@ __all__ = ["Ignore", "Verdict"]
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 """What Docker takes for white space around a pattern; Python would strip more."""
 
-_SPECIAL = frozenset(".+()|{}$")
-"""Letters that mean something in a regular expression and nothing in a pattern."""
+_SPECIAL = frozenset(".+()$")
+"""Letters that mean something in a regular expression and nothing in a pattern; Docker lets ``|{}`` mean it in both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +172,13 @@ def _matcher(text: str, line: str, name: str) -> Callable[[str], bool]:
         return lambda path: path.endswith(suffix) or (suffix[0] == "/" and path == suffix[1:])
     try:
         with warnings.catch_warnings(action="ignore"):  # Python warns of what looks like a nested set
-            return _whole(re.compile(expression, re.ASCII))
+            return _found(re.compile(rf"^{expression}\Z", re.ASCII))  # not in brackets: | is weaker than both ends
     except re.error as error:
         raise _malformed(line, name, str(error)) from None
 
 
-def _whole(expression: re.Pattern[str]) -> Callable[[str], bool]:
-    return lambda path: expression.fullmatch(path) is not None
+def _found(expression: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda path: expression.search(path) is not None
 
 
 def _translated(text: str) -> tuple[str, str]:

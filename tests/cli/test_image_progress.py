@@ -50,6 +50,22 @@ def test_a_terminal_has_one_line_which_goes_at_the_end(monkeypatch: pytest.Monke
     assert "\x1b[31m" not in text
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_narrow_terminal_keeps_what_is_done_and_shortens_the_name(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setenv("TERM", "xterm")
+    with image_progress(Console()):
+        reporter({})(ImageProgress(image=f"registry.example:5000/team/app:{'4be97e' * 11}", status="Pushing layers"))
+
+    line = out.getvalue().split("\x1b[K")[1].rstrip("\r")
+    assert line.endswith(": Pushing layers")
+    assert len(line) < columns
+
+
 def test_quiet_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "" == told(io.StringIO(), monkeypatch, quiet=True)
 

@@ -77,6 +77,8 @@ async def test_what_asyncschedignore_names_is_left_out(tmp_path: Path) -> None:
         ("/etc/hostname", "/etc/hostname"),
         ("../outside", "OUTSIDE"),
         ("dir/out/../workspace/file", "file"),
+        ("up/workspace/file", "file"),
+        ("dir/../up/workspace/dir/inner", "dir/inner"),
     ],
 )
 async def test_no_link_of_a_copy_leads_back(tmp_path: Path, target: str, wanted: str) -> None:
@@ -86,6 +88,7 @@ async def test_no_link_of_a_copy_leads_back(tmp_path: Path, target: str, wanted:
     (root / "dir/inner").write_text("y")
     (tmp_path / "outside").mkdir()
     (root / "dir/out").symlink_to("../../outside")
+    (root / "up").symlink_to("..")
     (root / "link").symlink_to(target.replace("ROOT", str(root)))
     await DirWorkspace(str(root)).copy(str(tmp_path / "copy"))
 

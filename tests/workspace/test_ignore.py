@@ -86,6 +86,9 @@ CASES: dict[str, set[str]] = {
     "/": set(),
     "**keep.txt": {"a/b/keep.txt", "a/keep.txt", "b/keep.txt"},
     "lib": {"lib"},
+    # What Docker does not escape means in a pattern what it means in a regular expression.
+    "*.log|lib": {"a.log", "lib"},
+    "{lib}*": set(),
 }
 
 MALFORMED = ["!", "[", "[a", "[]a]", "a[", "[a-]", "a\\", "!/", "[-a]"]
@@ -180,6 +183,10 @@ PARTS = NAMES | st.sampled_from(
         "**a",
         "a**",
         "***",
+        "*a|b",
+        "a*|b",
+        "?|*b",
+        "{a}*",
         ".",
         "..",
     ]
