@@ -74,6 +74,24 @@ JSON = st.recursive(
 FIELDS = [*vars(Role("", ""))]
 
 
+@pytest.mark.parametrize(
+    "role",
+    [
+        Role("r", "i", entrypoint="sh", args=["-c", "echo s3cr3t-value"], env={"A": Secret("s3cr3t-value")}),
+        Role("r", "i", entrypoint="mysql", args=["-ps3cr3t-value"], env={"DB_PASSWORD": Secret("s3cr3t-value")}),
+        Role("r", "i", args=[Secret("s3cr3t-value")], metadata={"cmd": {"run": ["x s3cr3t-value"]}}),
+        Role("r", "repo/s3cr3t-value", env={"A": Secret("s3cr3t-value"), "B": "its s3cr3t-value"}),
+        Role("r", "i", env={"A": Secret("s3cr3t-value")}, mounts=[BindMount("/s3cr3t-value/x", "/y")]),
+    ],
+)  # fmt: skip
+def test_a_secret_that_is_said_again_is_not_kept(role: Role) -> None:
+    note = note_of_role(role)
+
+    assert "s3cr3t-value" not in json.dumps(note)
+    assert "s3cr3t-value" not in repr(role_of_note(json.loads(json.dumps(note))))
+    assert (role.name, list(role.env)) == (note["name"], list(note["env"]))
+
+
 @given(role=ROLES)
 def test_a_role_comes_back_as_it_was(role: Role) -> None:
     again = role_of_note(json.loads(json.dumps(note_of_role(role))))

@@ -17,11 +17,11 @@ from asyncsched.schedulers.told import listed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.encodable import half_character
 from asyncsched.specs.macros import escaped
-from asyncsched.specs.masking import hidden, is_hidden
+from asyncsched.specs.masking import find_secrets, hidden, is_hidden
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, source_of
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.plain import JsonValue
-from asyncsched.specs.secret import Secret
+from asyncsched.specs.secret import MASK, Secret, redact
 from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_ref import SecretRef
 
@@ -79,7 +79,29 @@ def note_by_hand(made_with: Iterable[str]) -> Note:
 
 
 def note_of_role(role: Role) -> Note:
-    """Return what is to be kept of a role."""
+    """Return what is to be kept of a role: nothing with a secret in it, in whatever place a secret is said again."""
+    note = _note_of_role(role)
+    secrets = find_secrets(role.env, [role.entrypoint, *role.args], role.metadata)
+    if not secrets:
+        return note
+    again: Note = {name: _unsaid(note[name], secrets, None) for name in _TEXTS if name in note}
+    return note | again | {name: _unsaid(note[name], secrets, MASK) for name in _DATA if name in note}
+
+
+_TEXTS = ("image", "base_image", "entrypoint", "args", "env", "mounts")
+_DATA = ("metadata", "resource")
+
+
+def _unsaid(value: JsonValue, secrets: Sequence[str], instead: JsonValue) -> JsonValue:
+    """Return a part of a note in which something else stands for each text that holds one of the secrets."""
+    if isinstance(value, str):
+        return value if redact(value, secrets) == value else instead
+    if isinstance(value, dict):
+        return {name: _unsaid(item, secrets, instead) for name, item in value.items()}
+    return [_unsaid(item, secrets, instead) for item in value] if isinstance(value, list) else value
+
+
+def _note_of_role(role: Role) -> Note:
     note: Note = {
         "name": role.name,
         "image": _kept([role.image])[0],
