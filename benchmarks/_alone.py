@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -33,10 +33,11 @@ def run(command: list[str], *, others: Collection[int] = ()) -> int:
     interrupted when we are, once, and has the time to clean up. `others` are children of ours that have no part in it.
     """
     _adopt_orphans()
-    process = subprocess.Popen(command, process_group=0)  # a terminal's Ctrl-C reaches us alone
     left: list[str] = []
     try:
-        with _passed_on_to(process):
+        with _passing_on() as pass_on_to:  # before there is a process: an interruption must not come between
+            process = subprocess.Popen(command, process_group=0)  # a terminal's Ctrl-C reaches us alone
+            pass_on_to(process)
             code = process.wait()
     finally:  # also when it has been interrupted
         left = _wait_for_the_rest({*others})
@@ -51,18 +52,26 @@ def _adopt_orphans() -> None:
 
 
 @contextmanager
-def _passed_on_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _passing_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
     interrupted = False
+    waiting: list[subprocess.Popen[bytes]] = []
+
+    def interrupt() -> None:
+        while interrupted and waiting:
+            waiting.pop().send_signal(signal.SIGINT)
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         nonlocal interrupted
-        if not interrupted:
-            interrupted = True
-            process.send_signal(signal.SIGINT)
+        interrupted = True
+        interrupt()
+
+    def pass_on_to(process: subprocess.Popen[bytes]) -> None:
+        waiting.append(process)
+        interrupt()
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield pass_on_to
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

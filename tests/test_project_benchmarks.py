@@ -205,7 +205,7 @@ from benchmarks import _alone
 from benchmarks._noise import noise
 with noise() as pids:
     print(*pids, flush=True)
-    _alone.run([sys.executable, "-c", "print('begun', flush=True); import time; time.sleep(600)"], others=pids)
+    _alone.run([sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)"], others=pids)
 """
 
 
