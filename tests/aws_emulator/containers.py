@@ -52,9 +52,14 @@ class Containers:
         started.container = container
         if started.stopping:
             started.stop(task.grace)
-        for chunk in _lines(container.logs(stream=True, follow=True)):
-            task.line(chunk)
+        is_silent = True
+        for line in _lines(container.logs(stream=True, follow=True)):
+            task.line(line)
+            is_silent = False
         code = container.wait()["StatusCode"]
+        if is_silent:  # who follows a container that is soon gone may come too late
+            for line in _lines([container.logs()]):
+                task.line(line)
         container.reload()
         reason = OOM if container.attrs["State"]["OOMKilled"] else None
         with contextlib.suppress(APIError):
