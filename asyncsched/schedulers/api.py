@@ -15,10 +15,8 @@ again returns the same app, or raises `ConflictError` if another app was submitt
 
 from __future__ import annotations
 
-import asyncio
-import copy
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -28,44 +26,25 @@ from typing_extensions import Unpack
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
-from asyncsched.errors import AsyncSchedError, ClosedError, ConfigError, MalformedHandleError, UsageError
-from asyncsched.logs.budget import budget_of
+from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogSink, LogStream
 from asyncsched.schedulers.bounds import Tunables
-from asyncsched.schedulers.built_in import with_workspaces
-from asyncsched.schedulers.encodable import check_encodable
-from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
-from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
-from asyncsched.schedulers.ignored import Notices, find_unknown_macros
+from asyncsched.schedulers.hooks import OptsT, RequestT
 from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
-from asyncsched.schedulers.prepare import (
-    as_mapping,
-    check_app,
-    check_key,
-    check_same_app,
-    check_secret_refs,
-    digest,
-    digest_of_request,
-    has_timeout,
-)
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.submitting import Submitting
 from asyncsched.schedulers.tail import LogOpener
-from asyncsched.schedulers.told import remember, told
 from asyncsched.schedulers.watch import StateStream
-from asyncsched.specs.app import AppDef
-from asyncsched.specs.copies import copied
-from asyncsched.specs.dryrun import AppDryRunInfo
-from asyncsched.specs.handle import make_app_handle
-from asyncsched.specs.options import CfgVal, runopts
+from asyncsched.specs.options import runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
 __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
 
-class Scheduler(Ending[OptsT, RequestT]):
+class Scheduler(Submitting[OptsT, RequestT]):
     """One place where apps run: every operation is a coroutine, logs and states are async generators.
 
     A backend declares `options`, supplies the hooks of `SchedulerHooks`, and never overrides a public method:
@@ -85,178 +64,8 @@ class Scheduler(Ending[OptsT, RequestT]):
 
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(backend, session_name, **tunables)
-        self._workspaces: WorkspaceBuilder | None = None
-        self._notices = Notices(backend)
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
-        self._scheduling: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-
-    # Submitting
-
-    async def warm_up(self) -> None:
-        """Begin what the first submit would wait for, such as a process that it needs; it need not be called.
-
-        Raises:
-            SchedulerError: It failed, as the submit would.
-        """
-        self._enter()
-        await self._within("warm_up", self._warm_up())
-
-    async def submit(
-        self,
-        app: AppDef,
-        cfg: OptsT | Mapping[str, CfgVal] | None = None,
-        workspace: str | None = None,
-        *,
-        key: str | None = None,
-    ) -> str:
-        """Launch an app and return its id: resolve the options, build the workspace if given, dry-run, schedule.
-
-        Args:
-            app: What to run; it is never changed.
-            cfg: The run options, as the backend's class or as a mapping of checked names and values.
-            workspace: Files to lay over the app's images: a directory, or a URL that fsspec reads.
-            key: Makes the submit idempotent: the same session and key give the same app.
-
-        Raises:
-            ConfigError: The app or an option is wrong, or the backend takes no workspace; nothing was sent.
-            WorkspaceError: The workspace cannot be read, built or pushed.
-            ConflictError: Another app was submitted under this key.
-            SchedulerError: The service refused or failed; nothing is left behind.
-        """
-        self._enter()
-        await _turn()
-        options = self._resolve(cfg)
-        return await self.schedule(await self._dryrun(app, options, key=key, workspace=workspace, editable=False))
-
-    async def submit_dryrun(
-        self,
-        app: AppDef,
-        cfg: OptsT | Mapping[str, CfgVal] | None = None,
-        workspace: str | None = None,
-        *,
-        key: str | None = None,
-    ) -> AppDryRunInfo[RequestT]:
-        """Return what `submit` would send, changing nothing; `request` may be edited, then given to `schedule`.
-
-        A workspace is read and hashed, and not built: `schedule` builds what this has found, or raises WorkspaceError
-        where the files have changed since.
-        """
-        self._enter()
-        await _turn()
-        return await self._dryrun(app, self._resolve(cfg), key=key, workspace=workspace)
-
-    async def schedule(self, dryrun_info: AppDryRunInfo[RequestT]) -> str:
-        """Launch what a dry-run has shown and return its app id; the second time nothing happens.
-
-        An ``AppDryRunInfo(request)`` that was made by hand is launched, too: its request names the app. A workspace
-        is built first, unless the app is there already.
-
-        Raises:
-            WorkspaceError: The workspace's files have changed since the dry-run, or it cannot be built or pushed.
-            UsageError: The dry-run was made for another scheduler, or its request names no app or another one.
-            ConflictError: Another app has the id.
-            SchedulerError: The service refused or failed; nothing is left behind.
-        """
-        self._enter()
-        if not dryrun_info.scheduler:
-            dryrun_info = self._completed(dryrun_info)
-        if dryrun_info.scheduler != self.backend:
-            raise UsageError(
-                f"this dry-run was made for {dryrun_info.scheduler}, not for {self.backend}",
-                fix=f"schedule it there, or make one with the {self.backend} scheduler",
-            )
-        check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
-        self._notices.tell_ignored(dryrun_info.ignored)
-        # A request that was put together by hand has no options, and may have a limit of its own.
-        if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
-            self._notices.tell_cost()
-        lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
-        async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
-            sent = copy.copy(dryrun_info)
-            sent.app = await told(dryrun_info, self.made_from)
-            if sent.plan is not None and not await self.exists(sent.app_id):
-                await self._builder().build(sent.plan, sent.app_id)
-            await self._schedule(sent)
-        return dryrun_info.app_id
-
-    def _completed(self, made: AppDryRunInfo[RequestT]) -> AppDryRunInfo[RequestT]:
-        """Return a dry-run that was made by hand as one of ours."""
-        named, request = self._adopt(made.request)
-        app_id = named or made.app_id
-        if made.app_id not in ("", app_id):
-            raise UsageError(
-                f"the request names the app {named}, and the dry-run the app {made.app_id}",
-                fix="leave the dry-run's app_id out: it comes from the request",
-            )
-        try:
-            make_app_handle(self.backend, self.session_name, app_id)
-        except MalformedHandleError as error:
-            raise UsageError(
-                f"the request names the app {app_id!r}",
-                why="an id is not empty, and holds no slash",
-                fix="give the request an id, or have a dry-run make one",
-            ) from error
-        return AppDryRunInfo(
-            request,
-            app_id=app_id,
-            app=made.app,
-            scheduler=self.backend,
-            session=self.session_name,
-            digest=digest_of_request(request),
-            ignored=made.ignored,
-        )
-
-    def _resolve(self, cfg: OptsT | Mapping[str, CfgVal] | None) -> OptsT:
-        return runopts.build(self.options, cfg)
-
-    def _builder(self) -> WorkspaceBuilder:
-        if self._workspaces is None:
-            make = type(self).workspace_builder
-            if make is None:
-                raise ConfigError(
-                    f"{self.backend} takes no workspace",
-                    why="nothing there brings files of yours to the machines that its apps run on",
-                    fix=f"leave workspace out and name an image that has the files, or use {with_workspaces()}",
-                )
-            self._workspaces = make(self)
-        return self._workspaces
-
-    async def _dryrun(
-        self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
-    ) -> AppDryRunInfo[RequestT]:
-        check_app(app)
-        check_encodable(app, takes_bytes=self.takes_bytes)
-        if not self.takes_secret_refs:
-            check_secret_refs(app, self.backend)
-        check_key(key)
-        asked = app = copied(app)
-        cfg, plan = as_mapping(options), None
-        if workspace is not None:
-            plan = await self._builder().preview(asked, workspace, cfg)
-            app, workspace = plan.app, plan.workspace
-        app_id = self._app_id(app, options, key)
-        drafted = copied(app)  # a backend may change it: `renew` starts anew
-        info: AppDryRunInfo[RequestT] = AppDryRunInfo(
-            await (
-                self._request(drafted, options, app_id)
-                if plan is None
-                else self._patched_request(drafted, options, app_id, plan)
-            ),
-            app_id=app_id,
-            app=app,
-            cfg=cfg,
-            digest=digest(app, cfg, plan.hashes if plan is not None else {}),
-            scheduler=self.backend,
-            session=self.session_name,
-            plan=plan,
-            ignored=[*self._ignored(app, options), *find_unknown_macros(app)],
-            renew=lambda: self._dryrun(asked, options, key=None, workspace=workspace),
-        )
-        await remember(info, editable=editable)
-        for role in app.roles:
-            info = info.continued(role.pre_proc(self.backend, info))
-        return info
 
     # Looking
 
@@ -448,11 +257,3 @@ class Scheduler(Ending[OptsT, RequestT]):
     ) -> Sequence[ListAppResponse]:
         """Return the rows of `list_iter`, at most `limit`."""
         return await self._rows(states, since, limit)
-
-
-async def _turn() -> None:
-    """Wait for a turn to prepare a submit: the loop is held for one budget at most, however many are gathered.
-
-    Cancelling it leaves nothing behind.
-    """
-    await budget_of(asyncio.get_running_loop()).breathe()

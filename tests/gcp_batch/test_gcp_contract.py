@@ -134,7 +134,7 @@ wc -l < $BATCH_HOSTS_FILE
 if test ${replica_id} = 0; then
     echo met | nc -l -p 5000
 else
-    until nc $${${rank0_env}} 5000 < /dev/null; do sleep 0.1; done
+    until nc $${${rank0_env}} 5000 < /dev/null 2> /dev/null; do sleep 0.1; done  # refused until the first one listens
 fi
 """
 
