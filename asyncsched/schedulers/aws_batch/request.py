@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from asyncsched.errors import ConfigError
+from asyncsched.schedulers._common.roles import kept_metadata
 from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG, VERSION_TAG
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
@@ -37,8 +38,7 @@ from asyncsched.schedulers.aws_batch.request_limits import (
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import Ignored, pretty
-from asyncsched.specs.masking import hidden, is_hidden
-from asyncsched.specs.secret import Secret, revealed
+from asyncsched.specs.secret import MASK, Secret, revealed
 
 __all__ = [
     "DEFINITION_PREFIX",
@@ -329,9 +329,9 @@ def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dic
         ours[SECRET_ARGS_TAG] = "true"
     check_own_tags(app.metadata)
     check_own_tags(options.tags or {})
-    metadata = cast("dict[str, str]", hidden(app.metadata))
-    ours |= {NOT_KEPT_TAG + name: "" for name, value in metadata.items() if is_hidden(value)}
-    theirs = {name: value for name, value in metadata.items() if not is_hidden(value)} | (options.tags or {})
+    metadata = cast("dict[str, str]", kept_metadata(app))
+    ours |= {NOT_KEPT_TAG + name.replace("*", "-"): "" for name, value in metadata.items() if value == MASK}
+    theirs = {name: value for name, value in metadata.items() if value != MASK} | (options.tags or {})
     return {**theirs, **ours}
 
 
