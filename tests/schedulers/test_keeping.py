@@ -303,6 +303,7 @@ def test_what_is_given_as_a_secret_is_in_no_note(backend: str, token: str, given
 @given(token=TOKENS, given_as=st.sampled_from([*GIVEN]), place=st.sampled_from([*PLACES]))
 def test_a_secret_that_is_said_again_is_in_no_note(backend: str, token: str, given_as: str, place: str) -> None:
     assume(given_as != "a name below")  # names are said again everywhere
+    assume(place != "entrypoint" or "entrypoint" not in given_as)
     app = plain_app()
     GIVEN[given_as](app, token)
     PLACES[place](app, f"x-{token}")
@@ -359,8 +360,8 @@ LOST: list[tuple[str, dict[str, Any]]] = [
     ("entrypoint, argument 0 were", {"entrypoint": "run --password", "args": ["S3cr3t"]}),
     ("metadata passwords was", {"metadata": {"passwords": ["S3cr3t"]}}),
     ("capability password was", {"resource": Resource(1, 0, 1, {"password": {"a": "S3cr3t"}})}),
-    ("mount 0 dst_path was", {"mounts": [BindMount("/x", "/password=S3cr3t")]}),
-    ("mount 0 permissions was", {"mounts": [DeviceMount("/x", "/x", "password=S3cr3t")]}),
+    ("mount 0 was", {"mounts": [BindMount("/x", "/password=S3cr3t")]}),
+    ("mount 0 was", {"mounts": [DeviceMount("/x", "/x", "password=S3cr3t")]}),
     ("variable *** was", {"env": {"password S3cr3t": "1"}}),
     ("metadata *** was", {"metadata": {"password:S3cr3t": "1"}}),
     ("capability *** was", {"resource": Resource(1, 0, 1, {"password:S3cr3t": 1})}),
@@ -455,5 +456,7 @@ def test_a_secret_that_the_service_keeps_is_kept_by_name() -> None:
 @pytest.mark.parametrize("unit", ["x", "key ", "key:", "@", "a:@", "$A_TOKEN ", "monkey ", "pwd "])
 def test_of_a_long_text_so_much_is_looked_at_and_no_more(unit: str) -> None:
     """A text that no program can be given, or with a thousand places to look at, counts as one with a secret."""
-    assert may_hold_secret((unit * LONGEST_TEXT)[: LONGEST_TEXT + 1])
-    assert (unit == "x") != may_hold_secret((unit * LONGEST_TEXT)[:LONGEST_TEXT])
+    long = unit * (LONGEST_TEXT + 1)
+
+    assert may_hold_secret(long[: LONGEST_TEXT + 1])
+    assert (unit != "x") == may_hold_secret(long[:LONGEST_TEXT])
