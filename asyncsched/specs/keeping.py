@@ -1,7 +1,7 @@
 """What a note may keep of an app.
 
-The rule: **a note keeps a text whole or not at all, and not if the name of a secret stands in it, over it or in the
-text before it, if credentials stand in it before an @, or if a secret of the app is said in it.**
+The rule: **a note keeps a text whole or not at all, and not if the name of a secret stands in it, over it or at the end
+of the text before it, if credentials stand in it before an @, or if a secret of the app is said in it.**
 
 A note is what a backend keeps beside a job, to tell later what the job was made from: a label, a tag, an annotation, a
 file. It goes where requests are never seen, so that the rule does not look for forms of secrets, which are endless.
@@ -33,7 +33,7 @@ _LONGEST_SEARCHED = 16 * 1024
 
 _NAME = re.compile(r"[\w./-]{1,512}")
 
-_LAST_NAME = re.compile(r"[A-Za-z_][\w.-]*\Z")
+_LAST_NAME = re.compile(r"([A-Za-z_][\w.-]*+)\W*+\Z")
 _LONGEST_NAME = 256
 
 _LARGEST = 10**18
@@ -55,10 +55,11 @@ class Keeper:
     def words(self, texts: Sequence[object]) -> list[str]:
         """Return of each of a list of texts why it is not kept; empty where it is.
 
-        A text that stands after one with the name of a secret may be its value, as after an option.
+        A text after one that ends with the name of a secret may be its value, as after an option.
         """
         may = which_may_hold_secrets([text if isinstance(text, str) else "" for text in texts])
-        return [self._why_not(text, may[k] or (k > 0 and may[k - 1])) for k, text in enumerate(texts)]
+        after = [False, *(may[k] and _ends_with_secret_name(text) for k, text in enumerate(texts))]
+        return [self._why_not(text, may[k] or after[k]) for k, text in enumerate(texts)]
 
     def values(self, texts: Mapping[str, object]) -> list[str]:
         """Return likewise why the values of a mapping are not kept, by the names that they stand under, too."""
@@ -168,7 +169,7 @@ def _spans_of(text: str) -> Iterator[str]:
 
 def _ends_with_secret_name(text: object) -> bool:
     last = _LAST_NAME.search(text[-_LONGEST_NAME:]) if isinstance(text, str) else None
-    return last is not None and is_secret_name(last[0])
+    return last is not None and (last.start() == 0 < len(str(text)) - _LONGEST_NAME or is_secret_name(last[1]))
 
 
 def _values_in(value: object) -> Iterator[str]:

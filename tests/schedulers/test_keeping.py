@@ -223,14 +223,8 @@ GIVEN: dict[str, Nested] = {
     "under a variable's name": lambda app, text: app.roles[0].env.update(DB_PASSWORD=text),
     "after an option": lambda app, text: app.roles[0].args.extend(["--password", f"-{text}"]),
     "after another option": lambda app, text: app.roles[0].args.extend(["+api-key", text]),
-    "after an option in the entrypoint": lambda app, text: (
-        setattr(app.roles[0], "entrypoint", "run --password"),
-        app.roles[0].args.insert(0, text),
-    ),
-    "after an option that is the entrypoint": lambda app, text: (
-        setattr(app.roles[0], "entrypoint", "--token"),
-        app.roles[0].args.insert(0, text),
-    ),
+    "after an option in the entrypoint": lambda app, text: _run(app, "run --password", text),
+    "after an option that is the entrypoint": lambda app, text: _run(app, "--token", text),
     "a list in metadata": lambda app, text: app.roles[0].metadata.update(passwords=["x", text]),
     "a dict in metadata": lambda app, text: app.roles[0].metadata.update(given={"password": {"a": [text]}}),
     "a pair in metadata": lambda app, text: app.roles[0].metadata.update(given=[{"name": "password", "value": text}]),
@@ -245,6 +239,12 @@ GIVEN: dict[str, Nested] = {
     "a declared part of the app's metadata": lambda app, text: app.metadata.update(given=Secret(text)),
     "a declared capability": lambda app, text: app.roles[0].resource.capabilities.update(given=Secret(text)),
 }
+
+
+def _run(app: AppDef, entrypoint: str, text: str) -> None:
+    app.roles[0].entrypoint = entrypoint
+    app.roles[0].args.insert(0, text)
+
 
 TOKENS = st.text("abcdefXYZ0123456789_", min_size=8, max_size=12).map(lambda text: f"Zq7{text}9")
 
@@ -303,7 +303,7 @@ def test_what_is_given_as_a_secret_is_in_no_note(backend: str, token: str, given
 @given(token=TOKENS, given_as=st.sampled_from([*GIVEN]), place=st.sampled_from([*PLACES]))
 def test_a_secret_that_is_said_again_is_in_no_note(backend: str, token: str, given_as: str, place: str) -> None:
     assume(given_as != "a name below")  # names are said again everywhere
-    assume(place != "entrypoint" or "entrypoint" not in given_as)
+    assume(place not in ("entrypoint", "first argument") or "entrypoint" not in given_as)  # it would stand elsewhere
     app = plain_app()
     GIVEN[given_as](app, token)
     PLACES[place](app, f"x-{token}")

@@ -218,6 +218,7 @@ def definition_to_wire(job: BatchJob) -> Json:
 
 def to_wire(job: BatchJob, definition: str) -> Json:
     """Return what `SubmitJob` gets; `definition` is the name and revision, or the ARN."""
+    _check_overrides(job)
     request: Json = {"jobName": job.name, "jobQueue": job.queue, "jobDefinition": definition, **job.submit}
     request |= {key: job.job_def[key] for key in _KNOWN_TO_SUBMIT if key in job.job_def}
     if "consumableResourceProperties" in request:
@@ -237,8 +238,27 @@ def to_wire(job: BatchJob, definition: str) -> Json:
         ]
         request["ecsPropertiesOverride"] = {"taskProperties": tasks}
     else:
-        request["containerOverrides"] = _overrides(cast("Json", job.job_def["containerProperties"]))
+        ours = _overrides(cast("Json", job.job_def["containerProperties"]))
+        request["containerOverrides"] = _overridden(ours, cast("Json", job.submit.get("containerOverrides", {})))
     return cast("Json", revealed(request))
+
+
+def _overridden(ours: Json, theirs: Json) -> Json:
+    """Return what a submit overrides, with what the request has written for `SubmitJob` in its place."""
+    given = cast("list[dict[str, str]]", theirs.get("environment", []))
+    names = {row["name"] for row in given}
+    kept = [row for row in cast("list[dict[str, str]]", ours["environment"]) if row["name"] not in names]
+    return {**ours, **theirs, "environment": kept + given}
+
+
+def _check_overrides(job: BatchJob) -> None:
+    for name in ("nodeOverrides", "ecsPropertiesOverride"):
+        if name in job.submit:
+            raise ConfigError(
+                f"the request's submit holds {name}",
+                why="they are made from job_def, which holds all that its containers get",
+                fix="write it there",
+            )
 
 
 def definition_hash(definition: Mapping[str, object]) -> str:
