@@ -61,16 +61,15 @@ class Keeper:
         after = [False, *(may[k] and _ends_with_secret_name(text) for k, text in enumerate(texts))]
         return [self._why_not(text, may[k] or after[k]) for k, text in enumerate(texts)]
 
-    def values(self, texts: Mapping[str, object]) -> list[str]:
-        """Return likewise why the values of a mapping are not kept, by the names that they stand under, too."""
+    def values(self, texts: Mapping[str, object]) -> list[tuple[str, str]]:
+        """Return likewise, for the values of a mapping, each one's name as it is kept, and why the value is not."""
         may = which_may_hold_secrets([text if isinstance(text, str) else "" for text in texts.values()])
-        return [
-            self._why_name(name) or self._why_not(text, may[k] or is_secret_name(name))
-            for k, (name, text) in enumerate(texts.items())
-        ]
-
-    def _why_name(self, name: str) -> str:
-        return "" if self.name(name) == name else half_character(name) or "its name holds a secret"
+        kept: list[tuple[str, str]] = []
+        for k, (name, text) in enumerate(texts.items()):
+            shown = self.name(name)
+            why = "" if shown == name else half_character(name) or "its name holds a secret"
+            kept.append((shown, why or self._why_not(text, may[k] or is_secret_name(name))))
+        return kept
 
     def name(self, name: object) -> str:
         """Return a name as it is kept: ``***`` in place of one that holds a secret, ``?`` for half a character.
@@ -91,17 +90,10 @@ class Keeper:
         }
 
     def _is_entry_kept(self, name: object, value: object) -> bool:
-        return isinstance(name, str) and not is_secret_name(name) and self._is_kept({name: value})
-
-    def _is_kept(self, value: object) -> bool:
-        if isinstance(value, str):
-            return not self._why_not(value, may_hold_secret(value))
-        if isinstance(value, dict):
-            pairs = cast("dict[object, object]", value).items()
-            return all(isinstance(name, str) and self._is_kept(name) and self._is_kept(item) for name, item in pairs)
-        if isinstance(value, list):
-            return all(map(self._is_kept, cast("list[object]", value)))
-        return value is None or isinstance(value, bool) or is_number(value)
+        texts: list[str] = []
+        if not isinstance(name, str) or is_secret_name(name) or not _gather({name: value}, texts):
+            return False
+        return not any(which_may_hold_secrets(texts)) and not any(self._why_not(text, False) for text in texts)
 
     def _why_not(self, text: object, may_be_secret: bool) -> str:
         if isinstance(text, NotKept):
@@ -120,6 +112,19 @@ class Keeper:
         return any(each in text for each in self._spellings)
 
 
+def _gather(value: object, texts: list[str]) -> bool:
+    """Gather the texts and names in nested data; tell whether JSON gives the data back as they are."""
+    if isinstance(value, str):
+        texts.append(value)
+        return True
+    if isinstance(value, dict):
+        entries = cast("dict[object, object]", value).items()
+        return all(isinstance(name, str) and _gather(name, texts) and _gather(item, texts) for name, item in entries)
+    if isinstance(value, list):
+        return all(_gather(item, texts) for item in cast("list[object]", value))
+    return value is None or isinstance(value, bool) or is_number(value)
+
+
 def is_number(value: object) -> bool:
     """Tell whether a value is a number that is read back from JSON as it is."""
     return type(value) in (int, float) and abs(cast("float", value)) < _LARGEST
@@ -134,14 +139,19 @@ def secrets_in(value: object) -> Iterator[str]:
     if isinstance(value, Secret):
         yield value
     elif isinstance(value, str):
-        if may_hold_secret(value):
-            yield from _spans_of(value)
+        yield from _in_texts([value])
     elif isinstance(value, Mapping):
-        entries = cast("Mapping[object, object]", value)
+        entries, texts = cast("Mapping[object, object]", value), list[str]()
         called = next((item for name, item in entries.items() if str(name).lower() in ("name", "key")), None)
         for name, item in entries.items():
             over = called if isinstance(called, str) and str(name).lower() == "value" else str(name)
-            yield from _values_in(item) if is_secret_name(over) else secrets_in(item)
+            if is_secret_name(over):
+                yield from _values_in(item)
+            elif type(item) is not str:
+                yield from secrets_in(item)
+            else:
+                texts.append(item)
+        yield from _in_texts(texts)
     elif isinstance(value, (list, tuple)):
         yield from _in_list(cast("Sequence[object]", value))
     elif isinstance(value, Role):
@@ -151,20 +161,21 @@ def secrets_in(value: object) -> Iterator[str]:
         yield from secrets_in(vars(value))
 
 
+def _in_texts(texts: Sequence[str]) -> Iterator[str]:
+    short = [text for text in texts if len(text) <= _LONGEST_SEARCHED]
+    for text, may in zip(short, which_may_hold_secrets(short), strict=True):
+        if may:
+            yield from (text[start:end] for start, end in secret_spans(text))
+
+
 def _in_list(items: Sequence[object]) -> Iterator[str]:
-    may = which_may_hold_secrets([item if isinstance(item, str) else "" for item in items])
+    searched = [item if isinstance(item, str) and len(item) <= _LONGEST_SEARCHED else "" for item in items]
+    may = which_may_hold_secrets(searched)
     for number, item in enumerate(items):
-        if number and may[number - 1] and _ends_with_secret_name(items[number - 1]):
+        if number and (may[number - 1] or not searched[number - 1]) and _ends_with_secret_name(items[number - 1]):
             yield from _values_in(item)
-        elif may[number]:
-            yield from _spans_of(str(item))
-        elif isinstance(item, Secret) or not isinstance(item, str):
+        elif may[number] or type(item) is not str:
             yield from secrets_in(item)
-
-
-def _spans_of(text: str) -> Iterator[str]:
-    if len(text) <= _LONGEST_SEARCHED:
-        yield from (text[start:end] for start, end in secret_spans(text))
 
 
 def _ends_with_secret_name(text: object) -> bool:

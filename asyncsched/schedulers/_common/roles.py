@@ -254,12 +254,16 @@ class _Texts:
         return [None if why else str(text) for (_, text), why in zip(places, whys, strict=True)]
 
     def env(self, env: Mapping[str, str]) -> Note:
-        refs: Note = {name: [value.name, value.key] for name, value in env.items() if isinstance(value, SecretRef)}
-        texts = {name: value for name, value in env.items() if name not in refs and name != NOT_KEPT}
-        whys = dict(zip(texts, self._keeper.values(texts), strict=True))
-        self.reasons |= {f"variable {self._keeper.name(name)}": why for name, why in whys.items() if why}
-        kept: Note = {name: None if whys[name] else str(value) for name, value in texts.items()}
-        return {self._keeper.name(name): (refs | kept)[name] for name in env if name != NOT_KEPT}
+        texts = {name: "" if isinstance(value, SecretRef) else value for name, value in env.items() if name != NOT_KEPT}
+        note: Note = {}
+        for name, (shown, why) in zip(texts, self._keeper.values(texts), strict=True):
+            value = env[name]
+            if isinstance(value, SecretRef):
+                note[shown] = [value.name, value.key]
+            else:
+                note[shown] = None if why else str(value)
+                self.reasons |= {f"variable {shown}": why} if why else {}
+        return note
 
 
 def _resource(resource: Resource, keeper: Keeper) -> Note:
