@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.services.lifeline import Lifeline
+from tests.services.ports import Ports
 
 NODES = 4
 CPUS = 64
@@ -129,6 +130,7 @@ class SlurmCluster:
         self._min_job_age = min_job_age
         self._outlives_us = outlives_us
         self._lifeline: Lifeline | None = None
+        self._ports: Ports | None = None
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -161,7 +163,7 @@ class SlurmCluster:
 
     def save_state(self) -> None:
         """Wait until the controller has written down what it knows of its jobs: it does so some seconds later."""
-        jobs, saved = self.run("squeue", "-h", "-o", "%A").split(), self.directory / "ctld/job_state"
+        jobs, saved = self.run("squeue", "-h", "-t", "running", "-o", "%A").split(), self.directory / "ctld/job_state"
         now = time.time_ns()
         self.run("scontrol", "update", f"JobId={jobs[0]}", "Comment=changed")
         self._until("the state is saved", lambda: saved.exists() and saved.stat().st_mtime_ns > now)
@@ -188,11 +190,13 @@ class SlurmCluster:
         shutil.rmtree(self.directory, ignore_errors=True)
         if self._lifeline is not None:
             self._lifeline.release()
+        if self._ports is not None:
+            self._ports.close()
 
     def clean(self) -> None:
-        """End every job."""
+        """End every job; one may end by itself meanwhile."""
         if jobs := self.run("squeue", "-h", "-o", "%A").split():
-            self.run("scancel", *dict.fromkeys(jobs))
+            self.run("scancel", *dict.fromkeys(jobs), check=False)
 
     def run(self, *argv: str, check: bool = True) -> str:
         """Run one of the cluster's commands and return what it writes."""
@@ -215,7 +219,8 @@ class SlurmCluster:
 
     def _configure(self) -> None:
         at, user = self.directory, getpass.getuser()
-        port, dbd, *ports = _free_ports(NODES + 2)
+        self._ports = Ports(NODES + 2)  # of which the controller's is bound again when it is back
+        port, dbd, *ports = self._ports.numbers
         munge = at / "munge/munge.sock"
         nodes = "\n".join(
             f"NodeName=n{k} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={each} "
@@ -351,17 +356,6 @@ def _start_time(pid: int) -> str:
     except OSError:
         return ""
     return "" if fields[0] == "Z" else fields[19]
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _last_lines(path: Path) -> str:
