@@ -32,7 +32,7 @@ class Pace:
     child: float = 0.02
     #: From the main node's end to the signal that its children get.
     stop_children: float = 0.05
-    #: Whether that time is cut short when the last child has ended: where nodes really run, none knows how long they do.
+    #: Whether that time is cut short when the last child has ended, as where nodes really run, nobody knows how long.
     waits_for_children: bool = False
     #: How long a second of a job's time limit takes: the service takes none below 60.
     second_of_timeout: float = 1.0

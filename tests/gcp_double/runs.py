@@ -55,7 +55,8 @@ class Runs(Protocol):
 class Played:
     """Plays the container's last argument: a list of steps such as ``["say", "x"]``, ``["sleep", 1]``, ``["exit", 3]``.
 
-    The step ``["wait"]`` lasts until `go_on` is set. An exit code of an attempt may be given for each: ``["exit", 50001, 0]``. What is no such list ends at once.
+    The step ``["wait"]`` lasts until `go_on` is set. An exit code of an attempt may be given for each:
+    ``["exit", 50001, 0]``. What is no such list ends at once.
     """
 
     def __init__(self, second: float = 1.0) -> None:
