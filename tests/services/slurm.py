@@ -42,7 +42,7 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={munge},cred_expire=5
+AuthInfo=socket={munge},cred_expire={cred_expire}
 CredType=cred/munge
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 StateSaveLocation={at}/ctld
@@ -118,16 +118,25 @@ class SlurmCluster:
         directory: Where all of it is; made when it is not there, and removed by `remove`.
         accounts: Whether it keeps accounts.
         min_job_age: Seconds for which the controller remembers a job that has ended.
+        cred_expire: Seconds after which a node takes no step any more that it was sent, and the controller starts a job
+            again that a node has lost.
         outlives_us: Whether it stays when this process ends.
     """
 
     def __init__(
-        self, directory: Path, *, accounts: bool = False, min_job_age: int = 300, outlives_us: bool = False
+        self,
+        directory: Path,
+        *,
+        accounts: bool = False,
+        min_job_age: int = 300,
+        cred_expire: int = 120,
+        outlives_us: bool = False,
     ) -> None:
         self.directory = directory
         self.conf = directory / "etc/slurm.conf"
         self._accounts = accounts
         self._min_job_age = min_job_age
+        self._cred_expire = cred_expire
         self._outlives_us = outlives_us
         self._lifeline: Lifeline | None = None
         self._ports: Ports | None = None
@@ -241,6 +250,7 @@ class SlurmCluster:
                 user=user,
                 munge=munge,
                 min_job_age=self._min_job_age,
+                cred_expire=self._cred_expire,
                 accounts=accounts,
                 nodes=nodes,
                 count=NODES,
@@ -363,11 +373,10 @@ def _last_lines(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def new_cluster(*, accounts: bool = False, min_job_age: int = 300) -> Iterator[SlurmCluster]:
+def new_cluster(*, accounts: bool = False, min_job_age: int = 300, cred_expire: int = 120) -> Iterator[SlurmCluster]:
     """A cluster, gone with all that is its own afterwards."""
-    cluster = SlurmCluster(
-        Path(tempfile.mkdtemp(prefix="ass-", dir="/tmp")), accounts=accounts, min_job_age=min_job_age
-    )
+    directory = Path(tempfile.mkdtemp(prefix="ass-", dir="/tmp"))
+    cluster = SlurmCluster(directory, accounts=accounts, min_job_age=min_job_age, cred_expire=cred_expire)
     try:
         cluster.start()
         yield cluster

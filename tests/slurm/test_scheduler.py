@@ -326,7 +326,9 @@ async def test_a_program_of_torch_finds_its_first_node(scheduler: SlurmScheduler
     assert 2 == len({replica.hostname for replica in found.replicas})
 
 
-@pytest.mark.parametrize("requeue", [False, True])
+@pytest.mark.parametrize(
+    ("own_slurm", "requeue"), [({}, False), ({"cred_expire": 10}, True)], indirect=["own_slurm"], ids=["once", "again"]
+)
 async def test_a_node_that_fails_ends_an_app_or_starts_it_again(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch, *, requeue: bool
 ) -> None:
