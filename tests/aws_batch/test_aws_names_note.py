@@ -127,7 +127,7 @@ async def test_command_or_variables_beyond_the_tags_are_refused_until_they_are_f
 
 
 def test_a_node_that_the_service_does_not_show_has_variables_all_the_same() -> None:
-    container = {"image": "i", "environment": [{"name": "TORCHX_ROLE_NAME", "value": "worker"}]}
+    container = {**BARE, "environment": [{"name": "TORCHX_ROLE_NAME", "value": "worker"}]}
     ranges = [{"targetNodes": "0:1", "container": container}]
     row = {
         "jobId": "11111111-2222-3333-4444-555555555555",
