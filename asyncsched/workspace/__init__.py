@@ -1,6 +1,7 @@
 """Workspaces: a user's files, and how they come to where an app runs.
 
 - `asyncsched.workspace.ignore`: which files are left out: Docker's rules for ``.dockerignore``.
+- `asyncsched.workspace.go_regex`: the regular expressions that these rules are written in.
 - `asyncsched.workspace.files`: reading a tree of files, on this machine or behind a URL; it blocks.
 - `asyncsched.workspace.context`: `Context`: what a workspace holds, its archive as a stream, its digest.
 - `asyncsched.workspace.hashing`: the hash that names what is built.
