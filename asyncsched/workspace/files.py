@@ -20,8 +20,8 @@ from asyncsched.workspace.ignore import Ignore, Verdict
 
 __all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "taken"]
 
-CHUNK = 1 << 20
-"""Bytes that are read at once."""
+CHUNK = 256 << 10
+"""Bytes that are read at once: a packed archive has a few such pieces in memory; smaller ones take more time."""
 
 LARGEST_RULES = 1 << 20
 """Bytes that the file of patterns may have."""
