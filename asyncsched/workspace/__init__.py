@@ -6,8 +6,9 @@
 - `asyncsched.workspace.context`: `Context`: what a workspace holds, its archive as a stream, its digest.
 - `asyncsched.workspace.hashing`: the hash that names what is built.
 - `asyncsched.workspace.directory`: the files as a copy on this machine.
-- `asyncsched.workspace.image`: the files laid over an image, with `asyncsched.workspace.base_images` for that,
-  `asyncsched.workspace.dockerfile` for how, and `asyncsched.workspace.image_names` for its name.
+- `asyncsched.workspace.source`: a workspace that was read, with its Dockerfile (`asyncsched.workspace.dockerfile`).
+- `asyncsched.workspace.image`: the files laid over an image (`asyncsched.workspace.base_images`), and what that is
+  called (`asyncsched.workspace.image_names`).
 - `asyncsched.workspace.docker`: what a backend that runs containers gets by it.
 """
 

@@ -80,11 +80,15 @@ class Context:
         return await in_thread(sum_up)
 
     async def read_file(self, path: str) -> bytes | None:
-        """Return what a small file in the workspace's root says, whether it is left out or not; None without one."""
+        """Return what a small file in the workspace's root says, whether it is left out or not; None without one.
+
+        Raises:
+            WorkspaceError: It cannot be read, or is a link that leads out of the workspace.
+        """
 
         def look(check: Check) -> bytes | None:
             with closing(open_tree(self.workspace)) as tree:
-                return tree.read_rules(path)
+                return tree.read_rules(path, from_inside=True)
 
         return await in_thread(look)
 

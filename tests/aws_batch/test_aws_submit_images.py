@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from asyncsched.errors import AuthError, NotFoundError, RunOptionError, WorkspaceError
+from asyncsched.errors import AuthError, NotFoundError, RunOptionError, UnavailableError, WorkspaceError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.specs import AppDef, AppState, Resource, Role
 from asyncsched.workspace import build_workspace_image
@@ -117,6 +117,24 @@ async def test_without_the_token_nothing_is_pushed_or_submitted(
         await scheduler.submit(job(), {"queue": QUEUE, "image_repo": repository}, str(workspace))
     await scheduler.close()
 
+    assert 0 == server.cloud.traffic.calls["SubmitJob"]
+
+
+async def test_a_registry_that_cannot_be_reached_is_told_before_anything_is_built(
+    scheduler: AWSBatchScheduler, server: Server, dockerd: Dockerd, workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "asyncsched.workspace")
+    cfg = {"queue": QUEUE, "image_repo": "127.0.0.1:9/team"}  # where nothing listens
+    before = {image["Id"] for image in dockerd.api.json("GET", "/images/json")}
+
+    with pytest.raises(UnavailableError, match=r"cannot ask the registry for 127\.0\.0\.1:9/team:\w+: .*refused"):
+        await scheduler.submit(job(), cfg, str(workspace))
+    with pytest.raises(UnavailableError, match="its registry can be reached"):
+        await scheduler._push_images({BUSYBOX_IMAGE: ("127.0.0.1:9/team", "1")}, {})
+
+    told = [record.message for record in caplog.records]
+    assert any(each.startswith("127.0.0.1:9/team:") and "Waiting for the registry" in each for each in told)
+    assert before == {image["Id"] for image in dockerd.api.json("GET", "/images/json")}
     assert 0 == server.cloud.traffic.calls["SubmitJob"]
 
 

@@ -142,6 +142,42 @@ async def test_a_dockerfile_that_is_left_out_still_counts_and_stays_out(
     assert sorted([".dockerignore", "empty", "lib64", "main.sh"]) == sorted(lines)
 
 
+async def test_a_dockerfile_that_is_left_out_cannot_need_buildkit(scheduler: DockerScheduler, workspace: Path) -> None:
+    dockerfile = "ARG IMAGE\nFROM $IMAGE\nWORKDIR /here\nRUN --mount=type=cache,target=/c true\nCOPY . .\n"
+    (workspace / "Dockerfile.asyncsched").write_text(dockerfile)
+    (workspace / ".dockerignore").write_text("Dockerfile.*\n")
+    app = AppDef("app", [sh("ls -A")])
+
+    with pytest.raises(WorkspaceError, match=r"left out by \.dockerignore.* write !Dockerfile\.asyncsched"):
+        await scheduler.submit_dryrun(app, None, str(workspace))
+    (workspace / ".dockerignore").write_text("Dockerfile.*\n!Dockerfile.asyncsched\n")
+    await scheduler.submit_dryrun(app, None, str(workspace))
+
+
+@pytest.mark.parametrize("builder", ["buildkit", "classic"])
+async def test_quotes_directives_and_links_of_a_dockerfile_mean_what_they_mean_to_docker(
+    scheduler: DockerScheduler, dockerd: Dockerd, workspace: Path, builder: str
+) -> None:
+    text = '# escape=`\nARG IMAGE\nFROM `\n  "$IMAGE"\nENV SAID=back\\slash\nCOPY main.sh /\n'
+    (workspace / "lib" / "Dockerfile").write_text(text)
+    (workspace / "Dockerfile.asyncsched").symlink_to("lib/Dockerfile")
+    image: str = dockerd.api.json("GET", f"/images/{BUSYBOX_IMAGE}/json")["Id"]  # which BuildKit cannot start from
+    role = sh("printf '%s\\n' \"$SAID\"; /main.sh", image=BUSYBOX_IMAGE if builder == "buildkit" else image)
+
+    lines = await output(scheduler, await scheduler.submit(AppDef("app", [role]), None, str(workspace)))
+
+    assert ["back\\slash", "from the workspace"] == lines
+
+
+async def test_a_dockerfile_comes_from_inside_the_workspace(scheduler: DockerScheduler, workspace: Path) -> None:
+    (workspace.parent / "Dockerfile").write_text("FROM scratch\n")
+    for target in ("../Dockerfile", str(workspace.parent / "Dockerfile"), "lib64/../../Dockerfile"):
+        (workspace / "Dockerfile.asyncsched").symlink_to(target)
+        with pytest.raises(WorkspaceError, match=r"Dockerfile\.asyncsched .* is a link that leads out of it"):
+            await scheduler.submit_dryrun(AppDef("app", [sh("true")]), None, str(workspace))
+        (workspace / "Dockerfile.asyncsched").unlink()
+
+
 async def test_a_failing_build_shows_the_last_lines_and_nothing_runs(
     scheduler: DockerScheduler, workspace: Path, dockerd: Dockerd
 ) -> None:
