@@ -26,6 +26,7 @@ from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.specs.options import CfgVal
 from asyncsched.workspace.image_names import REPOSITORY, check_image_repo, check_platform, is_content_tag
+from asyncsched.workspace.threads import abandon
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
@@ -267,10 +268,8 @@ def _silent(_: ImageProgress) -> None:
 async def _read(workspace: str) -> Source:
     """Read a workspace while what talks to Docker is imported."""
     check_package("building an image", "aiodocker", "docker")
-    from asyncsched.workspace.source import Source
-    from asyncsched.workspace.threads import abandon
-
-    reading = asyncio.create_task(Source.read(workspace))
+    source: Any = await asyncio.to_thread(import_module, "asyncsched.workspace.source")
+    reading: asyncio.Task[Source] = asyncio.create_task(source.Source.read(workspace))
     try:
         await _images()
         return await reading

@@ -16,6 +16,8 @@ from aiohttp import web
 from asyncsched.errors import AuthError, NotFoundError, RunOptionError, UnavailableError, WorkspaceError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.specs import AppDef, AppState, Resource, Role
+from asyncsched.testing.contract import ContractRig
+from asyncsched.testing.contract.workspaces import WorkspaceContract
 from asyncsched.workspace import build_workspace_image
 from tests.aws_batch.conftest import QUEUE, quick
 from tests.aws_emulator.cloud import Cloud
@@ -107,6 +109,21 @@ async def test_a_workspace_is_pushed_with_the_token_and_once(
     assert [] == pushes(caplog)
     assert server.cloud.traffic.calls["GetAuthorizationToken"] >= 1
     assert 0 == server.cloud.traffic.calls["CreateRepository"]
+
+
+@pytest.mark.one_loop
+class TestWorkspaceContract(WorkspaceContract):
+    """What the contract says of workspaces, where images are pushed and containers run from them."""
+
+    @pytest.fixture
+    async def rig(self, scheduler: AWSBatchScheduler, repository: str) -> ContractRig:
+        return ContractRig(
+            scheduler,
+            another=lambda: quick("other"),
+            cfg={"queue": QUEUE, "image_repo": repository},
+            image=BUSYBOX_IMAGE,
+            patience=60.0,
+        )
 
 
 async def test_without_the_token_nothing_is_pushed_or_submitted(
