@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from asyncsched import sync
 from asyncsched._dockerd import Daemon, inspect_image, push_image, remove_image
 from asyncsched.errors import RunOptionError, SchedulerError, WorkspaceError
 from asyncsched.schedulers.docker import DockerScheduler
@@ -117,6 +119,12 @@ async def test_the_same_files_are_the_same_image_elsewhere_and_later(workspace: 
     assert [] == steps
 
 
+def test_code_that_cannot_await_builds_the_same(docker_host: str, workspace: Path) -> None:
+    first = sync.build_workspace_image(BUSYBOX_IMAGE, str(workspace))
+
+    assert first == asyncio.run(build_workspace_image(BUSYBOX_IMAGE, str(workspace)))
+
+
 @pytest.mark.parametrize("name", ["Dockerfile.asyncsched", "Dockerfile.torchx"])
 async def test_the_workspace_says_how_it_is_built(scheduler: DockerScheduler, workspace: Path, name: str) -> None:
     (workspace / name).write_text(
@@ -188,6 +196,32 @@ async def test_a_failing_build_shows_the_last_lines_and_nothing_runs(
 
     assert "nothing-of-this-name" in str(caught.value)
     assert "last lines" in str(caught.value)
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+async def test_a_build_that_is_cancelled_while_its_files_are_sent_leaves_nothing(
+    docker_host: str, dockerd: Dockerd, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (workspace / "large").open("wb") as file:
+        file.truncate(64 << 20)
+    temporary = workspace.parent / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    before = {image["Id"] for image in dockerd.api.json("GET", "/images/json?all=1")}
+    sending = asyncio.Event()
+
+    def report(step: ImageProgress) -> None:
+        if step.status == "Sending the workspace":
+            sending.set()
+
+    building = asyncio.create_task(build_workspace_image(BUSYBOX_IMAGE, str(workspace), on_progress=report))
+    await asyncio.wait_for(sending.wait(), 60)
+    building.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await building
+
+    assert [] == [*temporary.iterdir()]
+    assert before == {image["Id"] for image in dockerd.api.json("GET", "/images/json?all=1")}
     assert [] == dockerd.api.json("GET", "/containers/json?all=1")
 
 
