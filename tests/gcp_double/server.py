@@ -56,14 +56,20 @@ class Double:
         runs: What runs tasks; played if None.
         lag: Seconds until a log entry can be read.
         quota: Reads of log entries in a minute.
+        now_ns: Tells the time.
     """
 
     def __init__(
-        self, runs: Runs | None = None, *, lag: Callable[[], float] = lambda: 0.0, quota: int | None = None
+        self,
+        runs: Runs | None = None,
+        *,
+        lag: Callable[[], float] = lambda: 0.0,
+        quota: int | None = None,
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.logs = LogStore(PROJECT, now_ns=time.time_ns, lag=lag, quota=quota)
-        self.jobs = Jobs(runs or Played(), self.logs, time.time_ns)
-        self.tokens = Tokens(PROJECT, time.time_ns)
+        self.logs = LogStore(PROJECT, now_ns=now_ns, lag=lag, quota=quota)
+        self.jobs = Jobs(runs or Played(), self.logs, now_ns)
+        self.tokens = Tokens(PROJECT, now_ns)
         self.faults: list[Fault] = []
         self.calls: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
