@@ -10,14 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from google.cloud import batch_v1
 from typing_extensions import override
 
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from tests.gcp_batch.conftest import lead_to
+from tests.gcp_double.control import finish_job, running_job
 from tests.gcp_double.server import PROJECT, Double
-from tests.gcp_double.wire import parse
 
 JOBS, TASKS, LINES = 3, 1000, 2
 SECONDS = 40.0
@@ -49,17 +48,6 @@ class Fast(Clock):
         return super().call_later(delay, callback)
 
 
-def large_job(double: Double, name: str) -> str:
-    """Put a job in place whose tasks all run, and return Google's own id of it."""
-    container = {"container": {"imageUri": "image"}, "displayName": "main"}
-    group = {"taskCount": str(TASKS), "taskSpec": {"runnables": [container]}}
-    row = {"taskGroups": [group], "logsPolicy": {"destination": "CLOUD_LOGGING"}}
-    job = parse(batch_v1.Job.pb(batch_v1.Job()), row)
-    resource = f"projects/{PROJECT}/locations/us-central1/jobs/{name}"
-    double.jobs.add(resource, job, batch_v1.JobStatus.State.RUNNING, {"RUNNING": TASKS})
-    return str(job.uid)
-
-
 def fill(double: Double, uids: dict[str, str]) -> Counter[Key]:
     """Write the lines of all tasks, at times of the next seconds; return them by job and task."""
     chance = random.Random(11)
@@ -78,11 +66,6 @@ async def followed(scheduler: GCPBatchScheduler, name: str) -> Counter[Key]:
     return Counter([(line.app_id, line.replica, line.text) async for line in stream])
 
 
-def finish(double: Double, name: str) -> None:
-    resource = f"projects/{PROJECT}/locations/us-central1/jobs/{name}"
-    double.jobs.move(resource, batch_v1.JobStatus.State.SUCCEEDED, {"SUCCEEDED": TASKS})
-
-
 async def test_three_jobs_of_a_thousand_tasks_are_followed_over_http(
     surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,11 +74,11 @@ async def test_three_jobs_of_a_thousand_tasks_are_followed_over_http(
     with Double(lag=lambda: min(late.expovariate(1.0), 15.0), quota=60, now_ns=clock.time_ns) as double:
         lead_to(double, surroundings, monkeypatch)
         names = [f"job-{number}" for number in range(JOBS)]
-        written = double.do(lambda: fill(double, {name: large_job(double, name) for name in names}))
+        written = double.do(lambda: fill(double, {name: running_job(double, name, TASKS) for name in names}))
         async with create_scheduler("s", clock=clock, retry_for=100_000.0) as scheduler, asyncio.timeout(120):
             reading = [asyncio.create_task(followed(scheduler, name)) for name in names]
             await clock.sleep(SECONDS)
-            await asyncio.to_thread(double.do, lambda: [finish(double, name) for name in names])
+            await asyncio.to_thread(double.do, lambda: [finish_job(double, name, TASKS) for name in names])
             read = sum(await asyncio.gather(*reading), Counter[Key]())
 
     assert JOBS * TASKS * LINES == written.total()

@@ -134,12 +134,13 @@ class Containers:
         if attempt.runnable.WhichOneof("executable") == "barrier":
             return 0
         container = await self.docker.containers.create(self._config(attempt))
-        pump: asyncio.Task[None] | None = None
+        pump: asyncio.Task[int] | None = None
         try:
             await container.start()
             pump = asyncio.create_task(_pump(container, say))
             ended = await container.wait()
-            await pump
+            # A follower of a container that is soon gone may come too late, or be sent off too early.
+            await _pump(container, say, follow=False, after=await pump)
             return int(ended["StatusCode"])
         except aiodocker.DockerError as error:
             return 127 if error.status == 400 else 125
@@ -177,9 +178,20 @@ def _name(uid: str, index: int) -> str:
     return f"{uid}-group0-0-{index:04d}"
 
 
-async def _pump(container: Any, say: Say) -> None:
-    """Hand on what a container writes, line by line, with the times that Docker gives it."""
-    async with _frames(container) as frames:
+async def _pump(container: Any, say: Say, *, follow: bool = True, after: int = 0) -> int:
+    """Hand on what a container writes, line by line, with the times that Docker gives it; return how many there are.
+
+    The first `after` lines are passed over.
+    """
+    number = 0
+
+    def tell(stream: int, text: str, written: int | None) -> None:
+        nonlocal number
+        number += 1
+        if number > after:
+            say(text, "ERROR" if stream == 2 else "INFO", written)
+
+    async with _frames(container, follow=follow) as frames:
         rest: dict[int, str] = {}
         async for stream, data in frames:
             stamp, _, text = data.partition(" ")
@@ -187,15 +199,16 @@ async def _pump(container: Any, say: Say) -> None:
             if not text.endswith("\n"):
                 rest[stream] = text
                 continue
-            say(text[:-1], "ERROR" if stream == 2 else "INFO", read_time(stamp))
+            tell(stream, text[:-1], read_time(stamp))
         for stream, text in rest.items():
-            say(text, "ERROR" if stream == 2 else "INFO", None)
+            tell(stream, text, None)
+    return number
 
 
 @asynccontextmanager
-async def _frames(container: Any) -> AsyncIterator[AsyncIterator[tuple[int, str]]]:
+async def _frames(container: Any, *, follow: bool) -> AsyncIterator[AsyncIterator[tuple[int, str]]]:
     docker = container.docker
-    params = {"stdout": "1", "stderr": "1", "follow": "1", "timestamps": "1"}
+    params = {"stdout": "1", "stderr": "1", "follow": str(int(follow)), "timestamps": "1"}
     async with docker._query(f"containers/{container.id}/logs", method="GET", params=params) as response:
         yield _parsed(response.content)
 

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -77,6 +77,7 @@ class Double:
         self.unreachable: list[str] = []
         self.lists_everywhere = True
         self.problems: list[str] = []
+        self.knobs: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
         self._operations: dict[str, Any] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -128,6 +129,7 @@ class Double:
     def _routes(self) -> list[web.RouteDef]:
         jobs = "/v1/projects/{project}/locations/{location}/jobs"
         return [
+            *([web.post("/double/{knob}", self.knobs)] if self.knobs is not None else []),
             web.post("/token", self.tokens.exchange),
             web.get("/computeMetadata/v1/{rest:.*}", self.tokens.metadata),
             web.post("/accounts/{account}:generateAccessToken", self.tokens.impersonate),

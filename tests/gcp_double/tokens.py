@@ -25,6 +25,7 @@ class Tokens:
         refuses: Answers ``invalid_grant`` to every exchange.
         failures: So many exchanges fail with 503.
         gate: Exchanges wait for it, if it is set.
+        minted: What every token is; each is another one while it is empty.
     """
 
     def __init__(self, project: str, now_ns: Any) -> None:
@@ -35,6 +36,7 @@ class Tokens:
         self.refuses = False
         self.failures = 0
         self.gate: Any = None
+        self.minted = ""
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def key_file(self, base: str) -> dict[str, str]:
@@ -63,7 +65,7 @@ class Tokens:
         }
 
     def mint(self) -> str:
-        token = f"ya29.{uuid.uuid4().hex}"
+        token = self.minted or f"ya29.{uuid.uuid4().hex}"
         self.good.add(token)
         return token
 

@@ -52,6 +52,7 @@ class GCPBatchJob:
         project: The project.
         location: The region.
         job_def: The job, as ``jobs.create`` takes it in JSON.
+        images_to_push: Local images, and the repository and tag that each is pushed to first.
         request_id: Lets Google take the same submit once, however often it is sent within an hour.
         pending_timeout: Seconds after which this scheduler cancels the job if it has not run.
     """
@@ -60,6 +61,7 @@ class GCPBatchJob:
     project: str
     location: str
     job_def: Json
+    images_to_push: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]], kw_only=True)
     request_id: str = field(default_factory=lambda: str(uuid4()), kw_only=True)
     pending_timeout: float | None = field(default=None, kw_only=True)
 
