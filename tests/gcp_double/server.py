@@ -18,6 +18,7 @@ from aiohttp import web
 from google.cloud import batch_v1
 from google.longrunning import operations_pb2
 
+from tests.gcp_double import discovery
 from tests.gcp_double.checks import MAX_JOB_BYTES, check_request_id
 from tests.gcp_double.jobs import Jobs
 from tests.gcp_double.logs import LogStore
@@ -27,6 +28,8 @@ from tests.gcp_double.wire import Refusal, parse, to_dict
 
 PROJECT = "proj-1"
 LOCATIONS = ("us-central1", "europe-west1")
+LARGEST_JUDGED = 64 << 10
+"""Bytes of an answer up to which it is judged: of a large page the first ones have told enough."""
 ResultT = TypeVar("ResultT")
 
 
@@ -161,9 +164,27 @@ class Double:
         except Refusal as refusal:
             headers = {"Retry-After": "0.1"} if refusal.code == 429 and not refusal.details else {}
             return web.json_response(refusal.body, status=refusal.code, headers=headers)
+        await self._judge(request, answer)
         if fault is not None and fault.kind == "reset" and request.transport is not None:
             request.transport.abort()
         return answer
+
+    async def _judge(self, request: web.Request, answer: web.Response) -> None:
+        """Have Google's discovery documents judge a call that was answered.
+
+        Google's own client writes numbers for enums, which these documents do not have.
+        """
+        if "$alt" in request.query:
+            return
+        sent, told = await request.read(), answer.body
+        assert isinstance(told, bytes)
+        self.problems += discovery.problems(
+            request.method,
+            request.path,
+            request.query,
+            json.loads(sent) if sent else None,
+            json.loads(told) if len(told) <= LARGEST_JUDGED else None,
+        )
 
     def _fault(self, request: web.Request) -> Fault | None:
         for fault in self.faults:
