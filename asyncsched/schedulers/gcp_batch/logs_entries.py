@@ -12,7 +12,7 @@ from asyncsched.logs.hub import HubEvent
 from asyncsched.logs.line import LogOrigin, label
 from asyncsched.logs.stamps import StampReader
 
-__all__ = ["MAX_UIDS", "EntryReader", "query_of"]
+__all__ = ["MAX_UIDS", "EntryReader", "entries_of", "query_of"]
 
 MAX_UIDS = 250
 """Jobs in one query: their ids are up to 63 characters long, and a filter up to 20,000."""
@@ -81,10 +81,10 @@ class EntryReader:
         self.jobs.pop(uid, None)
         self._origins = {key: origin for key, origin in self._origins.items() if key[0] != uid}
 
-    def read(self, page: Mapping[str, Any]) -> list[HubEvent]:
-        """Return the lines of a page; entries of other jobs, or without a time, are left out."""
+    def read(self, entries: Iterable[Mapping[str, Any]]) -> list[HubEvent]:
+        """Return the lines of entries; those of other jobs, or without a time, are left out."""
         events: list[HubEvent] = []
-        for entry in cast("Sequence[Mapping[str, Any]]", page.get("entries") or ()):
+        for entry in entries:
             uid = str(_labels(entry).get("job_uid", ""))
             if uid in self.jobs:
                 events += self._lines(uid, entry)
@@ -111,6 +111,11 @@ class EntryReader:
             app_id, role = self.jobs[uid]
             self._origins[key] = LogOrigin(app_id=app_id, role=role, replica=index, attempt=attempt)
         return self._origins[key]
+
+
+def entries_of(page: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the entries of an answer."""
+    return cast("Sequence[Mapping[str, Any]]", page.get("entries") or ())
 
 
 def _labels(entry: Mapping[str, Any]) -> Mapping[str, object]:
