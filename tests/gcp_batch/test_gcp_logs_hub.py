@@ -18,7 +18,7 @@ from asyncsched.logs.line import LogLine
 from asyncsched.logs.select import LogQuery
 from asyncsched.schedulers.gcp_batch.errors import read_failure, translate
 from asyncsched.schedulers.gcp_batch.logs_budget import ReadBudget
-from asyncsched.schedulers.gcp_batch.logs_entries import MAX_UIDS, EntryReader, entries_of, query_of
+from asyncsched.schedulers.gcp_batch.logs_entries import MAX_UIDS, EntryReader, query_of
 from asyncsched.schedulers.gcp_batch.logs_hub import EntryHub, JobLog, LogTimes
 from asyncsched.testing import VirtualClock
 from tests.gcp_double.logs import LogStore
@@ -54,11 +54,11 @@ class World:
             raise self.failures.pop()
         try:
             page = self.store.list(dict(body))
-            await asyncio.sleep(0)  # what the store does on this loop is not a part of the hub's step
-            return page
         except Refusal as refusal:
             failure = read_failure(refusal.code, json.dumps(refusal.body).encode(), {})
             raise translate(failure, "entries.list") from failure
+        await asyncio.sleep(0)  # the double's work is not done in a step of the hub's
+        return page
 
     def write(self, uid: str, index: int, text: str, **more: Any) -> None:
         self.written[uid, index, text] += 1
@@ -289,7 +289,7 @@ def test_an_entry_becomes_the_line_that_was_written(text: str, line: str) -> Non
     store.check_answers()
     reader = EntryReader()
     reader.jobs["job"] = "app", "main"
-    events = reader.read(entries_of(store.list(query_of(PROJECT, ["job"], since_ns=0))))
+    events = reader.read(store.list(query_of(PROJECT, ["job"], since_ns=0))["entries"])
 
     assert line.replace("3.0", "3") == "|".join(event.line.text for event in events).replace("3.0", "3")
     assert {("main", 7, 2)} == {(event.line.role, event.line.replica, event.line.attempt) for event in events}

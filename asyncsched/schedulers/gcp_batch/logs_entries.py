@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from asyncsched.logs.hub import HubEvent
 from asyncsched.logs.line import LogOrigin, label
 from asyncsched.logs.stamps import StampReader
 
-__all__ = ["MAX_UIDS", "EntryReader", "entries_of", "query_of"]
+__all__ = ["MAX_UIDS", "EntryReader", "query_of"]
 
 MAX_UIDS = 250
 """Jobs in one query: their ids are up to 63 characters long, and a filter up to 20,000."""
@@ -82,7 +82,7 @@ class EntryReader:
         self._origins = {key: origin for key, origin in self._origins.items() if key[0] != uid}
 
     def read(self, entries: Iterable[Mapping[str, Any]]) -> list[HubEvent]:
-        """Return the lines of entries; those of other jobs, or without a time, are left out."""
+        """Return the lines of these entries; those of other jobs, or without a time, are left out."""
         events: list[HubEvent] = []
         for entry in entries:
             uid = str(_labels(entry).get("job_uid", ""))
@@ -111,11 +111,6 @@ class EntryReader:
             app_id, role = self.jobs[uid]
             self._origins[key] = LogOrigin(app_id=app_id, role=role, replica=index, attempt=attempt)
         return self._origins[key]
-
-
-def entries_of(page: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the entries of an answer."""
-    return cast("Sequence[Mapping[str, Any]]", page.get("entries") or ())
 
 
 def _labels(entry: Mapping[str, Any]) -> Mapping[str, object]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
@@ -12,13 +11,12 @@ from typing_extensions import override
 
 from asyncsched.clock import Clock
 from asyncsched.errors import ThrottledError
-from asyncsched.logs.budget import budget_of
 from asyncsched.logs.hub import HubEvent, LogHub
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.subscriber import HubSource
 from asyncsched.schedulers.gcp_batch.errors import failure_of
 from asyncsched.schedulers.gcp_batch.logs_budget import ReadBudget
-from asyncsched.schedulers.gcp_batch.logs_entries import MAX_UIDS, EntryReader, entries_of, query_of
+from asyncsched.schedulers.gcp_batch.logs_entries import MAX_UIDS, EntryReader, query_of
 
 __all__ = ["EntryHub", "JobLog", "LogTimes"]
 
@@ -27,10 +25,10 @@ Read = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 MAX_REFUSALS = 30
 """Reads in a row that are refused for the quota, after which readers are told."""
 
-PART = 200
-"""Entries that are made lines at a time."""
-
 _ROOM = 4000
+
+_AT_ONCE = 100
+"""Entries whose lines are made in one step: a page of a thousand would hold the loop for too long."""
 
 
 class LogTimes(NamedTuple):
@@ -127,26 +125,18 @@ class EntryHub(LogHub):
             until_ns: Until when; None for what is there at present.
             replica: Only the lines of this one.
         """
-        budget = budget_of(asyncio.get_running_loop())
         for start in range(0, len(keys), MAX_UIDS):
             uids = keys[start : start + MAX_UIDS]
             body = query_of(self._project, uids, since_ns=since_ns or 0, until_ns=until_ns, replica=replica)
             while True:
                 page = await self._page(body)
-                for events in self._parts(page):
-                    yield events
-                    await budget.breathe()
+                entries = page.get("entries") or ()
+                for first in range(0, len(entries) or 1, _AT_ONCE):  # other tasks have a turn between two of them
+                    yield self._entries.read(entries[first : first + _AT_ONCE])
                 # A page may be empty and have others behind it: Google had not the time to search on.
                 if not page.get("nextPageToken"):
                     break
                 body["pageToken"] = page["nextPageToken"]
-
-    def _parts(self, page: Mapping[str, Any]) -> Iterator[Sequence[HubEvent]]:
-        """Read an answer part by part: the whole of it would hold the loop for too long."""
-        entries = entries_of(page)
-        for start in range(0, len(entries), PART):
-            budget_of(asyncio.get_running_loop()).begin()
-            yield self._entries.read(entries[start : start + PART])
 
     async def _page(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         refused = 0
