@@ -27,6 +27,7 @@ from tests.gcp_double.tokens import Tokens
 from tests.gcp_double.wire import Refusal, parse, to_dict
 
 PROJECT = "proj-1"
+ACCOUNTS = "/v1/projects/-/serviceAccounts/"
 LOCATIONS = ("us-central1", "europe-west1")
 LARGEST_JUDGED = 64 << 10
 """Bytes of an answer up to which it is judged: of a large page the first ones have told enough."""
@@ -38,7 +39,8 @@ class Fault:
     """What goes wrong with some requests.
 
     Attributes:
-        kind: A status such as ``503``, ``slow``, or ``reset``: the answer is lost of what took effect.
+        kind: A status such as ``503``, ``disabled`` for a service that is not enabled, ``slow``, or ``reset``: the
+            answer is lost of what took effect.
         path: Found in the path of those that it befalls.
         method: Their method.
         times: How many are left.
@@ -136,6 +138,7 @@ class Double:
             web.post("/token", self.tokens.exchange),
             web.get("/computeMetadata/v1/{rest:.*}", self.tokens.metadata),
             web.post("/accounts/{account}:generateAccessToken", self.tokens.impersonate),
+            web.post(f"{ACCOUNTS}{{account}}:generateAccessToken", self.tokens.impersonate),
             web.get("/v1/projects/{project}/locations", self._list_locations),
             web.post(jobs, self._create),
             web.get(jobs, self._list),
@@ -149,7 +152,7 @@ class Double:
 
     @web.middleware
     async def _middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        if not request.path.startswith(("/v1/", "/v2/")):
+        if not request.path.startswith(("/v1/", "/v2/")) or request.path.startswith(ACCOUNTS):
             return await handler(request)
         self.calls[_kind(request)] += 1
         self.headers.append(dict(request.headers))
@@ -158,6 +161,8 @@ class Double:
             self._check_token(request)
             if fault is not None and fault.kind.isdigit():
                 raise Refusal(int(fault.kind), f"injected: {fault.kind}")
+            if fault is not None and fault.kind == "disabled":
+                raise _disabled()
             if fault is not None and fault.kind == "slow":
                 await asyncio.sleep(fault.seconds)
             answer = await handler(request)
@@ -280,6 +285,17 @@ class Double:
 
     async def _entries(self, request: web.Request) -> web.Response:
         return web.json_response(self.logs.list(await request.read()))
+
+
+def _disabled() -> Refusal:
+    service = "batch.googleapis.com"
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "SERVICE_DISABLED",
+        "domain": "googleapis.com",
+        "metadata": {"service": service, "consumer": f"projects/{PROJECT}"},
+    }
+    return Refusal(403, f"Batch API has not been used in project {PROJECT} before or it is disabled.", [info])
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ class Tokens:
         refuses: Answers ``invalid_grant`` to every exchange.
         failures: So many exchanges fail with 503.
         gate: Exchanges wait for it, if it is set.
+        acted_as: The accounts that others have acted as.
         minted: What every token is; each is another one while it is empty.
     """
 
@@ -37,6 +38,7 @@ class Tokens:
         self.failures = 0
         self.gate: Any = None
         self.minted = ""
+        self.acted_as: list[str] = []
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def key_file(self, base: str) -> dict[str, str]:
@@ -103,5 +105,6 @@ class Tokens:
     async def impersonate(self, request: web.Request) -> web.Response:
         if request.headers.get("Authorization", "").removeprefix("Bearer ") not in self.good:
             return web.json_response({"error": "unauthorized"}, status=401)
+        self.acted_as.append(request.match_info["account"])
         until = write_time(self._now_ns() + self.lasts * 10**9)
         return web.json_response({"accessToken": self.mint(), "expireTime": until})

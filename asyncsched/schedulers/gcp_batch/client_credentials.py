@@ -39,6 +39,10 @@ TRIES = 3
 LONGEST_REFRESH = 10
 PAUSE = 0.5
 
+IAM_ENDPOINT = "https://iamcredentials.googleapis.com"
+IAM_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS"
+"""Names another address, for gcloud as well."""
+
 _TYPES = {"service_account", "authorized_user", "external_account", "impersonated_service_account"}
 _SIGN_IN = "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
 _METADATA = "the metadata server"
@@ -184,6 +188,8 @@ class Credentials:
             made = module.Token(
                 service_file=file, session=session, scopes=SCOPES, target_principal=self._impersonate or None
             )
+            if self._impersonate and (other := os.environ.get(IAM_VARIABLE)):
+                made.impersonation_uri = made.impersonation_uri.replace(IAM_ENDPOINT, other.rstrip("/"))
             if "private_key" in source.data:  # to read it takes 30 ms, which each exchange would hold the loop for
                 made.service_data["private_key"] = await asyncio.to_thread(_read_key, source.data["private_key"])
         except Exception as error:

@@ -25,7 +25,7 @@ __all__ = ["GOOGLE_REGISTRIES", "Submission", "google_login"]
 GOOGLE_REGISTRIES = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io")
 """The hosts of Artifact Registry, and of the registry before it; they take a token of Google."""
 
-TOKEN_USER = "oauth2accesstoken"
+TOKEN_USER = "oauth2accesstoken"  # noqa: S105 - a name, and not a password
 
 
 async def google_login(image: str, client: GoogleClient, hosts: re.Pattern[str]) -> str | None:
