@@ -182,8 +182,8 @@ class Credentials:
 
     async def _made(self, source: Source, session: aiohttp.ClientSession) -> Token:
         module = await asyncio.to_thread(importlib.import_module, "gcloud.aio.auth")
-        # The file has been read and checked: what is handed on cannot be taken for missing.
-        file = io.StringIO(json.dumps(source.data)) if source.data else None
+        # What has been found is handed on, and be it nothing: gcloud-aio-auth does not look for files by itself.
+        file = io.StringIO(json.dumps(source.data))
         try:
             made = module.Token(
                 service_file=file, session=session, scopes=SCOPES, target_principal=self._impersonate or None
