@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +84,23 @@ def test_googles_client_reads_entries(double: Double, credentials: Given) -> Non
     found = client.list_entries(filter_='labels.job_uid="u" AND labels.task_id=~"-group0-1(/|$)"', page_size=50)
 
     assert [f"line {number}" for number in range(1, 120, 2)] == [entry.payload for entry in found]
+
+
+@pytest.mark.parametrize(
+    "golden", sorted((Path(__file__).parent / "golden").glob("*.json")), ids=lambda each: each.stem
+)
+def test_googles_client_submits_the_golden_jobs(
+    double: Double, client: batch_v1.BatchServiceClient, golden: Path
+) -> None:
+    double.jobs.pace.queued = 3600.0  # they are not to run
+    job = batch_v1.Job.from_json(golden.read_text())
+    made = client.create_job(parent=PARENT, job_id="a-job", job=job)
+
+    assert batch_v1.JobStatus.State.QUEUED == made.status.state
+    assert job.task_groups[0].task_spec == made.task_groups[0].task_spec
+    assert json.loads(golden.read_text()) == batch_v1.Job.to_dict(
+        job, use_integers_for_enums=False, preserving_proto_field_name=False, always_print_fields_with_no_presence=False
+    )
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ class Fault:
     """What goes wrong with some requests.
 
     Attributes:
-        kind: A status such as ``503``, ``disabled`` for a service that is not enabled, ``slow``, or ``reset``: the
-            answer is lost of what took effect.
+        kind: A status such as ``503``, ``disabled`` for a service that is not enabled, ``slow``, ``stall`` for a
+            body that stops half-way, or ``reset``: the answer is lost of what took effect.
         path: Found in the path of those that it befalls.
         method: Their method.
         times: How many are left.
@@ -170,6 +170,8 @@ class Double:
             headers = {"Retry-After": "0.1"} if refusal.code == 429 and not refusal.details else {}
             return web.json_response(refusal.body, status=refusal.code, headers=headers)
         await self._judge(request, answer)
+        if fault is not None and fault.kind == "stall":
+            return await _stalled(request, answer, fault.seconds)
         if fault is not None and fault.kind == "reset" and request.transport is not None:
             request.transport.abort()
         return answer
@@ -285,6 +287,18 @@ class Double:
 
     async def _entries(self, request: web.Request) -> web.Response:
         return web.json_response(self.logs.list(await request.read()))
+
+
+async def _stalled(request: web.Request, answer: web.Response, seconds: float) -> web.StreamResponse:
+    """Send half of an answer, and the rest after a while."""
+    body = answer.body
+    assert isinstance(body, bytes)
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
+    await response.prepare(request)
+    await response.write(body[: len(body) // 2])
+    await asyncio.sleep(seconds)
+    await response.write(body[len(body) // 2 :])
+    return response
 
 
 def _disabled() -> Refusal:
