@@ -12,6 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.gcp_double.wire import write_time
 
+_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+"""Made once: how long that takes is chance, and some doubles are made while a test's steps are timed."""
+
 _BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
@@ -39,12 +42,11 @@ class Tokens:
         self.gate: Any = None
         self.minted = ""
         self.acted_as: list[str] = []
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def key_file(self, base: str) -> dict[str, str]:
         """Return the file of a service account."""
         encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        key = self._key.private_bytes(encoding, form, serialization.NoEncryption()).decode()
+        key = _KEY.private_bytes(encoding, form, serialization.NoEncryption()).decode()
         return {
             "type": "service_account",
             "project_id": self.project,
@@ -88,7 +90,7 @@ class Tokens:
             return form["grant_type"] == "refresh_token" and form["refresh_token"] == "good"
         try:  # signature, audience and times are really checked
             told = jwt.decode(
-                form["assertion"], self._key.public_key(), algorithms=["RS256"], audience=audience, leeway=10
+                form["assertion"], _KEY.public_key(), algorithms=["RS256"], audience=audience, leeway=10
             )
         except jwt.PyJWTError:
             return False
