@@ -14,6 +14,7 @@ from typing_extensions import Unpack, override
 from asyncsched import __version__
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.fresh import FreshIds
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers.api import Scheduler
@@ -56,8 +57,8 @@ IGNORES = {
     "resource.devices": "name the machine with the run option machine_type, which has its devices",
 }
 
-MAX_FRESH = 10_000
-"""Names made here that nobody can have submitted yet, and digests of what was submitted."""
+MAX_SUBMITTED = 10_000
+"""Apps submitted here whose digests are remembered."""
 
 
 class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Scheduler[GCPBatchOpts, GCPBatchJob]):
@@ -147,7 +148,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
         )
         self._sweeper = Sweeper(self._client, self._jobs)
         self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
-        self._fresh: OrderedDict[str, None] = OrderedDict()
+        self._fresh = FreshIds()
         self._submitted: OrderedDict[str, str] = OrderedDict()
 
     # Submitting
@@ -176,9 +177,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
         name = job_name(app.name) if key is None else job_name(key, self.session_name, key)
         app_id = f"{options.project}:{options.location}:{name}"
         if key is None:
-            self._fresh[app_id] = None
-            if len(self._fresh) > MAX_FRESH:
-                self._fresh.popitem(last=False)
+            self._fresh.add(app_id)
         return app_id
 
     @override
@@ -210,16 +209,14 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
                 raise other_app(info.app_id, BACKEND)
             return
         submission = Submission(self._client, self._jobs, info, session=self.session_name, clock=self.clock)
-        is_fresh = info.app_id in self._fresh
-        self._fresh.pop(info.app_id, None)
-        if is_fresh or not await submission.exists():
+        if self._fresh.take(info.app_id) or not await submission.exists():
             await self._push_images(job.images_to_push, info.cfg)
             async with self._or_removed(info.app_id, submission.undo):
                 await submission.send()
             if job.pending_timeout is not None:
                 self._pending.keep(info.app_id, job.pending_timeout)
         self._submitted[info.app_id] = info.digest
-        if len(self._submitted) > MAX_FRESH:
+        if len(self._submitted) > MAX_SUBMITTED:
             self._submitted.popitem(last=False)
 
     @override
