@@ -89,9 +89,7 @@ class Tokens:
         if form["grant_type"] != _BEARER:
             return form["grant_type"] == "refresh_token" and form["refresh_token"] == "good"
         try:  # signature, audience and times are really checked
-            told = jwt.decode(
-                form["assertion"], _KEY.public_key(), algorithms=["RS256"], audience=audience, leeway=10
-            )
+            told = jwt.decode(form["assertion"], _KEY.public_key(), algorithms=["RS256"], audience=audience, leeway=10)
         except jwt.PyJWTError:
             return False
         return "cloud-platform" in told["scope"]

@@ -38,7 +38,7 @@ _KEEPS_WAITING = frozenset({FailureCause.QUOTA, FailureCause.UNSCHEDULABLE})
 
 def cause_of_task(code: int | None) -> FailureCause:
     """Return why a task with this exit code failed."""
-    return RESERVED[code][1] if code in RESERVED else cause_of_code(code)
+    return RESERVED[code][1] if code is not None and code in RESERVED else cause_of_code(code)
 
 
 def cause_of_text(words: str) -> FailureCause | None:
