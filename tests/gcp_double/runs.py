@@ -55,12 +55,13 @@ class Runs(Protocol):
 class Played:
     """Plays the container's last argument: a list of steps such as ``["say", "x"]``, ``["sleep", 1]``, ``["exit", 3]``.
 
-    An exit code of an attempt may be given for each: ``["exit", 50001, 0]``. What is no such list ends at once.
+    The step ``["wait"]`` lasts until `go_on` is set. An exit code of an attempt may be given for each:
+    ``["exit", 50001, 0]``. What is no such list ends at once.
     """
 
     def __init__(self, second: float = 1.0) -> None:
         self.second = second
-        self.gates: dict[str, asyncio.Event] = {}
+        self.go_on = asyncio.Event()
 
     async def run(self, attempt: Attempt, say: Say) -> int:
         if attempt.runnable.WhichOneof("executable") != "container":
@@ -75,6 +76,8 @@ class Played:
                 say(values[0], "INFO", None)
             elif kind == "sleep":
                 await asyncio.sleep(values[0] * self.second)
+            elif kind == "wait":
+                await self.go_on.wait()
             elif kind == "exit":
                 return values[min(attempt.attempt, len(values) - 1)]
         return 0
@@ -137,20 +140,19 @@ class Containers:
             container = await self.docker.containers.create(self._config(attempt))
         except aiodocker.DockerError:  # there is no such image
             return 125
-        pump: asyncio.Task[int] | None = None
+        pump: asyncio.Task[None] | None = None
         try:
             await container.start()
             pump = asyncio.create_task(_pump(container, say))
             ended = await container.wait()
-            # A follower of a container that is soon gone may come too late, or be sent off too early.
-            await _pump(container, say, follow=False, after=await pump)
+            await pump
             return int(ended["StatusCode"])
         except aiodocker.DockerError as error:
             return 127 if error.status == 400 else 125
         finally:
             if pump is not None:
                 pump.cancel()
-            await asyncio.shield(container.delete(force=True, v=True))
+            await asyncio.shield(_remove(container))
 
     def _config(self, attempt: Attempt) -> dict[str, Any]:
         environment = dict(attempt.environment)
@@ -181,31 +183,45 @@ def _name(uid: str, index: int) -> str:
     return f"{uid}-group0-0-{index:04d}"
 
 
-async def _pump(container: Any, say: Say, *, follow: bool = True, after: int = 0) -> int:
-    """Hand on what a container writes, line by line, with the times that Docker gives it; return how many there are.
+async def _remove(container: Any) -> None:
+    """Remove a container; a busy daemon may not have heard of its end in time, and is asked again."""
+    for _ in range(10):
+        try:
+            await container.delete(force=True, v=True)
+            return
+        except aiodocker.DockerError as error:
+            if error.status == 404:
+                return
+            await asyncio.sleep(0.5)
 
-    The first `after` lines are passed over.
-    """
-    number = 0
 
-    def tell(stream: int, text: str, written: int | None) -> None:
-        nonlocal number
-        number += 1
-        if number > after:
-            say(text, "ERROR" if stream == 2 else "INFO", written)
+async def _pump(container: Any, say: Say) -> None:
+    """Hand on what a container writes, line by line, with the times that Docker gives it."""
+    rest: dict[int, str] = {}
+    async for stream, data in _written(container):
+        stamp, _, text = data.partition(" ")
+        text = rest.pop(stream, "") + text
+        if not text.endswith("\n"):
+            rest[stream] = text
+            continue
+        say(text[:-1], "ERROR" if stream == 2 else "INFO", read_time(stamp))
+    for stream, text in rest.items():
+        say(text, "ERROR" if stream == 2 else "INFO", None)
 
-    async with _frames(container, follow=follow) as frames:
-        rest: dict[int, str] = {}
-        async for stream, data in frames:
-            stamp, _, text = data.partition(" ")
-            text = rest.pop(stream, "") + text
-            if not text.endswith("\n"):
-                rest[stream] = text
-                continue
-            tell(stream, text[:-1], read_time(stamp))
-        for stream, text in rest.items():
-            tell(stream, text, None)
-    return number
+
+async def _written(container: Any) -> AsyncIterator[tuple[int, str]]:
+    """Yield all that a container writes: a follower's stream ends with the container, and may lack the last of it."""
+    read = 0
+    async with _frames(container, follow=True) as frames:
+        async for frame in frames:
+            read += 1
+            yield frame
+    await container.wait()
+    async with _frames(container, follow=False) as frames:
+        async for frame in frames:
+            read -= 1
+            if read < 0:
+                yield frame
 
 
 @asynccontextmanager

@@ -39,19 +39,19 @@ class Fault:
     """What goes wrong with some requests.
 
     Attributes:
-        kind: A status such as ``503``, ``disabled`` for a service that is not enabled, ``slow``, ``stall`` for a
-            body that stops half-way, or ``reset``: the answer is lost of what took effect.
+        kind: A status such as ``503``, ``disabled`` for a service that is not enabled, ``held`` until `gate` lets it go,
+            ``stall`` for an answer that stops half-way, or ``reset``: the answer is lost of what took effect.
         path: Found in the path of those that it befalls.
         method: Their method.
         times: How many are left.
-        seconds: How long a slow one takes.
+        gate: What one that is held waits for.
     """
 
     kind: str
     path: str = ""
     method: str = "POST"
     times: int = 1
-    seconds: float = 0.3
+    gate: Callable[[], Awaitable[None]] | None = None
 
 
 class Double:
@@ -73,7 +73,8 @@ class Double:
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.logs = LogStore(PROJECT, now_ns=now_ns, lag=lag, quota=quota)
-        self.jobs = Jobs(runs or Played(), self.logs, now_ns)
+        self.played = Played()
+        self.jobs = Jobs(runs or self.played, self.logs, now_ns)
         self.tokens = Tokens(PROJECT, now_ns)
         self.faults: list[Fault] = []
         self.calls: Counter[str] = Counter()
@@ -93,9 +94,10 @@ class Double:
 
     def __enter__(self) -> Self:
         ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), name="gcp double")
+        app = self._application()  # here, where it is not a step of a loop
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(app, ready)), name="gcp double")
         self._thread.start()
-        ready.wait(30)
+        assert ready.wait(60)
         return self
 
     def __exit__(
@@ -112,12 +114,15 @@ class Double:
             return work()
 
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(60)
 
-    async def _serve(self, ready: threading.Event) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._middleware], client_max_size=4 << 20)
         app.add_routes(self._routes())
+        return app
+
+    async def _serve(self, app: web.Application, ready: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -163,15 +168,15 @@ class Double:
                 raise Refusal(int(fault.kind), f"injected: {fault.kind}")
             if fault is not None and fault.kind == "disabled":
                 raise _disabled()
-            if fault is not None and fault.kind == "slow":
-                await asyncio.sleep(fault.seconds)
+            if fault is not None and fault.gate is not None:
+                await fault.gate()
             answer = await handler(request)
         except Refusal as refusal:
             headers = {"Retry-After": "0.1"} if refusal.code == 429 and not refusal.details else {}
             return web.json_response(refusal.body, status=refusal.code, headers=headers)
         await self._judge(request, answer)
         if fault is not None and fault.kind == "stall":
-            return await _stalled(request, answer, fault.seconds)
+            return await _stalled(request, answer)
         if fault is not None and fault.kind == "reset" and request.transport is not None:
             request.transport.abort()
         return answer
@@ -289,15 +294,14 @@ class Double:
         return web.json_response(self.logs.list(await request.read()))
 
 
-async def _stalled(request: web.Request, answer: web.Response, seconds: float) -> web.StreamResponse:
-    """Send half of an answer, and the rest after a while."""
+async def _stalled(request: web.Request, answer: web.Response) -> web.StreamResponse:
+    """Send half of an answer, and nothing more."""
     body = answer.body
     assert isinstance(body, bytes)
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
     await response.prepare(request)
     await response.write(body[: len(body) // 2])
-    await asyncio.sleep(seconds)
-    await response.write(body[len(body) // 2 :])
+    await asyncio.Event().wait()  # the end of the double puts an end to it
     return response
 
 
