@@ -39,8 +39,8 @@ class Fault:
     """What goes wrong with some requests.
 
     Attributes:
-        kind: A status such as ``503``, ``disabled`` for a service that is not enabled, ``held`` until `gate` lets it go,
-            ``stall`` for an answer that stops half-way, or ``reset``: the answer is lost of what took effect.
+        kind: A status such as ``503``, ``disabled`` for a service that is not enabled, ``held`` until `gate` lets it
+            go, ``stall`` for an answer that stops half-way, or ``reset``: the answer is lost of what took effect.
         path: Found in the path of those that it befalls.
         method: Their method.
         times: How many are left.
