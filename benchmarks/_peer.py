@@ -19,7 +19,7 @@ from typing import IO
 PEER = Path(os.environ.get("ASYNCSCHED_PEER_VENV", "/tmp/asyncsched-peer"))
 """A virtual environment with the peer: made on first use, kept for the next."""
 
-WANTED = ["torchx[kubernetes]==0.7.0", "docker", "setuptools<81"]
+WANTED = ["torchx[kubernetes,gcp_batch]==0.7.0", "docker", "setuptools<81"]
 
 # Whatever the peer prints goes to where its errors go: the answers have the standard output for themselves.
 _SERVE = """

@@ -61,6 +61,7 @@ BUILT_IN: dict[str, BuiltIn] = {
         "asyncsched.schedulers.gcp_batch",
         "gcp",
         "gcloud",
+        takes_workspace=True,
         parameters=("credentials_file", "impersonate", "quota_project"),
         takes=(*_GCP_ACCOUNT, "limits", "reads_per_minute", *_GCP_LOGS, "replica_detail"),
     ),

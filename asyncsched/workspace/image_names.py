@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 
 from asyncsched.errors import RunOptionError
 from asyncsched.specs.app import AppDef
 
-__all__ = ["REPOSITORY", "check_image_repo", "check_platform", "is_content_tag", "is_id", "push_ids", "repository_of"]
+__all__ = [
+    "REPOSITORY",
+    "check_image_repo",
+    "check_platform",
+    "host_of",
+    "is_content_tag",
+    "is_id",
+    "push_ids",
+    "repository_of",
+    "token_login",
+]
 
 REPOSITORY = "asyncsched-workspace"
 """The repository of images that stay with their daemon."""
@@ -32,6 +44,17 @@ def repository_of(image: str) -> str:
     name = image.partition("@")[0]
     head, slash, last = name.rpartition("/")
     return f"{head}{slash}{last.partition(':')[0]}"
+
+
+def host_of(image: str) -> str:
+    """Return what stands before the first slash of an image's name, or of its repository's."""
+    return image.partition("/")[0]
+
+
+def token_login(image: str, user: str, password: str) -> str:
+    """Return the login for an image's registry as the daemon takes it: a secret, for one request's header."""
+    login = {"username": user, "password": password, "serveraddress": host_of(image)}
+    return base64.urlsafe_b64encode(json.dumps(login).encode()).decode()
 
 
 def check_image_repo(image_repo: object, backend: str, why: str) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.aws_batch.conftest import server as server  # noqa: PLC0414 - a fixture
 from tests.aws_emulator.server import Server
+from tests.gcp_batch.conftest import lead_to
+from tests.gcp_batch.conftest import surroundings as surroundings  # noqa: PLC0414 - likewise
+from tests.gcp_double.runs import Containers
+from tests.gcp_double.server import Double
 from tests.local.conftest import home as home  # noqa: PLC0414 - likewise
-from tests.services.dockerd import Dockerd
+from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 
 # Their asserts speak like those of tests; nothing has imported them yet.
 for rows in ("interface", "local", "docker", "aws_batch", "later"):
@@ -28,6 +33,15 @@ def clean_daemon(docker_host: str, dockerd: Dockerd) -> Iterator[None]:
     """A daemon that has no containers before and after."""
     yield
     dockerd.clean()
+
+
+@pytest.fixture
+def google(dockerd: Dockerd, surroundings: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
+    """A double of Google Cloud whose tasks are containers."""
+    with Double(Containers(dockerd.host, BUSYBOX_IMAGE, {})) as made:
+        lead_to(made, surroundings, monkeypatch)
+        yield made
+    assert [] == made.problems
 
 
 @pytest.fixture

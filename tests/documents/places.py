@@ -13,6 +13,8 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs.options import CfgVal
 from asyncsched.testing import FakeScheduler, FakeService
 from tests.aws_batch.conftest import QUEUE, quick
+from tests.gcp_batch.conftest import quick as on_google
+from tests.gcp_double.server import PROJECT
 from tests.services.dockerd import BUSYBOX_IMAGE
 
 __all__ = ["PLACES", "Place"]
@@ -31,6 +33,8 @@ class Place(NamedTuple):
         tells_streams: Whether stdout and stderr are told apart.
         replicas: How many replicas a row may have that waits for the end of all. On AWS Batch a job is over with its
             main node, which the others may not outlive.
+        roles: How many roles an app may have.
+        unknown_id: An id that no app has.
     """
 
     make: Callable[[], Scheduler[Any, Any]]
@@ -41,6 +45,8 @@ class Place(NamedTuple):
     cfg: Mapping[str, CfgVal] = {}
     tells_streams: bool = True
     replicas: int = 2
+    roles: int = 2
+    unknown_id: str = "nosuchapp-x1"
 
 
 PLACES: Mapping[str, Place] = {
@@ -63,5 +69,17 @@ PLACES: Mapping[str, Place] = {
         {"queue": QUEUE},
         tells_streams=False,
         replicas=1,
+        unknown_id="torchx:nosuchapp-x1",
+    ),
+    "gcp_batch": Place(
+        lambda: on_google("session"),
+        ("google",),
+        "dockerd",
+        "dockerd",
+        BUSYBOX_IMAGE,
+        {"replica_network": False},
+        tells_streams=False,
+        roles=1,
+        unknown_id=f"{PROJECT}:us-central1:nosuchapp-x1",
     ),
 }

@@ -84,8 +84,8 @@ async def lines(way: Way) -> None:
 
 @everywhere("What does not exist is described as None; cancelling it does nothing.")
 async def unknown(way: Way) -> None:
-    scheduler = way.scheduler()
-    app_id = "torchx:nosuchapp-x1" if scheduler.backend == "aws_batch" else "nosuchapp-x1"
+    assert way.place is not None
+    scheduler, app_id = way.scheduler(), way.place.unknown_id
 
     assert await way(scheduler.describe(app_id)) is None
     assert await way(scheduler.exists(app_id)) is False
@@ -143,13 +143,15 @@ async def pre_proc(way: Way) -> None:
             seen.append((scheduler, self.name))
             return dryrun_info
 
+    assert way.place is not None
     seen: list[tuple[str, str]] = []
     scheduler = way.scheduler()
-    roles = [Noting(**vars(way.role("echo hello", name))) for name in ("first", "second")]
+    names = ["first", "second"][: way.place.roles]
+    roles = [Noting(**vars(way.role("echo hello", name))) for name in names]
     app_id = await way.submit(scheduler, *roles)
 
     await way.ended(scheduler, app_id)
-    assert [(scheduler.backend, "first"), (scheduler.backend, "second")] == seen
+    assert [(scheduler.backend, name) for name in names] == seen
 
 
 @everywhere("What was put together by hand is launched; the app's id is that of the request.")
@@ -270,7 +272,8 @@ async def run_options(way: Way) -> None:
 
 @everywhere("Closing raises nothing and may be repeated.")
 async def closed(way: Way) -> None:
+    assert way.place is not None
     scheduler = way.scheduler()
-    await way(scheduler.describe("torchx:a-x1" if scheduler.backend == "aws_batch" else "a-x1"))
+    await way(scheduler.describe(way.place.unknown_id))
     for _ in range(2):
         assert await way(scheduler.close()) is None

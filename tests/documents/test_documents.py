@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from tests.documents.places import PLACES
 from tests.documents.signatures import OF_METHODS, SIGNATURES, Signature, disagreements, documented, owner
 from tests.documents.table import ROWS, Row, has_landed, parameters
 from tests.documents.ways import Awaiting, Blocking, Way, run_through
+from tests.gcp_double.server import Double
+from tests.services.dockerd import BUSYBOX_IMAGE
 
 for rows in ("interface", "local", "docker", "aws_batch", "later"):
     import_module(f"tests.documents.rows_{rows}")
@@ -173,6 +176,10 @@ COMMANDS = [
 """What the pages have typed into a shell, after the program's name; the handle that is printed goes to ``status``."""
 
 
+LEAD_TO_GOOGLE = ("GOOGLE_", "CLOUDSDK_")
+"""What the variables begin with that lead to Google Cloud."""
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     folder = tmp_path / "shell"
@@ -200,10 +207,14 @@ def test_a_command(backend: str, line: str, cli: Cli, request: pytest.FixtureReq
                 "AWS_ACCESS_KEY_ID": "test",
                 "AWS_SECRET_ACCESS_KEY": "test",
             }
+        elif isinstance(found, Double):
+            cli.environment |= {name: value for name, value in os.environ.items() if name.startswith(LEAD_TO_GOOGLE)}
+            cli.environment["ASYNCSCHED_IMAGE"] = BUSYBOX_IMAGE  # the tests' daemon pulls nothing
     done = cli(*line.split())
     assert 0 == done.code, done.err
     handles = [word for word in f"{done.out}\n{done.err}".split() if word.startswith(f"{backend}://")]
 
     status = cli("status", handles[0])
     assert status.code == 0, status.err
-    assert handles[0].rpartition("/")[2] in status.out or "SUCCEEDED" in status.out
+    name = handles[0].rpartition("/")[2].rpartition(":")[2]
+    assert name in status.out or "SUCCEEDED" in status.out

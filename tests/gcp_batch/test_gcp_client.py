@@ -173,6 +173,26 @@ async def test_what_passes_is_tried_again(double: Double, scheduler: GCPBatchSch
     assert await scheduler.describe(UNKNOWN) is None
 
 
+async def test_a_body_that_stops_half_way_is_asked_for_again(double: Double) -> None:
+    async with quick("s", request_timeout=0.5) as made:
+        app_id = await made.submit(AppDef("app", [played(["sleep", 60])]), {})
+        double.faults.append(Fault("stall", method="GET", times=2))
+        found = await made.describe(app_id)
+
+    assert found is not None
+    assert app_id == found.app_id
+
+
+async def test_a_log_whose_page_stops_half_way_is_whole(double: Double) -> None:
+    lines = [f"line {number}" for number in range(50)]
+    async with quick("s", request_timeout=0.5) as made, asyncio.timeout(60):
+        app_id = await made.submit(AppDef("app", [played(*(["say", line] for line in lines))]), {})
+        double.faults.append(Fault("stall", path="entries:list", times=2))
+        found = [line.text async for line in made.log_iter(app_id, should_tail=True)]
+
+    assert lines == found
+
+
 async def test_a_service_that_is_not_there_is_told(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     async with quick("s", endpoint_url="http://127.0.0.1:9", retry_for=0.2) as made:
         with pytest.raises(UnavailableError, match=r"did not answer"):

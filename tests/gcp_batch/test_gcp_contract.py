@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.gcp_batch.conftest import lead_to, quick
 from tests.gcp_double.runs import Containers
 from tests.gcp_double.server import PROJECT, Double
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
+from tests.services.registry import PASSWORD, Registry
 
 SECRET = f"projects/{PROJECT}/secrets/login/versions/latest"
 LAG = 0.1
@@ -31,11 +33,14 @@ LAG = 0.1
 
 
 @pytest.fixture
-def containers(dockerd: Dockerd, surroundings: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
+def containers(
+    docker_host: str, dockerd: Dockerd, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Double]:
     """A double whose tasks are containers, and whose entries turn up late and out of order."""
     late = random.Random(0)
     runs = Containers(dockerd.host, BUSYBOX_IMAGE, {SECRET: "sesame-17"})
     with Double(runs, lag=lambda: late.uniform(0, LAG)) as made:
+        made.tokens.minted = PASSWORD
         lead_to(made, surroundings, monkeypatch)
         yield made
     assert [] == made.problems
@@ -44,12 +49,13 @@ def containers(dockerd: Dockerd, surroundings: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 class TestContract(SchedulerContract):
     @pytest.fixture
-    async def rig(self, containers: Double) -> AsyncIterator[ContractRig]:
+    async def rig(self, containers: Double, registry: Registry) -> AsyncIterator[ContractRig]:
         scheduler = quick("contract")
+        scheduler.google_registries = re.compile(re.escape(registry.address))  # type: ignore[misc]
         yield ContractRig(
             scheduler,
             another=lambda: quick("other"),
-            cfg={"replica_network": False},
+            cfg={"replica_network": False, "image_repo": f"{registry.address}/contract"},
             image=BUSYBOX_IMAGE,
             tells_streams=False,
             timeout=0.5,

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +16,11 @@ from google.api_core import exceptions
 from google.auth.credentials import Credentials
 from google.cloud import batch_v1
 from google.cloud import logging as cloud_logging
+from googleapiclient.discovery import build
+from googleapiclient.errors import HttpError
 
 from tests.gcp_batch.conftest import quick
+from tests.gcp_double import discovery
 from tests.gcp_double.filters import compile_filter
 from tests.gcp_double.server import PROJECT, Double
 from tests.gcp_double.wire import Refusal
@@ -77,6 +84,98 @@ def test_googles_client_reads_entries(double: Double, credentials: Given) -> Non
     found = client.list_entries(filter_='labels.job_uid="u" AND labels.task_id=~"-group0-1(/|$)"', page_size=50)
 
     assert [f"line {number}" for number in range(1, 120, 2)] == [entry.payload for entry in found]
+
+
+@pytest.mark.parametrize(
+    "golden", sorted((Path(__file__).parent / "golden").glob("*.json")), ids=lambda each: each.stem
+)
+def test_googles_client_submits_the_golden_jobs(
+    double: Double, client: batch_v1.BatchServiceClient, golden: Path
+) -> None:
+    double.jobs.pace.queued = 3600.0  # they are not to run
+    job = batch_v1.Job.from_json(golden.read_text())
+    made = client.create_job(parent=PARENT, job_id="a-job", job=job)
+
+    assert batch_v1.JobStatus.State.QUEUED == made.status.state
+    assert job.task_groups[0].task_spec == made.task_groups[0].task_spec
+    assert json.loads(golden.read_text()) == batch_v1.Job.to_dict(
+        job, use_integers_for_enums=False, preserving_proto_field_name=False, always_print_fields_with_no_presence=False
+    )
+
+
+@pytest.fixture
+def by_discovery(double: Double, credentials: Given) -> Iterator[Callable[[str, str], Any]]:
+    """What makes the client of a service from the discovery document that google-api-python-client brings."""
+    with ExitStack() as closing:
+
+        def made(service: str, version: str) -> Any:
+            options = {"api_endpoint": double.url}
+            client = build(service, version, credentials=credentials, client_options=options, static_discovery=True)
+            closing.callback(client.close)
+            return client
+
+        yield made
+
+
+def test_the_client_by_discovery_makes_lists_cancels_and_deletes_jobs(by_discovery: Callable[[str, str], Any]) -> None:
+    locations = by_discovery("batch", "v1").projects().locations()
+    jobs, name = locations.jobs(), f"{PARENT}/jobs/a-job"
+    container = {"container": {"imageUri": "image", "commands": ['[["sleep", 60]]']}}
+    body = {"taskGroups": [{"taskCount": "2", "taskSpec": {"runnables": [container]}}]}
+    asked = {"parent": PARENT, "jobId": "a-job", "requestId": str(uuid.uuid4()), "body": body}
+    first, again = jobs.create(**asked).execute(), jobs.create(**asked).execute()
+
+    assert first["uid"] == again["uid"] == jobs.get(name=name).execute()["uid"]
+    with pytest.raises(HttpError, match="already exists"):
+        jobs.create(**{**asked, "requestId": str(uuid.uuid4())}).execute()
+    assert [name] == [each["name"] for each in jobs.list(parent=PARENT, orderBy="create_time desc").execute()["jobs"]]
+    assert {"us-central1", "europe-west1"} == {
+        each["locationId"] for each in locations.list(name=f"projects/{PROJECT}").execute()["locations"]
+    }
+    operation = jobs.cancel(name=name, body={"requestId": str(uuid.uuid4())}).execute()
+    assert "cancel" == locations.operations().get(name=operation["name"]).execute()["metadata"]["verb"]
+    tasks = jobs.taskGroups().tasks().list(parent=f"{name}/taskGroups/group0", pageSize=1).execute()
+    assert {*tasks} <= {"tasks", "nextPageToken"}  # none, if it was cancelled before it had any
+    jobs.delete(name=name, requestId=str(uuid.uuid4())).execute()
+
+
+def test_the_client_by_discovery_reads_entries_page_by_page(
+    double: Double, by_discovery: Callable[[str, str], Any]
+) -> None:
+    for number in range(120):
+        double.logs.write("u", number % 2, f"line {number}")
+    entries = by_discovery("logging", "v2").entries()
+    body = {"resourceNames": [f"projects/{PROJECT}"], "filter": 'labels.job_uid="u"', "pageSize": 50}
+    lines: list[str] = []
+    while True:
+        page = entries.list(body=body).execute()
+        lines += [entry["textPayload"] for entry in page["entries"]]
+        if "nextPageToken" not in page:
+            break
+        body["pageToken"] = page["nextPageToken"]
+
+    assert [f"line {number}" for number in range(120)] == lines
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (("GET", "/v1/projects/p/places", {}, None, {}), "does not exist"),
+        (("GET", f"/v1/{PARENT}/jobs", {"order": "x"}, None, {}), "no parameter order"),
+        (("GET", f"/v1/{PARENT}/jobs", {}, {"a": 1}, {}), "takes no body"),
+        (("POST", f"/v1/{PARENT}/jobs", {}, {"task_groups": []}, {}), "no field task_groups"),
+        (("POST", f"/v1/{PARENT}/jobs", {}, {"uid": "x"}, {}), "uid is told only"),
+        (("POST", f"/v1/{PARENT}/jobs", {}, {"priority": 3}, {}), "3 is not of the type string"),
+        (("POST", f"/v1/{PARENT}/jobs", {}, {"priority": "3.5"}, {}), "not a whole number"),
+        (("POST", f"/v1/{PARENT}/jobs", {}, {"logsPolicy": {"destination": "DISK"}}, {}), "none of the enum's"),
+        (("GET", f"/v1/{PARENT}/jobs/j", {}, None, {"taskGroups": [{"size": 1}]}), r"\.taskGroups\[\]: .* size"),
+        (("POST", "/v2/entries:list", {}, {"pageSize": True}, {}), "True is not of the type integer"),
+    ],
+)
+def test_what_the_discovery_documents_do_not_have_is_found(call: Any, told: str) -> None:
+    (found,) = discovery.problems(*call)
+
+    assert re.search(told, found)
 
 
 async def test_a_client_of_googles_lends_its_credentials_and_its_address(

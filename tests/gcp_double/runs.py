@@ -136,7 +136,10 @@ class Containers:
     async def run(self, attempt: Attempt, say: Say) -> int:
         if attempt.runnable.WhichOneof("executable") == "barrier":
             return 0
-        container = await self.docker.containers.create(self._config(attempt))
+        try:
+            container = await self.docker.containers.create(self._config(attempt))
+        except aiodocker.DockerError:  # there is no such image
+            return 125
         pump: asyncio.Task[None] | None = None
         try:
             await container.start()

@@ -18,6 +18,7 @@ from aiohttp import web
 from google.cloud import batch_v1
 from google.longrunning import operations_pb2
 
+from tests.gcp_double import discovery
 from tests.gcp_double.checks import MAX_JOB_BYTES, check_request_id
 from tests.gcp_double.jobs import Jobs
 from tests.gcp_double.logs import LogStore
@@ -26,7 +27,10 @@ from tests.gcp_double.tokens import Tokens
 from tests.gcp_double.wire import Refusal, parse, to_dict
 
 PROJECT = "proj-1"
+ACCOUNTS = "/v1/projects/-/serviceAccounts/"
 LOCATIONS = ("us-central1", "europe-west1")
+LARGEST_JUDGED = 64 << 10
+"""Bytes of an answer up to which it is judged: of a large page the first ones have told enough."""
 ResultT = TypeVar("ResultT")
 
 
@@ -35,8 +39,8 @@ class Fault:
     """What goes wrong with some requests.
 
     Attributes:
-        kind: A status such as ``503``, ``held`` until `gate` lets it go, or ``reset``: the answer is lost of what took
-            effect.
+        kind: A status such as ``503``, ``disabled`` for a service that is not enabled, ``held`` until `gate` lets it
+            go, ``stall`` for an answer that stops half-way, or ``reset``: the answer is lost of what took effect.
         path: Found in the path of those that it befalls.
         method: Their method.
         times: How many are left.
@@ -57,15 +61,21 @@ class Double:
         runs: What runs tasks; played if None.
         lag: Seconds until a log entry can be read.
         quota: Reads of log entries in a minute.
+        now_ns: Tells the time.
     """
 
     def __init__(
-        self, runs: Runs | None = None, *, lag: Callable[[], float] = lambda: 0.0, quota: int | None = None
+        self,
+        runs: Runs | None = None,
+        *,
+        lag: Callable[[], float] = lambda: 0.0,
+        quota: int | None = None,
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.logs = LogStore(PROJECT, now_ns=time.time_ns, lag=lag, quota=quota)
+        self.logs = LogStore(PROJECT, now_ns=now_ns, lag=lag, quota=quota)
         self.played = Played()
-        self.jobs = Jobs(runs or self.played, self.logs, time.time_ns)
-        self.tokens = Tokens(PROJECT, time.time_ns)
+        self.jobs = Jobs(runs or self.played, self.logs, now_ns)
+        self.tokens = Tokens(PROJECT, now_ns)
         self.faults: list[Fault] = []
         self.calls: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
@@ -73,6 +83,7 @@ class Double:
         self.unreachable: list[str] = []
         self.lists_everywhere = True
         self.problems: list[str] = []
+        self.knobs: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
         self._operations: dict[str, Any] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -128,9 +139,11 @@ class Double:
     def _routes(self) -> list[web.RouteDef]:
         jobs = "/v1/projects/{project}/locations/{location}/jobs"
         return [
+            *([web.post("/double/{knob}", self.knobs)] if self.knobs is not None else []),
             web.post("/token", self.tokens.exchange),
             web.get("/computeMetadata/v1/{rest:.*}", self.tokens.metadata),
             web.post("/accounts/{account}:generateAccessToken", self.tokens.impersonate),
+            web.post(f"{ACCOUNTS}{{account}}:generateAccessToken", self.tokens.impersonate),
             web.get("/v1/projects/{project}/locations", self._list_locations),
             web.post(jobs, self._create),
             web.get(jobs, self._list),
@@ -144,7 +157,7 @@ class Double:
 
     @web.middleware
     async def _middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        if not request.path.startswith(("/v1/", "/v2/")):
+        if not request.path.startswith(("/v1/", "/v2/")) or request.path.startswith(ACCOUNTS):
             return await handler(request)
         self.calls[_kind(request)] += 1
         self.headers.append(dict(request.headers))
@@ -153,15 +166,37 @@ class Double:
             self._check_token(request)
             if fault is not None and fault.kind.isdigit():
                 raise Refusal(int(fault.kind), f"injected: {fault.kind}")
+            if fault is not None and fault.kind == "disabled":
+                raise _disabled()
             if fault is not None and fault.gate is not None:
                 await fault.gate()
             answer = await handler(request)
         except Refusal as refusal:
             headers = {"Retry-After": "0.1"} if refusal.code == 429 and not refusal.details else {}
             return web.json_response(refusal.body, status=refusal.code, headers=headers)
+        await self._judge(request, answer)
+        if fault is not None and fault.kind == "stall":
+            return await _stalled(request, answer)
         if fault is not None and fault.kind == "reset" and request.transport is not None:
             request.transport.abort()
         return answer
+
+    async def _judge(self, request: web.Request, answer: web.Response) -> None:
+        """Have Google's discovery documents judge a call that was answered.
+
+        Google's own client writes numbers for enums, which these documents do not have.
+        """
+        if "$alt" in request.query:
+            return
+        sent, told = await request.read(), answer.body
+        assert isinstance(told, bytes)
+        self.problems += discovery.problems(
+            request.method,
+            request.path,
+            request.query,
+            json.loads(sent) if sent else None,
+            json.loads(told) if len(told) <= LARGEST_JUDGED else None,
+        )
 
     def _fault(self, request: web.Request) -> Fault | None:
         for fault in self.faults:
@@ -257,6 +292,28 @@ class Double:
 
     async def _entries(self, request: web.Request) -> web.Response:
         return web.json_response(self.logs.list(await request.read()))
+
+
+async def _stalled(request: web.Request, answer: web.Response) -> web.StreamResponse:
+    """Send half of an answer, and nothing more."""
+    body = answer.body
+    assert isinstance(body, bytes)
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
+    await response.prepare(request)
+    await response.write(body[: len(body) // 2])
+    await asyncio.Event().wait()  # the end of the double puts an end to it
+    return response
+
+
+def _disabled() -> Refusal:
+    service = "batch.googleapis.com"
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "SERVICE_DISABLED",
+        "domain": "googleapis.com",
+        "metadata": {"service": service, "consumer": f"projects/{PROJECT}"},
+    }
+    return Refusal(403, f"Batch API has not been used in project {PROJECT} before or it is disabled.", [info])
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:

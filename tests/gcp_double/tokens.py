@@ -12,6 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.gcp_double.wire import write_time
 
+_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+"""Made once: how long that takes is chance, and some doubles are made while a test's steps are timed."""
+
 _BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
@@ -25,6 +28,8 @@ class Tokens:
         refuses: Answers ``invalid_grant`` to every exchange.
         failures: So many exchanges fail with 503.
         gate: Exchanges wait for it, if it is set.
+        acted_as: The accounts that others have acted as.
+        minted: What every token is; each is another one while it is empty.
     """
 
     def __init__(self, project: str, now_ns: Any) -> None:
@@ -35,12 +40,13 @@ class Tokens:
         self.refuses = False
         self.failures = 0
         self.gate: Any = None
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.minted = ""
+        self.acted_as: list[str] = []
 
     def key_file(self, base: str) -> dict[str, str]:
         """Return the file of a service account."""
         encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        key = self._key.private_bytes(encoding, form, serialization.NoEncryption()).decode()
+        key = _KEY.private_bytes(encoding, form, serialization.NoEncryption()).decode()
         return {
             "type": "service_account",
             "project_id": self.project,
@@ -63,7 +69,7 @@ class Tokens:
         }
 
     def mint(self) -> str:
-        token = f"ya29.{uuid.uuid4().hex}"
+        token = self.minted or f"ya29.{uuid.uuid4().hex}"
         self.good.add(token)
         return token
 
@@ -83,9 +89,7 @@ class Tokens:
         if form["grant_type"] != _BEARER:
             return form["grant_type"] == "refresh_token" and form["refresh_token"] == "good"
         try:  # signature, audience and times are really checked
-            told = jwt.decode(
-                form["assertion"], self._key.public_key(), algorithms=["RS256"], audience=audience, leeway=10
-            )
+            told = jwt.decode(form["assertion"], _KEY.public_key(), algorithms=["RS256"], audience=audience, leeway=10)
         except jwt.PyJWTError:
             return False
         return "cloud-platform" in told["scope"]
@@ -101,5 +105,6 @@ class Tokens:
     async def impersonate(self, request: web.Request) -> web.Response:
         if request.headers.get("Authorization", "").removeprefix("Bearer ") not in self.good:
             return web.json_response({"error": "unauthorized"}, status=401)
+        self.acted_as.append(request.match_info["account"])
         until = write_time(self._now_ns() + self.lasts * 10**9)
         return web.json_response({"accessToken": self.mint(), "expireTime": until})

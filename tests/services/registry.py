@@ -16,6 +16,8 @@ from tests.services.ports import Ports
 
 USER = "tester"
 PASSWORD = "open-sesame"
+TOKEN_USER = "oauth2accesstoken"
+"""The user that Google's registries know, whose password is a token: here the same one."""
 # Of the password: htpasswd is in a package of its own.
 _BCRYPT = "$2y$05$tcJNzL8HIwT7qcOcHKHBC.FUnB9/JhVaszYAB7a.Q9TFCX4PWD8HS"
 
@@ -75,7 +77,7 @@ class Registry:
 
     def _configuration(self) -> str:
         users = self._directory / "htpasswd"
-        users.write_text(f"{USER}:{_BCRYPT}\n")
+        users.write_text(f"{USER}:{_BCRYPT}\n{TOKEN_USER}:{_BCRYPT}\n")
         return (
             "version: 0.1\n"
             "log: {level: warn}\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -14,6 +13,7 @@ from asyncsched import __version__
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.fresh import FreshIds
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers.api import Scheduler
@@ -69,9 +69,6 @@ IGNORES = {
     "min_replicas": "AWS Batch starts all nodes of a job, or none",
     "port_map": "the nodes of a job reach each other on every port that their security group allows",
 }
-
-MAX_FRESH = 10_000
-"""Names made here that nobody can have submitted yet, so that no call has to ask."""
 
 MADE_FROM: Mapping[str, Collection[str]] = {
     "image": ("image",),
@@ -141,7 +138,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
         check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._docker = cast("Daemon | None", docker_client)
-        self._fresh: OrderedDict[str, None] = OrderedDict()
+        self._fresh = FreshIds()
         self._connections = Connections(
             Location(region=region, profile=profile, endpoint_url=endpoint_url),
             accept(batch=client, logs=log_client),
@@ -167,9 +164,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
             name = derive_id(job_stem(key, None), self.session_name, key)
         app_id = f"{queue_name(options.queue)}:{name}"
         if key is None:
-            self._fresh[app_id] = None
-            if len(self._fresh) > MAX_FRESH:
-                self._fresh.popitem(last=False)
+            self._fresh.add(app_id)
         return app_id
 
     @override
@@ -212,9 +207,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
         job = info.request
         connection = self._connections.at(job.location)
         submission = Submission(connection, info, self.clock)
-        is_fresh = info.app_id in self._fresh
-        self._fresh.pop(info.app_id, None)
-        job_id = None if is_fresh else await submission.existing()
+        job_id = None if self._fresh.take(info.app_id) else await submission.existing()
         if job_id is None:
             await submission.name_dependencies(self._jobs.names)
             if job.images_to_push:

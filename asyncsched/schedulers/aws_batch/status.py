@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
+from asyncsched.schedulers._common.exit_codes import signal_of
 from asyncsched.schedulers._common.roles import left_out, role_of_command, role_of_note
 from asyncsched.schedulers._common.untrusted import read_float
 from asyncsched.schedulers.aws_batch.errors import BACKEND
@@ -213,7 +214,7 @@ def _replica(replica: int, row: Row, role: str, *, cancelled: bool) -> ReplicaSt
         role,
         _address(row),
         exit_code=code,
-        signal=code - 128 if code is not None and 128 < code < 160 else None,
+        signal=signal_of(code),
         reason=_message(row, state),
         num_restarts=_restarts(row, state),
         started_at=time_of(row.get("startedAt")),

@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Iterable
 
+from asyncsched.schedulers._common.exit_codes import cause_of_code
 from asyncsched.specs.state import AppState, FailureCause
 
 __all__ = ["REASON_PENDING", "cause_of", "read_cause"]
@@ -53,7 +54,7 @@ def cause_of(
         told = _told(reasons)
         if told is FailureCause.NODE and on_spot:
             return FailureCause.PREEMPTED
-        return told or _of_code(code)
+        return told or cause_of_code(code)
     if state in (AppState.SUBMITTED, AppState.PENDING) and (told := _told(reasons)) in _KEEPS_WAITING:
         return told
     return None
@@ -67,9 +68,3 @@ def _told(reasons: Iterable[str]) -> FailureCause | None:
 def read_cause(reason: str) -> FailureCause | None:
     """Return the cause that AWS's words tell; None if they tell nothing but that it ended."""
     return next((cause for pattern, cause in CAUSES if pattern.search(reason)), None)
-
-
-def _of_code(code: int | None) -> FailureCause:
-    if not code:
-        return FailureCause.UNKNOWN
-    return FailureCause.SIGNAL if 128 < code < 160 else FailureCause.EXIT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Mapping
 
@@ -11,6 +10,7 @@ from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
 from asyncsched.schedulers.aws_batch.status_rows import parts
 from asyncsched.specs.options import CfgVal
+from asyncsched.workspace.image_names import host_of, token_login
 
 __all__ = ["CREATE", "ECR", "ecr_login", "image_platform", "make_repository"]
 
@@ -47,8 +47,7 @@ async def ecr_login(
     answer = await connection.call("ecr", "GetAuthorizationToken", "authorizationData")
     token: str = parts(answer, "authorizationData")[0]["authorizationToken"]
     user, _, password = base64.b64decode(token).decode().partition(":")
-    login = {"username": user, "password": password, "serveraddress": _host(image)}
-    return base64.urlsafe_b64encode(json.dumps(login).encode()).decode()
+    return token_login(image, user, password)
 
 
 async def make_repository(
@@ -75,12 +74,8 @@ def image_platform(cfg: Mapping[str, CfgVal]) -> str | None:
 def _connection(
     image: str, connections: Connections, cfg: Mapping[str, CfgVal], hosts: re.Pattern[str]
 ) -> Connection | None:
-    host = hosts.fullmatch(_host(image))
+    host = hosts.fullmatch(host_of(image))
     if host is None:
         return None
     place = {name: value for name in _PLACE if isinstance(value := cfg.get(name), str)}
     return connections.at({**place, **{name: found for name, found in host.groupdict().items() if name == "region"}})
-
-
-def _host(image: str) -> str:
-    return image.partition("/")[0]

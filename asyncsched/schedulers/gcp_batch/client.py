@@ -138,6 +138,14 @@ class GoogleClient:
         url = f"{self._logging}/v2/entries:list"
         return await self._once("POST", url, None, body, "entries.list", project)
 
+    async def token(self) -> str:
+        """Return a token of the account, for what takes it as a password.
+
+        Raises:
+            AuthError: The credentials give none.
+        """
+        return (await self.credentials.access(await self._opened())).token
+
     async def close(self) -> None:
         """Close every connection; later calls raise ClosedError."""
         self._closed = True

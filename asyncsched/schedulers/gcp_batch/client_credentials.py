@@ -39,6 +39,10 @@ TRIES = 3
 LONGEST_REFRESH = 10
 PAUSE = 0.5
 
+IAM_ENDPOINT = "https://iamcredentials.googleapis.com"
+IAM_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS"
+"""Names another address, for gcloud as well."""
+
 _TYPES = {"service_account", "authorized_user", "external_account", "impersonated_service_account"}
 _SIGN_IN = "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
 _METADATA = "the metadata server"
@@ -178,12 +182,14 @@ class Credentials:
 
     async def _made(self, source: Source, session: aiohttp.ClientSession) -> Token:
         module = await asyncio.to_thread(importlib.import_module, "gcloud.aio.auth")
-        # The file has been read and checked: what is handed on cannot be taken for missing.
-        file = io.StringIO(json.dumps(source.data)) if source.data else None
+        # What has been found is handed on, and be it nothing: gcloud-aio-auth does not look for files by itself.
+        file = io.StringIO(json.dumps(source.data))
         try:
             made = module.Token(
                 service_file=file, session=session, scopes=SCOPES, target_principal=self._impersonate or None
             )
+            if self._impersonate and (other := os.environ.get(IAM_VARIABLE)):
+                made.impersonation_uri = made.impersonation_uri.replace(IAM_ENDPOINT, other.rstrip("/"))
             if "private_key" in source.data:  # to read it takes 30 ms, which each exchange would hold the loop for
                 made.service_data["private_key"] = await asyncio.to_thread(_read_key, source.data["private_key"])
         except Exception as error:

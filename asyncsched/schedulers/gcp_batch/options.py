@@ -26,6 +26,14 @@ class GCPBatchOpts:
     pending_timeout: Annotated[
         float | None, Doc("seconds that it may wait to run; kept by the process that submits, while it lives")
     ] = None
+    image_repo: Annotated[str | None, Doc("repository (Artifact Registry) that a workspace's image is pushed to")] = (
+        None
+    )
+    quiet: Annotated[bool, Doc("show no progress while an image is built and pushed")] = False
+    image_platform: Annotated[
+        str | None, Doc("what images must be for, such as linux/arm64; else the Docker daemon's own")
+    ] = None
+
     retry_on_preemption: Annotated[
         int, Doc("run a task again so often when its Spot VM is taken away; with max_retries the sum is shared")
     ] = 0

@@ -22,7 +22,7 @@ from asyncsched.schedulers.gcp_batch.request_limits import (
     check_size,
     revealed,
 )
-from asyncsched.schedulers.gcp_batch.request_task import shares_network, task_runnables, task_volumes
+from asyncsched.schedulers.gcp_batch.request_task import present, shares_network, task_runnables, task_volumes
 from asyncsched.specs.app import AppDef, Resource, Role
 from asyncsched.specs.dryrun import pretty
 
@@ -52,6 +52,7 @@ class GCPBatchJob:
         project: The project.
         location: The region.
         job_def: The job, as ``jobs.create`` takes it in JSON.
+        images_to_push: Local images, and the repository and tag that each is pushed to first.
         request_id: Lets Google take the same submit once, however often it is sent within an hour.
         pending_timeout: Seconds after which this scheduler cancels the job if it has not run.
     """
@@ -60,6 +61,7 @@ class GCPBatchJob:
     project: str
     location: str
     job_def: Json
+    images_to_push: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]], kw_only=True)
     request_id: str = field(default_factory=lambda: str(uuid4()), kw_only=True)
     pending_timeout: float | None = field(default=None, kw_only=True)
 
@@ -147,7 +149,7 @@ def to_wire(job: GCPBatchJob, *, digest: str, note: str) -> Json:
 def _group(role: Role, options: GCPBatchOpts, *, app_id: str, project: str) -> Json:
     count = role.num_replicas
     task: Json = {"runnables": task_runnables(role, options, app_id=app_id, project=project)}
-    task |= _present(computeResource=_size(role.resource), volumes=task_volumes(role.mounts))
+    task |= present(computeResource=_size(role.resource), volumes=task_volumes(role.mounts))
     limit = options.max_run_duration if options.timeout is None else options.timeout
     if limit is not None:
         task["maxRunDuration"] = _duration(limit)
@@ -185,14 +187,14 @@ def _retries(failures: int, preemptions: int, *, limited: bool) -> Json:
         rule = {"action": "RETRY_TASK", "actionCondition": {"exitCodes": [PREEMPTED]}}
     elif limited:
         rule = {"action": "FAIL_TASK", "actionCondition": {"exitCodes": [OVER_TIME]}}
-    return {"maxRetryCount": failures + preemptions} | _present(lifecyclePolicies=[rule] if rule else [])
+    return {"maxRetryCount": failures + preemptions} | present(lifecyclePolicies=[rule] if rule else [])
 
 
 def _allocation(resource: Resource, options: GCPBatchOpts) -> Json:
     policy, on_gpus = _machine(resource, options)
     disk: Json = {"sizeGb": str(options.boot_disk_gb)} if options.boot_disk_gb else {}
-    disk |= _present(type=options.boot_disk_type, image=options.boot_disk_image)
-    policy |= _present(bootDisk=disk)
+    disk |= present(type=options.boot_disk_type, image=options.boot_disk_image)
+    policy |= present(bootDisk=disk)
     policy["provisioningModel"] = "SPOT" if options.spot else "STANDARD"
     instance: Json = {"policy": policy}
     if on_gpus and options.install_gpu_drivers:
@@ -202,7 +204,7 @@ def _allocation(resource: Resource, options: GCPBatchOpts) -> Json:
         allocation["location"] = {"allowedLocations": list(options.allowed_locations)}
     if options.service_account is not None:
         allocation["serviceAccount"] = {"email": options.service_account}
-    network = _present(
+    network = present(
         network=options.network, subnetwork=options.subnetwork, noExternalIpAddress=options.no_external_ip
     )
     if network:
@@ -242,7 +244,3 @@ def _duration(seconds: float) -> str:
     while digits.endswith("000"):
         digits = digits[:-3]
     return f"{whole}.{digits}s"
-
-
-def _present(**fields: object) -> Json:
-    return {name: value for name, value in fields.items() if value}

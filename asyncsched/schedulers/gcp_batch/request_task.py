@@ -14,7 +14,7 @@ from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.secret_ref import SecretRef
 
-__all__ = ["RANK0_ENV", "ROLE_NAME_ENV", "shares_network", "task_runnables", "task_volumes"]
+__all__ = ["RANK0_ENV", "ROLE_NAME_ENV", "present", "shares_network", "task_runnables", "task_volumes"]
 
 Json = dict[str, object]
 
@@ -75,13 +75,13 @@ def _program(role: Role, options: GCPBatchOpts, *, shared: bool, app_id: str, pr
         variables.setdefault(RANK0_ENV, "localhost")
     secrets = {name: _secret(value, project) for name, value in role.env.items() if isinstance(value, SecretRef)}
     container: Json = {"imageUri": role.image, "entrypoint": entrypoint}
-    container |= _present(
+    container |= present(
         commands=args,
         volumes=list(_bound(role.mounts)),
         options=" ".join(_options(role.mounts, shared=shared)),
         enableImageStreaming=options.image_streaming,
     )
-    environment = _present(variables=variables, secretVariables=secrets)
+    environment = present(variables=variables, secretVariables=secrets)
     return {"container": container, "environment": environment, "displayName": role.name}
 
 
@@ -180,6 +180,6 @@ def _bound(mounts: Iterable[Mount]) -> Iterator[str]:
         yield f"{source}:{mount.dst_path}" + (":ro" if mount.read_only else "")
 
 
-def _present(**fields: object) -> Json:
+def present(**fields: object) -> Json:
     """Return the fields that have a value: others are not written in Google's JSON."""
     return {name: value for name, value in fields.items() if value}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from typing_extensions import Unpack, override
 
 from asyncsched import __version__
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.fresh import FreshIds
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers.api import Scheduler
@@ -32,16 +34,19 @@ from asyncsched.schedulers.gcp_batch.names import job_name
 from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
 from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, adopt, check_unrenamed, make_request
 from asyncsched.schedulers.gcp_batch.request_limits import check_shape
-from asyncsched.schedulers.gcp_batch.submit import Submission
+from asyncsched.schedulers.gcp_batch.submit import GOOGLE_REGISTRIES, Submission, google_login
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers
-from asyncsched.schedulers.prepare import check_request, other_app
+from asyncsched.schedulers.prepare import as_mapping, check_request, other_app
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
+from asyncsched.workspace.docker import DockerWorkspaceMixin
+from asyncsched.workspace.image_names import push_ids
 
 __all__ = ["GCPBatchScheduler", "create_scheduler"]
 
@@ -52,11 +57,11 @@ IGNORES = {
     "resource.devices": "name the machine with the run option machine_type, which has its devices",
 }
 
-MAX_FRESH = 10_000
-"""Names made here that nobody can have submitted yet, and digests of what was submitted."""
+MAX_SUBMITTED = 10_000
+"""Apps submitted here whose digests are remembered."""
 
 
-class GCPBatchScheduler(Scheduler[GCPBatchOpts, GCPBatchJob]):
+class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Scheduler[GCPBatchOpts, GCPBatchJob]):
     """Runs apps as jobs of Google Cloud Batch: one role, a task for each replica.
 
     Args:
@@ -87,6 +92,7 @@ class GCPBatchScheduler(Scheduler[GCPBatchOpts, GCPBatchJob]):
     """
 
     options = GCPBatchOpts
+    google_registries: ClassVar[re.Pattern[str]] = GOOGLE_REGISTRIES
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.REPLICA})
     takes_secret_refs = True
@@ -142,7 +148,7 @@ class GCPBatchScheduler(Scheduler[GCPBatchOpts, GCPBatchJob]):
         )
         self._sweeper = Sweeper(self._client, self._jobs)
         self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
-        self._fresh: OrderedDict[str, None] = OrderedDict()
+        self._fresh = FreshIds()
         self._submitted: OrderedDict[str, str] = OrderedDict()
 
     # Submitting
@@ -171,14 +177,16 @@ class GCPBatchScheduler(Scheduler[GCPBatchOpts, GCPBatchJob]):
         name = job_name(app.name) if key is None else job_name(key, self.session_name, key)
         app_id = f"{options.project}:{options.location}:{name}"
         if key is None:
-            self._fresh[app_id] = None
-            if len(self._fresh) > MAX_FRESH:
-                self._fresh.popitem(last=False)
+            self._fresh.add(app_id)
         return app_id
 
     @override
     async def _request(self, app: AppDef, options: GCPBatchOpts, app_id: str) -> GCPBatchJob:
-        return make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+        await self._check_images(app, as_mapping(options), "image_platform")
+        pushed = push_ids(app, options.image_repo, self.backend)
+        job = make_request(app, options, app_id=app_id, session=self.session_name, version=__version__)
+        job.images_to_push.update(pushed)
+        return job
 
     @override
     def _adopt(self, request: GCPBatchJob) -> tuple[str, GCPBatchJob]:
@@ -201,16 +209,24 @@ class GCPBatchScheduler(Scheduler[GCPBatchOpts, GCPBatchJob]):
                 raise other_app(info.app_id, BACKEND)
             return
         submission = Submission(self._client, self._jobs, info, session=self.session_name, clock=self.clock)
-        is_fresh = info.app_id in self._fresh
-        self._fresh.pop(info.app_id, None)
-        if is_fresh or not await submission.exists():
+        if self._fresh.take(info.app_id) or not await submission.exists():
+            await self._push_images(job.images_to_push, info.cfg)
             async with self._or_removed(info.app_id, submission.undo):
                 await submission.send()
             if job.pending_timeout is not None:
                 self._pending.keep(info.app_id, job.pending_timeout)
         self._submitted[info.app_id] = info.digest
-        if len(self._submitted) > MAX_FRESH:
+        if len(self._submitted) > MAX_SUBMITTED:
             self._submitted.popitem(last=False)
+
+    @override
+    async def _image_login(self, image: str, cfg: Mapping[str, CfgVal]) -> str:
+        login = await google_login(image, self._client, self.google_registries)
+        return await super()._image_login(image, cfg) if login is None else login
+
+    @override
+    def _image_platform(self, cfg: Mapping[str, CfgVal]) -> str | None:
+        return cast("str | None", cfg.get("image_platform"))
 
     # Looking
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from asyncsched.schedulers._common.exit_codes import cause_of_code
 from asyncsched.specs.state import AppState, FailureCause
 
-__all__ = ["RESERVED", "cause_of", "cause_of_code", "cause_of_text"]
+__all__ = ["RESERVED", "cause_of", "cause_of_task", "cause_of_text"]
 
 RESERVED: Mapping[int, tuple[str, FailureCause]] = {
     50000: ("Batch could not run the task", FailureCause.NODE),
@@ -35,13 +36,9 @@ _TEXTS: tuple[tuple[re.Pattern[str], FailureCause], ...] = tuple(
 _KEEPS_WAITING = frozenset({FailureCause.QUOTA, FailureCause.UNSCHEDULABLE})
 
 
-def cause_of_code(code: int | None) -> FailureCause:
+def cause_of_task(code: int | None) -> FailureCause:
     """Return why a task with this exit code failed."""
-    if not code:
-        return FailureCause.UNKNOWN
-    if code in RESERVED:
-        return RESERVED[code][1]
-    return FailureCause.SIGNAL if 128 < code < 160 else FailureCause.EXIT
+    return RESERVED[code][1] if code is not None and code in RESERVED else cause_of_code(code)
 
 
 def cause_of_text(words: str) -> FailureCause | None:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from asyncsched.schedulers.gcp_batch.status_causes import RESERVED, cause_of_code, cause_of_text
+from asyncsched.schedulers._common.exit_codes import signal_of
+from asyncsched.schedulers.gcp_batch.status_causes import RESERVED, cause_of_task, cause_of_text
 from asyncsched.schedulers.gcp_batch.status_rows import Row, number, part, status_events, text, time_of
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 
@@ -94,7 +95,7 @@ def _replica(index: int, task: Row, role: str, *, cancelled: bool) -> ReplicaSta
         role,
         _host(events),
         exit_code=code,
-        signal=code - 128 if code is not None and 128 < code < 160 else None,
+        signal=signal_of(code),
         reason=_reason(state, code, codes, events),
         num_restarts=_restarts(state, events, codes),
         started_at=_started(events),
@@ -121,7 +122,7 @@ def _cause(state: AppState, code: int | None, events: Sequence[Row]) -> FailureC
     if state is not AppState.FAILED:
         return None
     told = cause_of_text(text(events[-1], "description")) if events and not code else None
-    return told or cause_of_code(code)
+    return told or cause_of_task(code)
 
 
 def _restarts(state: AppState, events: Sequence[Row], codes: Sequence[int]) -> int:

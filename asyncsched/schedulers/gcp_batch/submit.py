@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ConflictError, NotFoundError, SchedulerError
@@ -17,8 +18,30 @@ from asyncsched.schedulers.gcp_batch.status import digest_of
 from asyncsched.schedulers.gcp_batch.status_rows import Row
 from asyncsched.schedulers.prepare import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.workspace.image_names import host_of, token_login
 
-__all__ = ["Submission"]
+__all__ = ["GOOGLE_REGISTRIES", "Submission", "google_login"]
+
+GOOGLE_REGISTRIES = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io")
+"""The hosts of Artifact Registry, and of the registry before it; they take a token of Google."""
+
+TOKEN_USER = "oauth2accesstoken"  # noqa: S105 - a name, and not a password
+
+
+async def google_login(image: str, client: GoogleClient, hosts: re.Pattern[str]) -> str | None:
+    """Return the login for a registry of Google's, which is a token; None if the image is in another one.
+
+    Args:
+        image: The image, or its repository.
+        client: Google Cloud.
+        hosts: Which hosts are Google's.
+
+    Raises:
+        AuthError: The credentials give no token.
+    """
+    if hosts.fullmatch(host_of(image)) is None:
+        return None
+    return token_login(image, TOKEN_USER, await client.token())
 
 
 class Submission:
