@@ -28,6 +28,8 @@ from tests.services.lifeline import Lifeline
 NODES = 4
 CPUS = 64
 MEMORY_MB = 64_000
+GPUS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")
+"""Devices of every machine that are taken for a node's GPUs: no task opens them as such."""
 
 _DEADLINE = 60.0
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel")
@@ -57,6 +59,9 @@ SwitchType=switch/none
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=1,bf_hetjob_immediate,sched_interval=1,sched_min_interval=10000,default_queue_depth=1000
 SelectType=select/cons_tres
+GresTypes=gpu
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
 DefMemPerCPU=100
@@ -71,7 +76,8 @@ MessageTimeout=30
 TCPTimeout=5
 {accounts}
 {nodes}
-PartitionName=debug Nodes=n[1-{count}] Default=YES MaxTime=INFINITE State=UP
+PartitionName=debug Nodes=n[1-{count}] Default=YES MaxTime=INFINITE State=UP PriorityTier=5 PreemptMode=OFF
+PartitionName=low Nodes=n[1-{count}] MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL
 """
 
 _ACCOUNTS_CONF = """\
@@ -219,7 +225,7 @@ class SlurmCluster:
         munge = at / "munge/munge.sock"
         nodes = "\n".join(
             f"NodeName=n{k} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={each} "
-            f"CPUs={CPUS} RealMemory={MEMORY_MB} State=UNKNOWN"
+            f"CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:{len(GPUS)} State=UNKNOWN"
             for k, each in enumerate(ports, 1)
         )
         accounts = "AccountingStorageType=accounting_storage/none\nJobAcctGatherType=jobacct_gather/none"
@@ -242,6 +248,7 @@ class SlurmCluster:
             )
         )
         (at / "etc/cgroup.conf").write_text("")
+        (at / "etc/gres.conf").write_text("".join(f"Name=gpu File={device}\n" for device in GPUS))
 
     def _begin_munge(self) -> None:
         at = self.directory / "munge"

@@ -9,7 +9,9 @@ import pytest
 from asyncsched.schedulers.slurm import SlurmScheduler
 from asyncsched.specs import AppDef, Resource, Role
 from asyncsched.testing.contract import ContractRig, SchedulerContract
-from tests.services.slurm import SlurmCluster
+from tests.services.slurm import CPUS, SlurmCluster
+
+WIDE = Resource(CPUS - 1, 0, 1)
 
 pytestmark = pytest.mark.service("slurm")
 
@@ -25,7 +27,9 @@ class TestSlurm(SchedulerContract):
                 image="",
                 reads_results=True,
                 # A shell whose child is ended before it is says so in its log.
-                unstartable=AppDef("job", [Role("gpus", "", entrypoint="true", resource=Resource(1, 1, 1))]),
+                unstartable=AppDef("job", [Role("gpus", "", entrypoint="true", resource=Resource(1, 100, 1))]),
+                # Each needs most of a node, and there are four.
+                never_starts=AppDef("job", [Role("wide", "", entrypoint="true", num_replicas=5, resource=WIDE)]),
                 long_sleep="exec sleep 3600",
             )
         slurm_conf.clean()

@@ -54,7 +54,7 @@ async def test_accounts_tell_of_what_the_controller_has_forgotten(
     async with SlurmScheduler("mine") as scheduler:
         ends = [await run(scheduler, app("true")), await run(scheduler, app("exit 3"))]
         for found in ends:  # nothing of their own is left to tell it
-            (home / "jobs" / found.app_id / "main-0.ev").unlink()
+            (home / "jobs" / found.app_id / "events/main-0.ev").unlink()
         await eventually(
             lambda: not any(found.native_id in slurm_with_accounts.run("squeue", "-h", "-t", "all") for found in ends),
             within=PATIENCE,

@@ -167,7 +167,9 @@ async def test_secrets_stand_in_a_file_of_the_user_alone(
     script = slurm_conf.run(
         "scontrol", "write", "batch_script", next(iter(slurm_conf.run("squeue", "-h", "-o", "%A").split())), "-"
     )
-    holding = [path.name for path in (home / "jobs" / app_id).iterdir() if MARKER in path.read_text()]
+    holding = [
+        path.name for path in (home / "jobs" / app_id).rglob("*") if path.is_file() and MARKER in path.read_text()
+    ]
     await scheduler.cancel(app_id)
 
     assert MARKER not in told + script

@@ -11,9 +11,12 @@ __all__ = [
     "BATCH",
     "BATCH_LOG",
     "CANCELLED",
+    "EVENTS",
     "JOB",
+    "LATE",
     "LOCK",
     "RUN",
+    "WORKSPACE",
     "error_name",
     "events_name",
     "is_app_id",
@@ -29,6 +32,12 @@ JOB = "job"
 """The job's number, written by the submit, and by the job itself when it starts."""
 CANCELLED = "cancelled"
 """Is there once somebody has asked for the app's end."""
+LATE = "late"
+"""Is there once the app was ended because it had not run in time."""
+EVENTS = "events"
+"""The directory of the files in which replicas write down what happens, and of nothing else."""
+WORKSPACE = "workspace"
+"""The copy of the app's workspace, in which its replicas start."""
 LOCK = "lock"
 """Held while the job is handed to the cluster."""
 BATCH = "batch.sh"
@@ -63,7 +72,7 @@ def task_name(rank: int) -> str:
 
 def events_name(stem: str) -> str:
     """Return the name of the file in which a replica's starts and ends are written down."""
-    return f"{stem}.ev"
+    return f"{EVENTS}/{stem}.ev"
 
 
 def log_name(stem: str, attempt: int, stream: str) -> str:

@@ -74,6 +74,7 @@ class SlurmJob:
         prolog: A line of shell that is run first.
         timestamps: Whether each line of the logs has its time.
         requeue: Whether the cluster may start the job again.
+        pending_timeout: Seconds after which this scheduler ends the job if it has not run.
     """
 
     app_id: str
@@ -86,12 +87,15 @@ class SlurmJob:
     prolog: str = field(default="", kw_only=True)
     timestamps: bool = field(default=False, kw_only=True)
     requeue: bool = field(default=False, kw_only=True)
+    pending_timeout: float | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         return pretty(self)
 
 
-def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, cwd: str) -> SlurmJob:
+def make_request(
+    app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, cwd: str, in_workspace: bool = False
+) -> SlurmJob:
     """Make the request for an app.
 
     Args:
@@ -100,6 +104,7 @@ def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, 
         options: The run options.
         job_dir: Where directories of apps are made.
         cwd: The submitter's working directory.
+        in_workspace: Whether the replicas start in a copy of a workspace.
     """
     groups = _groups(app.roles)
     _check_options(options, is_plain=len(groups) == 1)
@@ -110,6 +115,7 @@ def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, 
     shared += [f"--{name}={value}" for name, value in spread.items() if value is not None]
     by_app = [role.max_retries for role in app.roles if role.retry_policy is not RetryPolicy.REPLICA]
     directory = f"{job_dir}/{app_id}"
+    workspace = f"{directory}/{names.WORKSPACE}" if in_workspace else ""
     return SlurmJob(
         app_id,
         directory,
@@ -118,7 +124,7 @@ def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, 
             for group in groups
         ],
         [
-            [_task(role, k, app_id, options, cwd) for role in group for k in range(role.num_replicas)]
+            [_task(role, k, app_id, options, cwd, workspace) for role in group for k in range(role.num_replicas)]
             for group in groups
         ],
         options=[*_arguments(options, _OF_THE_JOB), *(options.sbatch_args or ())],
@@ -127,6 +133,7 @@ def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, 
         prolog=options.prolog or "",
         timestamps=options.timestamps,
         requeue=options.requeue,
+        pending_timeout=options.pending_timeout,
     )
 
 
@@ -146,27 +153,27 @@ def _size(resource: Resource) -> list[str]:
     return size
 
 
-def _task(role: Role, k: int, app_id: str, options: SlurmOpts, cwd: str) -> SlurmTask:
-    in_image = options.container is not None
-    applied = macros.Values(
-        img_root="" if in_image else role.image, app_id=app_id, replica_id=str(k), rank0_env=RANK0
-    ).apply(role)
+def _task(role: Role, k: int, app_id: str, options: SlurmOpts, cwd: str, workspace: str) -> SlurmTask:
+    is_directory = role.image.startswith("/") and options.container is None
+    root = workspace or ("" if options.container else role.image)
+    applied = macros.Values(img_root=root, app_id=app_id, replica_id=str(k), rank0_env=RANK0).apply(role)
     args = [applied.entrypoint, *applied.args]
     if options.container is not None:
-        args = [options.container, "exec", *_binds(role), role.image, *args]
+        args = [options.container, "exec", *_binds(role, workspace), role.image, *args]
     return SlurmTask(
         args,
         dict(applied.env),
         role=role.name,
         replica=k,
         max_retries=role.max_retries if role.retry_policy is RetryPolicy.REPLICA else 0,
-        cwd=role.image if role.image.startswith("/") and not in_image else cwd,
+        cwd=workspace or (role.image if is_directory else cwd),
     )
 
 
-def _binds(role: Role) -> list[str]:
+def _binds(role: Role, workspace: str) -> list[str]:
     mounts = [mount for mount in role.mounts if isinstance(mount, BindMount)]
     binds = [f"{each.src_path}:{each.dst_path}{':ro' if each.read_only else ''}" for each in mounts]
+    binds += [workspace] if workspace else []
     return [word for bind in binds for word in ("--bind", bind)]
 
 
@@ -175,6 +182,7 @@ def _binds(role: Role) -> list[str]:
 
 def _check_options(options: SlurmOpts, *, is_plain: bool) -> None:
     check_seconds("timeout", options.timeout)
+    check_seconds("pending_timeout", options.pending_timeout)
     if options.time is not None and options.timeout is not None:
         raise RunOptionError("time and timeout both limit the app", key="time", fix="leave one of them out")
     if options.time is not None and not _TIME.fullmatch(options.time):
