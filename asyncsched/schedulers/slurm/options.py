@@ -45,6 +45,7 @@ class SlurmOpts:
         False
     )
     container: Annotated[
-        Literal["apptainer", "singularity"] | None, Doc("run each replica in its role's image, by this program")
+        Literal["apptainer", "singularity", "enroot"] | None,
+        Doc("run each replica in its role's image, by this program"),
     ] = None
     check: Annotated[bool, Doc("have the cluster say at dry-run whether it would take the job")] = False

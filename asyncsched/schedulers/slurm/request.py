@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,6 +31,8 @@ __all__ = ["SlurmJob", "SlurmTask", "Wire", "make_request", "to_wire"]
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 
 _TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2}|UNLIMITED|INFINITE", re.ASCII | re.IGNORECASE)
+_NOT_OURS = re.compile(r"|:|(-a|--ar).*|--(wrap|test-only|help|usage|version)\b.*|-[hV]", re.DOTALL)
+"""Arguments of ``sbatch`` that would have it submit something else, or nothing."""
 _OF_THE_JOB = ("comment", "mail_user", "mail_type")
 _OF_A_COMPONENT = ("partition", "account", "qos", "constraint", "nodelist", "exclude", "reservation", "gres")
 
@@ -124,7 +126,7 @@ def make_request(
             for group in groups
         ],
         [
-            [_task(role, k, app_id, options, cwd, workspace) for role in group for k in range(role.num_replicas)]
+            [_task(role, k, directory, options, cwd, workspace) for role in group for k in range(role.num_replicas)]
             for group in groups
         ],
         options=[*_arguments(options, _OF_THE_JOB), *(options.sbatch_args or ())],
@@ -153,13 +155,17 @@ def _size(resource: Resource) -> list[str]:
     return size
 
 
-def _task(role: Role, k: int, app_id: str, options: SlurmOpts, cwd: str, workspace: str) -> SlurmTask:
+def _task(role: Role, k: int, directory: str, options: SlurmOpts, cwd: str, workspace: str) -> SlurmTask:
     is_directory = role.image.startswith("/") and options.container is None
     root = workspace or ("" if options.container else role.image)
+    app_id = directory.rpartition("/")[2]
     applied = macros.Values(img_root=root, app_id=app_id, replica_id=str(k), rank0_env=RANK0).apply(role)
     args = [applied.entrypoint, *applied.args]
-    if options.container is not None:
-        args = [options.container, "exec", *_binds(role, workspace), role.image, *args]
+    if options.container == "enroot":
+        args = _in_enroot(applied, args, directory, workspace)
+    elif options.container is not None:
+        binds = _mounts(role, directory, lambda way, is_read_only: f"{way}:ro" if is_read_only else way)
+        args = [options.container, "exec", *_each("--bind", binds), role.image, *args]
     return SlurmTask(
         args,
         dict(applied.env),
@@ -170,11 +176,25 @@ def _task(role: Role, k: int, app_id: str, options: SlurmOpts, cwd: str, workspa
     )
 
 
-def _binds(role: Role, workspace: str) -> list[str]:
+def _in_enroot(role: Role, args: Sequence[str], directory: str, workspace: str) -> list[str]:
+    """Return the command that runs a role's in its image; enroot hands on no variable that it is not told of."""
+    mounts = _mounts(
+        role, directory, lambda way, is_read_only: f"{way}:none:x-create=auto,bind,{'ro' if is_read_only else 'rw'}"
+    )
+    variables = dict.fromkeys((RANK0, "SLURM_PROCID", "CUDA_VISIBLE_DEVICES", *_ours(directory, ""), *role.env))
+    into = ["sh", "-c", 'cd "$0" && exec "$@"', workspace] if workspace else []
+    return ["enroot", "start", *_each("--mount", mounts), *_each("--env", variables), role.image, *into, *args]
+
+
+def _mounts(role: Role, directory: str, written: Callable[[str, bool], str]) -> list[str]:
+    """Return the bind mounts of a role as its program takes them, and the app's directory, for results."""
     mounts = [mount for mount in role.mounts if isinstance(mount, BindMount)]
-    binds = [f"{each.src_path}:{each.dst_path}{':ro' if each.read_only else ''}" for each in mounts]
-    binds += [workspace] if workspace else []
-    return [word for bind in binds for word in ("--bind", bind)]
+    binds = [written(f"{mount.src_path}:{mount.dst_path}", mount.read_only) for mount in mounts]
+    return [*binds, written(f"{directory}:{directory}", False)]
+
+
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
 
 
 # Options
@@ -198,6 +218,14 @@ def _check_options(options: SlurmOpts, *, is_plain: bool) -> None:
         if value is not None and not is_plain:
             why = "its roles ask for different resources, and so are components of one job"
             raise RunOptionError(f"{name} is for an app whose roles are of one size", key=name, why=why)
+    for argument in options.sbatch_args or ():
+        if _NOT_OURS.fullmatch(argument):
+            raise RunOptionError(
+                f"sbatch_args must not hold {argument!r}",
+                key="sbatch_args",
+                why="an app is one job, whose script and components are made of its roles",
+                fix="leave it out",
+            )
     for name in (*_OF_A_COMPONENT, *_OF_THE_JOB, "prolog", "job_dir"):
         value = getattr(options, name)
         if value is not None and (not value.strip() or not value.isprintable()):
@@ -277,14 +305,19 @@ def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, cre
     return Wire(files, _sbatch(job), record)
 
 
-def _script(job: SlurmJob, task: SlurmTask, stem: str) -> str:
-    ours = {
-        ERROR_FILE: f"{job.directory}/{names.error_name(stem)}",
-        RESULT_FILE: f"{job.directory}/{names.result_name(stem)}",
+def _ours(directory: str, stem: str) -> dict[str, str]:
+    """Return the variables that every replica gets."""
+    return {
+        "PYTHONUNBUFFERED": "x",
+        ERROR_FILE: f"{directory}/{names.error_name(stem)}",
+        RESULT_FILE: f"{directory}/{names.result_name(stem)}",
     }
+
+
+def _script(job: SlurmJob, task: SlurmTask, stem: str) -> str:
     return task_script(
         [reveal(word) for word in task.args],
-        {"PYTHONUNBUFFERED": "x", **ours, **revealed_env(task.env)},
+        {**_ours(job.directory, stem), **revealed_env(task.env)},
         stem=stem,
         retries=task.max_retries,
         stamps=job.timestamps,
