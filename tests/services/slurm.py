@@ -84,7 +84,8 @@ _ACCOUNTS_CONF = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePort={port}
-AccountingStoragePass={munge}"""
+AccountingStoragePass={munge}
+AccountingStorageEnforce=limits,qos"""
 
 _DBD_CONF = """\
 AuthType=auth/munge
@@ -280,6 +281,10 @@ class SlurmCluster:
         self._until("slurmdbd answers", lambda: self.answers("sacctmgr", "-n", "-P", "show", "cluster"))
         if "asynctest" not in self.run("sacctmgr", "-n", "-P", "show", "cluster"):
             self.run("sacctmgr", "-i", "add", "cluster", "asynctest")
+            self.run("sacctmgr", "-i", "add", "account", "tests")
+            self.run("sacctmgr", "-i", "add", "qos", "narrow", "MaxJobsPerUser=1")
+            self.run("sacctmgr", "-i", "add", "user", user_name := getpass.getuser(), "account=tests", check=False)
+            self.run("sacctmgr", "-i", "modify", "user", user_name, "set", "qos+=narrow")
 
     def _nodes(self) -> Iterator[str]:
         return (f"n{k}" for k in range(1, NODES + 1))

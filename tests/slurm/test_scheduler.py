@@ -149,14 +149,6 @@ async def test_a_job_that_an_operator_ends_is_cancelled(scheduler: SlurmSchedule
     assert (AppState.CANCELLED, FailureCause.CANCELLED) == (found.state, found.replicas[0].cause)
 
 
-@pytest.mark.heavy("slurm")  # Slurm counts in minutes
-async def test_a_job_that_runs_too_long_is_ended_by_the_cluster(scheduler: SlurmScheduler) -> None:
-    found = await run(scheduler, app("exec sleep 3600"), timeout=1.0)
-
-    assert (AppState.FAILED, FailureCause.TIMEOUT) == (found.state, found.cause)
-    assert [FailureCause.TIMEOUT] == [replica.cause for replica in found.replicas]
-
-
 async def test_each_replica_sees_gpus_of_its_own(scheduler: SlurmScheduler) -> None:
     gpus = shell("echo $CUDA_VISIBLE_DEVICES", num_replicas=3, resource=Resource(1, 2, 64))
     found = await run(scheduler, app(gpus), sbatch_args=["--nodes=2"])

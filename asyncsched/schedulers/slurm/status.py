@@ -236,7 +236,7 @@ def _state(
     if is_cancelled and (code is None or code > _BY_SIGNAL):
         return AppState.CANCELLED, FailureCause.CANCELLED, "cancelled"
     if meaning is _LATE:
-        return AppState.FAILED, meaning.cause, LATE
+        return AppState.FAILED, _LATE.cause, LATE
     if meaning is not None and meaning.cause is not None and (code is None or code > _BY_SIGNAL):
         return AppState.FAILED, meaning.cause, _words(job) if job is not None else "its submit was cut off"
     if code is None:
