@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from asyncsched.schedulers.slurm import SlurmScheduler
+from asyncsched.schedulers.slurm.names import JOB
 from benchmarks._harness import LEAST_ROUNDS, Claim, at_most, in_turns_on_loop
 from benchmarks._peer import peer
 from benchmarks._slurm import PEER_APP, cluster, ended, program, scheduler
@@ -71,7 +72,7 @@ async def _ours(made: SlurmScheduler, replicas: int) -> float:
         app_id = await made.submit(program("mktemp", "-p", there, replicas=replicas), {"job_dir": job_dir})
         full = await _until_full(there, replicas)
         await ended(made, app_id)
-        return full - Path(job_dir, app_id, "job").stat().st_mtime  # which the job writes first
+        return full - Path(job_dir, app_id, JOB).stat().st_mtime  # which the job writes first
 
 
 async def _ours_from_submit(made: SlurmScheduler, replicas: int) -> float:

@@ -95,8 +95,9 @@ async def test_a_thousand_apps_are_described_by_two_commands(
     for number in range(1000):  # as a thousand submits would leave them
         app_id, there = f"job-{number}", tmp_path / f"home/jobs/job-{number}"
         there.mkdir(mode=0o700)
+        (there / "events").mkdir()
         (there / "app.json").write_text((made / "app.json").read_text().replace(info.app_id, app_id))
-        (there / "job").write_text(f"{100 + number}\n")
+        (there / "events/job").write_text(f"{100 + number}\n")
         (tmp_path / "home/apps" / app_id).symlink_to(there)
     commands.say("squeue", "".join(squeue_row(str(100 + k), f"job-{k}", "RUNNING") for k in range(500)))
     commands.say("sacct", "".join(sacct_row(str(100 + k), f"job-{k}", "COMPLETED") for k in range(500, 1000)))

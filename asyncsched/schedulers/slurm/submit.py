@@ -253,7 +253,7 @@ async def check(cluster: Cluster, wire: Wire) -> None:
 def mark(directory: str, name: str, text: str) -> None:
     """Write a small file of an app, whole or not at all."""
     path = Path(directory) / name
-    new = path.with_name(f".{name}-{os.urandom(6).hex()}")
+    new = path.with_name(f".{path.name}-{os.urandom(6).hex()}")
     _write_file(new, f"{text}\n")
     new.replace(path)
 
