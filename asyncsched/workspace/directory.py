@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, cast
@@ -116,15 +116,22 @@ async def plan_copy(app: AppDef, workspace: str, leave_out: Sequence[str], log: 
     Args:
         app: What is to run.
         workspace: A directory or a URL.
-        leave_out: Directories that are not copied, such as one that copies are made in.
+        leave_out: Directories that are not copied, nor what is yet to be made on the way to them.
         log: Where it is told.
     """
+    leave_out = await in_thread(lambda _: [each for path in leave_out for each in (path, *_missing(path))])
     context = await DirWorkspace(workspace, leave_out).context()
     for note in context.notes[:NOTES]:
         log.warning("the workspace %s is copied without %s", context.workspace, note)
     if len(context.notes) > NOTES:
         log.warning("the workspace %s is copied without %d others", context.workspace, len(context.notes) - NOTES)
     return WorkspacePlan(app, context.workspace, {"": await directory_hash(context)}, detail=leave_out)
+
+
+def _missing(path: str) -> Iterator[str]:
+    """Yield the parents of a directory that are not there yet."""
+    while not os.path.exists(path := os.path.dirname(path)):
+        yield path
 
 
 async def copy_planned(plan: WorkspacePlan, directory: str) -> None:

@@ -17,7 +17,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.schedulers.slurm.changes import LONGEST, StateReader
 from asyncsched.schedulers.slurm.lookup import Home
 from asyncsched.testing import VirtualClock
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.logs._inotify import MAKERS
 
 
@@ -139,10 +139,6 @@ async def test_apps_that_come_are_listened_to_and_those_that_go_are_not(clock: V
 async def test_without_inotify_it_looks(clock: VirtualClock, tmp_path: Path, why: str) -> None:
     make_app(tmp_path, "a-1")
     watched = Watched(clock, "a-1")
-
-    async def looks() -> int:
-        await clock.advance(1.0)
-        return len(watched.looks)
-
-    async with reading(watched, clock, tmp_path, follower=Follower(inotify=MAKERS[why])):
-        await eventually(looks)
+    async with asyncio.timeout(WITHIN), reading(watched, clock, tmp_path, follower=Follower(inotify=MAKERS[why])):
+        while not watched.looks:
+            await clock.advance(1.0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from asyncsched.errors import SchedulerError, ThrottledError, UnavailableError
+from asyncsched.errors import PermissionDeniedError, SchedulerError, ThrottledError, UnavailableError
 from asyncsched.schedulers.slurm import SlurmScheduler
 from asyncsched.schedulers.slurm.client import GATHER, Cluster
 from asyncsched.specs import AppState, FailureCause
@@ -139,6 +140,36 @@ async def test_how_a_job_ended_is_told_by_whoever_still_knows_it(
     assert found is not None
     assert expected == (found.state, found.cause)
     assert [expected] == [(each.state, each.cause) for each in found.replicas]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory that belongs to another user")
+async def test_a_directory_of_somebody_else_is_not_taken(
+    commands: Commands, scheduler: SlurmScheduler, tmp_path: Path
+) -> None:
+    info = await scheduler.submit_dryrun(app("true"))
+    there = tmp_path / "home/jobs" / info.app_id
+    there.mkdir(parents=True)
+    (there / "app.json").write_text("{}")
+    os.chown(there, 65534, 65534)
+
+    with pytest.raises(PermissionDeniedError, match=f"^{there} is not used"):
+        await scheduler.schedule(info)
+    assert 0 == commands.asked("sbatch")
+    assert ["app.json"] == [path.name for path in there.iterdir()]
+
+
+async def test_a_workspace_may_hold_the_place_in_which_apps_will_be(
+    commands: Commands, tmp_path: Path, clock: VirtualClock
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/file").touch()
+    state_dir = tmp_path / "work/.asyncsched/slurm"
+    async with SlurmScheduler("session", state_dir=state_dir, clock=clock) as scheduler:
+        for job_dir in (None, f"{tmp_path}/work/made/on/the/way"):
+            app_id = await scheduler.submit(app("true"), {"job_dir": job_dir}, f"{tmp_path}/work")
+            copy = Path(job_dir or state_dir / "jobs") / app_id / "workspace"
+
+            assert ["file"] == [path.name for path in copy.iterdir() if path.name[0] != "."]
 
 
 async def test_rows_of_others_are_passed_over_whatever_they_hold(commands: Commands, scheduler: SlurmScheduler) -> None:

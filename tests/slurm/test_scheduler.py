@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ async def test_what_an_app_waits_for_is_told(
 
 
 async def test_a_job_that_gives_way_to_another_is_told(scheduler: SlurmScheduler) -> None:
-    whole = {"nodelist": "n4", "sbatch_args": ["--exclusive"]}
+    whole: dict[str, Any] = {"nodelist": "n4", "sbatch_args": ["--exclusive"]}
     given_up = await scheduler.submit(app("exec sleep 3600"), {**whole, "partition": "low"})
     await seen(scheduler, given_up, lambda found: found.replicas[0].state is AppState.RUNNING)
     other = await scheduler.submit(app("true"), whole)

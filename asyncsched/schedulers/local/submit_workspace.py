@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
@@ -45,13 +45,8 @@ class Workspaces:
         """Return what would be copied."""
         from asyncsched.workspace.directory import plan_copy
 
-        return await plan_copy(app, workspace, await asyncio.to_thread(self._choose), _log)
-
-    def _choose(self) -> Sequence[str]:
-        """Return what is no part of any workspace: the state directory, and what is made on the way to it."""
-        self._home.choose()
-        missing = [each for each in self._home.path.parents if not each.exists()]
-        return [str(each) for each in (self._home.path, *missing)]
+        await asyncio.to_thread(self._home.choose)
+        return await plan_copy(app, workspace, [str(self._home.path)], _log)
 
     async def build(self, plan: WorkspacePlan, app_id: str) -> None:
         """Copy what a dry-run has shown; `copied` hands it on."""

@@ -188,6 +188,8 @@ class Launch:
 
                 await copy_planned(self._plan, str(new / names.WORKSPACE))
             await finished_in_thread(lambda: self._publish(new))
+        except SchedulerError:  # some are an OSError, too
+            raise
         except OSError as error:
             raise unwritable(self._directory, error, "submit") from error
         finally:
