@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -376,14 +377,20 @@ else:
 """
 
 
+def free_port() -> int:
+    """A port below those that the kernel gives to connections: no attempt to connect to it can take it."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port is free")
+
+
 async def test_ddp_runs_over_two_nodes(scheduler: SlurmScheduler, tmp_path: Path) -> None:
     """The component ``dist.ddp`` with a stand-in for torchrun: its agents meet where they are told to."""
     (tmp_path / "torchrun").write_text(TORCHRUN)
     (tmp_path / "torchrun").chmod(0o755)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    training = ddp("--epochs", "1", script="train.py", j="2x1", image="", env=path, rdzv_port=port)
+    training = ddp("--epochs", "1", script="train.py", j="2x1", image="", env=path, rdzv_port=free_port())
     found = await run(scheduler, training, nodes=2, ntasks_per_node=1)
 
     assert {("train", 0): ["hello"], ("train", 1): ["sent to 127.0.0.1"]} == await said(scheduler, found.app_id)
