@@ -80,6 +80,7 @@ async def test_an_app_that_waits_for_a_limit_of_its_user_says_so(
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user")
+@pytest.mark.timeout(1800)
 def test_the_contract_holds_for_an_ordinary_user() -> None:
     own = Path(tempfile.mkdtemp(prefix="asn-", dir="/tmp"))
     os.chown(own, NOBODY, NOBODY)
