@@ -11,6 +11,7 @@ from asyncsched.schedulers.slurm import SlurmScheduler
 from asyncsched.specs import AppDef, Resource, Role
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from tests.services.slurm import CPUS, SlurmCluster
+from tests.slurm._apps import PATIENCE
 
 WIDE = Resource(CPUS - 1, 0, 1)
 
@@ -23,6 +24,7 @@ def rig_on(scheduler: SlurmScheduler, **more: Any) -> ContractRig:
         scheduler,
         another=lambda: SlurmScheduler("other"),
         cfg={"timestamps": True},
+        patience=PATIENCE,
         image="",
         reads_results=True,
         unstartable=AppDef("job", [Role("gpus", "", entrypoint="true", resource=Resource(1, 100, 1))]),

@@ -37,7 +37,7 @@ class TestSlurmWithAccounts(SchedulerContract):
     ) -> AsyncGenerator[ContractRig]:
         monkeypatch.setenv("SLURM_CONF", str(slurm_with_accounts.conf))
         async with SlurmScheduler("mine") as scheduler:
-            yield rig_on(scheduler, timeout=1.0, patience=PATIENCE)  # Slurm counts it in minutes
+            yield rig_on(scheduler, timeout=1.0)  # Slurm counts it in minutes
         slurm_with_accounts.clean()
 
 

@@ -211,9 +211,10 @@ async def test_secrets_stand_in_a_file_of_the_user_alone(
             assert f"{len(MARKER) + 1}" == line.text
             break
     told = slurm_conf.run("scontrol", "show", "job", "--details") + slurm_conf.run("squeue", "-a", "-O", "ALL:300")
-    script = slurm_conf.run(
-        "scontrol", "write", "batch_script", next(iter(slurm_conf.run("squeue", "-h", "-o", "%A").split())), "-"
-    )
+    found = await scheduler.describe(app_id)
+    assert found is not None
+    assert found.native_id is not None
+    script = slurm_conf.run("scontrol", "write", "batch_script", found.native_id, "-")
     holding = [
         path.name for path in (home / "jobs" / app_id).rglob("*") if path.is_file() and MARKER in path.read_text()
     ]
@@ -321,8 +322,9 @@ async def test_a_controller_that_does_not_answer_is_told_in_time(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    async with SlurmScheduler("session") as patient:
+        found = await run(patient, app("true"))
     async with SlurmScheduler("session", request_timeout=1.0) as scheduler:
-        found = await run(scheduler, app("true"))
         own_slurm.kill_controller()
 
         with pytest.raises(UnavailableError, match=r"squeue"):
@@ -336,9 +338,14 @@ async def test_watches_and_tails_go_on_when_the_controller_is_back(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
-    script = "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.2; done"
+    gate = home.parent / "gate"
+    script = (
+        "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.05\n"
+        f"[ $i != 30 ] || until [ -e {gate} ]; do sleep 0.1; done; done"
+    )
+    async with SlurmScheduler("patient") as patient:
+        app_ids = await asyncio.gather(*(patient.submit(app(script)) for _ in range(20)))
     async with SlurmScheduler("session", request_timeout=2.0) as scheduler:
-        app_ids = await asyncio.gather(*(scheduler.submit(app(script)) for _ in range(20)))
         tails = [asyncio.create_task(said(scheduler, app_id, should_tail=True)) for app_id in app_ids]
         ends = [asyncio.create_task(ended(scheduler, app_id)) for app_id in app_ids]
         async with asyncio.timeout(PATIENCE), scheduler.watch(app_ids) as watch:
@@ -352,6 +359,7 @@ async def test_watches_and_tails_go_on_when_the_controller_is_back(
         with pytest.raises(UnavailableError):
             await scheduler.describe(app_ids[0])
         await asyncio.to_thread(own_slurm.start_controller)
+        await asyncio.to_thread(gate.touch)
         lines, states = await asyncio.gather(*tails), await asyncio.gather(*ends)
 
     assert [{("main", 0): [str(number) for number in range(60)]}] * 20 == lines
@@ -403,7 +411,9 @@ async def test_one_replica_knows_rank_0_too(scheduler: SlurmScheduler) -> None:
     assert {("main", 0): ["127.0.0.1"]} == await said(scheduler, found.app_id)
 
 
-@pytest.mark.parametrize("requeue", [False, True])
+@pytest.mark.parametrize(
+    ("own_slurm", "requeue"), [({}, False), ({"cred_expire": 10}, True)], indirect=["own_slurm"], ids=["once", "again"]
+)
 async def test_a_node_that_fails_ends_an_app_or_starts_it_again(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch, *, requeue: bool
 ) -> None:
