@@ -129,7 +129,19 @@ class Follower:
         It may be called for nothing. What changed before this returned is not told: look after it, not before.
         The descriptor is not needed any longer; the file's watch lives on when it is closed.
         """
-        mask = IN_CREATE | IN_MOVED_TO if stat.S_ISDIR(os.fstat(fd).st_mode) else IN_MODIFY
+        is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
+        notices = self.notices(fd, changed, IN_CREATE | IN_MOVED_TO if is_directory else IN_MODIFY)
+        if notices is not None:
+            return notices
+        return _Looks(fd if len(self._looks) < self.open_files.most else None, changed, self._clock, self._looks)
+
+    def notices(
+        self, fd: int, changed: Callable[[], None], mask: int = IN_CREATE | IN_MOVED_TO | IN_MODIFY
+    ) -> Watch | None:
+        """Do as `watch`, and tell of what is written to files in a directory as well; None where there is no inotify.
+
+        All that ask for notices of one directory have to ask for the same.
+        """
         now = self._clock.monotonic()
         if now >= self._not_before:
             try:
@@ -138,7 +150,7 @@ class Follower:
                 self._not_before = now + NEXT_TRY
                 self._tell(error)
                 self._close_if_unused()
-        return _Looks(fd if len(self._looks) < self.open_files.most else None, changed, self._clock, self._looks)
+        return None
 
     def _add(self, fd: int, mask: int, changed: Callable[[], None]) -> _Notices:
         if self._inotify is None:

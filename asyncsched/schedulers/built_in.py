@@ -65,7 +65,9 @@ BUILT_IN: dict[str, BuiltIn] = {
         parameters=("credentials_file", "impersonate", "quota_project"),
         takes=(*_GCP_ACCOUNT, "limits", "reads_per_minute", *_GCP_LOGS, "replica_detail"),
     ),
-    "slurm": BuiltIn("asyncsched.schedulers.slurm", parameters=("state_dir",), takes=("state_dir",)),
+    "slurm": BuiltIn(
+        "asyncsched.schedulers.slurm", takes_workspace=True, parameters=("state_dir",), takes=("state_dir",)
+    ),
 }
 """The schedulers of our own by name; the first one is the default."""
 

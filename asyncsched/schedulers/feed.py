@@ -179,6 +179,11 @@ class StateFeed:
         """The watched apps."""
         return list(self._apps)
 
+    @property
+    def changes(self) -> int:
+        """How many changes were seen so far."""
+        return self._changes
+
     def connected(self) -> None:
         """Note that reports are coming in, and ask for everything once."""
         self._connected = True

@@ -20,6 +20,9 @@ class _Feed(Protocol):
     @property
     def app_ids(self) -> Sequence[str]: ...
 
+    @property
+    def changes(self) -> int: ...
+
     def connected(self) -> None: ...
 
     def changed(self, app_ids: Sequence[str], /) -> None: ...
@@ -39,6 +42,11 @@ class StatePort:
     def app_ids(self) -> Sequence[str]:
         """The apps that are watched at this moment."""
         return self._feed.app_ids
+
+    @property
+    def changes(self) -> int:
+        """How many changes of them have been seen so far."""
+        return self._feed.changes
 
     def connected(self) -> None:
         """Say that changes are reported from now on: every app is then asked for once, so that none is missed."""

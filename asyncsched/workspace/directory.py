@@ -8,20 +8,26 @@ import fcntl
 import hashlib
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TYPE_CHECKING, cast
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
+from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.workspace.archive import digest_of
 from asyncsched.workspace.context import Context, open_tree
 from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
 from asyncsched.workspace.hashing import workspace_hash
 from asyncsched.workspace.threads import Check, in_thread
 
-__all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since", "directory_hash"]
+if TYPE_CHECKING:
+    import logging
+
+    from asyncsched.specs.app import AppDef
+
+__all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since", "copy_planned", "directory_hash", "plan_copy"]
 
 IGNORE_FILE = ".asyncschedignore"
 """The file in a workspace's root that says what a copy leaves out."""
@@ -31,6 +37,9 @@ FICLONE = 0x40049409
 
 MODES = 0o1777
 """What is kept of a mode: a copy has another owner, on whose behalf nobody may run it."""
+
+NOTES = 10
+"""How many of the files that are passed over are named."""
 
 _NOT_HERE = frozenset(
     {
@@ -100,6 +109,39 @@ class DirWorkspace:
                 await finished_in_thread(lambda: remove(directory))
             raise
         return found
+
+
+async def plan_copy(app: AppDef, workspace: str, leave_out: Sequence[str], log: logging.Logger) -> WorkspacePlan:
+    """Return what would be copied, for a dry-run; what is passed over is logged.
+
+    Args:
+        app: What is to run.
+        workspace: A directory or a URL.
+        leave_out: Directories that are not copied, nor what is yet to be made on the way to them.
+        log: Where it is told.
+    """
+    leave_out = await in_thread(lambda _: [each for path in leave_out for each in (path, *_missing(path))])
+    context = await DirWorkspace(workspace, leave_out).context()
+    for note in context.notes[:NOTES]:
+        log.warning("the workspace %s is copied without %s", context.workspace, note)
+    if len(context.notes) > NOTES:
+        log.warning("the workspace %s is copied without %d others", context.workspace, len(context.notes) - NOTES)
+    return WorkspacePlan(app, context.workspace, {"": await directory_hash(context)}, detail=leave_out)
+
+
+def _missing(path: str) -> Iterator[str]:
+    """Yield the parents of a directory that are not there yet."""
+    while not os.path.exists(path := os.path.dirname(path)):
+        yield path
+
+
+async def copy_planned(plan: WorkspacePlan, directory: str) -> None:
+    """Copy what `plan_copy` has shown into a directory, which must not exist.
+
+    Raises:
+        WorkspaceError: The files have changed since, or cannot be copied; nothing is left.
+    """
+    await DirWorkspace(plan.workspace, cast("Sequence[str]", plan.detail)).copy(directory, plan.hashes[""])
 
 
 def _make(directory: str) -> None:

@@ -56,6 +56,28 @@ async def test_throttling_halves_the_rate_once_for_all_calls_on_their_way() -> N
     assert 3 == round(clock.monotonic() - began, 3)
 
 
+async def test_turns_that_were_not_taken_may_be_taken_at_once() -> None:
+    clock = VirtualClock()
+    async with clock:
+        pacer = Pacer(2, clock, burst=3)
+        taken: list[float] = []
+        for rest in (0, 60):
+            await clock.sleep(rest)
+            began = clock.monotonic()
+            for _ in range(6):
+                await pacer.turn()
+                taken.append(round(clock.monotonic() - began, 3))
+
+        assert [0, 0, 0, 0.5, 1, 1.5] * 2 == taken
+
+        await clock.sleep(60)
+        pacer.throttled()
+        began = clock.monotonic()
+        for after in (1, 2, 3):
+            await pacer.turn()
+            assert after == round(clock.monotonic() - began, 3)
+
+
 async def test_the_rate_comes_back_slowly_and_not_beyond_where_it_began() -> None:
     clock = VirtualClock()
     pacer = Pacer(2, clock)

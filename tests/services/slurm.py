@@ -29,6 +29,8 @@ from tests.services.ports import Ports
 NODES = 4
 CPUS = 64
 MEMORY_MB = 64_000
+GPUS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")
+"""Devices of every machine that are taken for a node's GPUs: no task opens them as such."""
 
 _DEADLINE = 60.0
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel")
@@ -58,6 +60,9 @@ SwitchType=switch/none
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=1,bf_hetjob_immediate,sched_interval=1,sched_min_interval=10000,default_queue_depth=1000
 SelectType=select/cons_tres
+GresTypes=gpu
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
 DefMemPerCPU=100
@@ -72,14 +77,16 @@ MessageTimeout=30
 TCPTimeout=5
 {accounts}
 {nodes}
-PartitionName=debug Nodes=n[1-{count}] Default=YES MaxTime=INFINITE State=UP
+PartitionName=debug Nodes=n[1-{count}] Default=YES MaxTime=INFINITE State=UP PriorityTier=5 PreemptMode=OFF
+PartitionName=low Nodes=n[1-{count}] MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL
 """
 
 _ACCOUNTS_CONF = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePort={port}
-AccountingStoragePass={munge}"""
+AccountingStoragePass={munge}
+AccountingStorageEnforce=limits,qos"""
 
 _DBD_CONF = """\
 AuthType=auth/munge
@@ -233,7 +240,7 @@ class SlurmCluster:
         munge = at / "munge/munge.sock"
         nodes = "\n".join(
             f"NodeName=n{k} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={each} "
-            f"CPUs={CPUS} RealMemory={MEMORY_MB} State=UNKNOWN"
+            f"CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:{len(GPUS)} State=UNKNOWN"
             for k, each in enumerate(ports, 1)
         )
         accounts = "AccountingStorageType=accounting_storage/none\nJobAcctGatherType=jobacct_gather/none"
@@ -257,6 +264,7 @@ class SlurmCluster:
             )
         )
         (at / "etc/cgroup.conf").write_text("")
+        (at / "etc/gres.conf").write_text("".join(f"Name=gpu File={device}\n" for device in GPUS))
 
     def _begin_munge(self) -> None:
         at = self.directory / "munge"
@@ -288,6 +296,10 @@ class SlurmCluster:
         self._until("slurmdbd answers", lambda: self.answers("sacctmgr", "-n", "-P", "show", "cluster"))
         if "asynctest" not in self.run("sacctmgr", "-n", "-P", "show", "cluster"):
             self.run("sacctmgr", "-i", "add", "cluster", "asynctest")
+            self.run("sacctmgr", "-i", "add", "account", "tests")
+            self.run("sacctmgr", "-i", "add", "qos", "narrow", "MaxJobsPerUser=1")
+            self.run("sacctmgr", "-i", "add", "user", user_name := getpass.getuser(), "account=tests", check=False)
+            self.run("sacctmgr", "-i", "modify", "user", user_name, "set", "qos+=narrow")
 
     def _nodes(self) -> Iterator[str]:
         return (f"n{k}" for k in range(1, NODES + 1))

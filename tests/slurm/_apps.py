@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from asyncsched.schedulers.responses import DescribeAppResponse
@@ -28,6 +29,17 @@ async def ended(scheduler: SlurmScheduler, app_id: str) -> DescribeAppResponse:
             last = event.current
     assert last is not None
     return last
+
+
+async def seen(
+    scheduler: SlurmScheduler, app_id: str, condition: Callable[[DescribeAppResponse], bool]
+) -> DescribeAppResponse:
+    """Watch an app until it fulfils a condition."""
+    async with asyncio.timeout(PATIENCE), scheduler.watch([app_id]) as watch:
+        async for event in watch:
+            if event.current is not None and condition(event.current):
+                return event.current
+    raise AssertionError(f"{app_id} ended without that")
 
 
 async def run(scheduler: SlurmScheduler, what: AppDef, **cfg: Any) -> DescribeAppResponse:

@@ -82,7 +82,9 @@ def test_a_replica_runs_in_its_image(program: str) -> None:
     mounts = [BindMount("/data", "/in", read_only=True), BindMount("/out", "/out")]
     ((task,),) = make(role(image="/images/a.sif", mounts=mounts), container=program).tasks
 
-    assert ["--bind", "/data:/in:ro", "--bind", "/out:/out", "/images/a.sif", "prog", "0"] == task.args[2:]
+    own = "/shared/job-x1:/shared/job-x1"
+    binds = ["--bind", "/data:/in:ro", "--bind", "/out:/out", "--bind", own]
+    assert [*binds, "/images/a.sif", "prog", "0"] == task.args[2:]
     assert [program, "exec"] == task.args[:2]
     assert "/work dir" == task.cwd
 
@@ -100,6 +102,10 @@ def test_a_replica_starts_in_its_image_or_where_it_was_submitted() -> None:
         ({"partition": "a\nb"}, "partition must be text on one line"),
         ({"comment": " "}, "comment must be text on one line"),
         ({"prolog": "true\nfalse"}, "prolog must be text on one line"),
+        ({"sbatch_args": ["--array=1-4"]}, "sbatch_args must not hold '--array=1-4'"),
+        ({"sbatch_args": ["-p", "x", ":"]}, "sbatch_args must not hold ':'"),
+        ({"sbatch_args": ["--wrap=true"]}, "sbatch_args must not hold '--wrap=true'"),
+        ({"sbatch_args": [""]}, "sbatch_args must not hold ''"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:

@@ -26,10 +26,12 @@ class Pacer:
         rate: Turns a second, to begin with and at most.
         clock: Tells the time.
         lowest: The rate below which it does not fall.
+        burst: How many turns may be taken at once after a rest, as from a bucket of tokens that is full.
     """
 
-    def __init__(self, rate: float, clock: Clock, *, lowest: float = 0.2) -> None:
+    def __init__(self, rate: float, clock: Clock, *, lowest: float = 0.2, burst: int = 1) -> None:
         self.rate = rate
+        self._burst = burst
         self._highest, self._lowest = rate, min(lowest, rate)
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -43,7 +45,7 @@ class Pacer:
 
     async def turn(self) -> None:
         """Wait for a turn; who is cancelled while waiting leaves its turn to the next."""
-        if not self._waiting and self._clock.monotonic() >= self._next:
+        if not self._waiting and self._left() <= 0:
             self._take()
             return
         turn = asyncio.get_running_loop().create_future()
@@ -53,7 +55,7 @@ class Pacer:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # It was given in the same step, and nobody uses it.
-                self._next = self._clock.monotonic()
+                self._next -= 1 / self.rate
                 self._arm()
             raise
 
@@ -63,7 +65,15 @@ class Pacer:
         if now - self._cut_at >= _ONE_CUT:
             self.rate = max(self._lowest, self.rate / 2)
             self._cut_at = self._clean_since = now
-        self._next = max(self._next, now + (retry_after or 1 / self.rate))
+        self._next = max(self._next, now + (retry_after or 1 / self.rate) + self._ahead())
+
+    def _ahead(self) -> float:
+        """Return the seconds by which turns may be taken before their time."""
+        return (self._burst - 1) / self.rate
+
+    def _left(self) -> float:
+        """Return the seconds until the next turn."""
+        return self._next - self._ahead() - self._clock.monotonic()
 
     def _take(self) -> None:
         now = self._clock.monotonic()
@@ -74,12 +84,11 @@ class Pacer:
 
     def _arm(self) -> None:
         if self._timer is None and self._waiting:
-            delay = max(0.0, self._next - self._clock.monotonic())
-            self._timer = self._clock.call_later(delay, self._give)
+            self._timer = self._clock.call_later(max(0.0, self._left()), self._give)
 
     def _give(self) -> None:
         self._timer = None
-        while self._waiting and self._clock.monotonic() >= self._next:
+        while self._waiting and self._left() <= 1e-9:
             turn = self._waiting.popleft()
             if not turn.done():
                 self._take()

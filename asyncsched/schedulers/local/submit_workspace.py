@@ -6,10 +6,10 @@ import asyncio
 import itertools
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.schedulers.local.state_dir import Home
@@ -24,9 +24,6 @@ __all__ = ["Workspaces", "directory_of"]
 _log = logging.getLogger("asyncsched.schedulers.local")
 
 _serial = itertools.count()
-
-NOTES = 10
-"""How many of the files that are passed over are named."""
 
 
 class _Owner(Protocol):
@@ -46,29 +43,17 @@ class Workspaces:
 
     async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
         """Return what would be copied."""
-        from asyncsched.workspace.directory import DirWorkspace, directory_hash
+        from asyncsched.workspace.directory import plan_copy
 
-        ours = await asyncio.to_thread(self._choose)
-        context = await DirWorkspace(workspace, ours).context()
-        for note in context.notes[:NOTES]:
-            _log.warning("the workspace %s is copied without %s", context.workspace, note)
-        if len(context.notes) > NOTES:
-            _log.warning("the workspace %s is copied without %d others", context.workspace, len(context.notes) - NOTES)
-        return WorkspacePlan(app, context.workspace, {"": await directory_hash(context)}, detail=ours)
-
-    def _choose(self) -> Sequence[str]:
-        """Return what is no part of any workspace: the state directory, and what is made on the way to it."""
-        self._home.choose()
-        missing = [each for each in self._home.path.parents if not each.exists()]
-        return [str(each) for each in (self._home.path, *missing)]
+        await asyncio.to_thread(self._home.choose)
+        return await plan_copy(app, workspace, [str(self._home.path)], _log)
 
     async def build(self, plan: WorkspacePlan, app_id: str) -> None:
         """Copy what a dry-run has shown; `copied` hands it on."""
-        from asyncsched.workspace.directory import DirWorkspace
+        from asyncsched.workspace.directory import copy_planned
 
         name = await asyncio.to_thread(self._make_name, app_id)
-        source = DirWorkspace(plan.workspace, cast("Sequence[str]", plan.detail))
-        await source.copy(str(self._home.path / APPS / name), plan.hashes[""])
+        await copy_planned(plan, str(self._home.path / APPS / name))
         self._copied[app_id] = name
 
     def _make_name(self, app_id: str) -> str:

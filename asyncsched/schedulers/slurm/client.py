@@ -11,6 +11,7 @@ from asyncsched._streams import for_one
 from asyncsched._tasks import BackgroundTasks
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
+from asyncsched.schedulers._common.pacing import Pacer
 from asyncsched.schedulers._common.program import Finished, Programs
 from asyncsched.schedulers.slurm.errors import BACKEND, translate
 from asyncsched.schedulers.slurm.status_records import (
@@ -27,8 +28,11 @@ __all__ = ["Cluster"]
 AT_ONCE = 8
 GATHER = 0.02
 """Seconds for which callers gather that then share one command."""
-JOBS_AT_ONCE = 500
+JOBS_AT_ONCE = 5000
 """Jobs that one ``sacct`` is asked for."""
+SUBMITS, SUBMITS_AT_ONCE = 50.0, 40
+LOOKS, LOOKS_AT_ONCE = 2.0, 10
+"""How often a second the cluster is asked, and how many times in a row after a rest: newer releases count requests."""
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER", "SLURM_JWT"})
 
 _log = logging.getLogger("asyncsched.schedulers.slurm")
@@ -40,9 +44,15 @@ class Cluster:
     Args:
         clock: Tells the time.
         timeout: Seconds that a command may take: those of Slurm wait half a minute for a controller that is gone.
+
+    Attributes:
+        submits: Gives turns to submit.
+        looks: Gives turns to look again at what is watched.
     """
 
     def __init__(self, *, clock: Clock, timeout: float) -> None:
+        self.submits = Pacer(SUBMITS, clock, burst=SUBMITS_AT_ONCE)
+        self.looks = Pacer(LOOKS, clock, burst=LOOKS_AT_ONCE)
         self._clock = clock
         self._timeout = timeout
         self._programs: Programs | None = None
@@ -112,13 +122,6 @@ class Cluster:
                 raise translate(told, operation, refusal=SchedulerError)
             found |= {row.job_id: row for row in parse_sacct(told.text)}
         return found
-
-    async def numbers_of(self, app_id: str, operation: str) -> list[str]:
-        """Return the numbers of the jobs of this name that have not ended."""
-        told = await self.run([*_squeue("--me", "-a"), f"--name={app_id}"], operation)
-        if told.code:
-            raise translate(told, operation, refusal=SchedulerError)
-        return [row.job_id for row in parse_squeue(told.text) if row.name == app_id]
 
     async def end(self, jobs: Sequence[str], operation: str) -> None:
         """Have jobs end; those that are not there are passed over."""

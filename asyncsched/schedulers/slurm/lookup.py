@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import stat
 import time
 from collections import OrderedDict
@@ -20,12 +19,12 @@ from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
 from asyncsched.schedulers.slurm.errors import foreign
-from asyncsched.schedulers.slurm.status import Evidence, describe_app, list_row
+from asyncsched.schedulers.slurm.status import Evidence, alive, describe_app, list_row
 from asyncsched.schedulers.slurm.status_records import AppRecord, JobRow, parse_events, parse_record
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import LARGEST_RESULT, read_result
 
-__all__ = ["Home", "Lookup", "StoredApp", "read_file"]
+__all__ = ["Home", "Lookup", "StoredApp", "read_file", "remove_tree"]
 
 LARGEST_RECORD = 64 << 20
 LARGEST_EVENTS = 1 << 20
@@ -58,9 +57,14 @@ class Home:
     """
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.links = root / "apps"
-        self.jobs = root / "jobs"
         self._records: OrderedDict[str, tuple[tuple[int, int, int], AppRecord]] = OrderedDict()
+
+    def jobs_in(self, job_dir: str | None) -> str:
+        """Return where directories of apps are made, as the option `job_dir` says."""
+        named = str(self.root / "jobs") if job_dir is None else os.path.expanduser(job_dir)  # noqa: PTH111 - as text
+        return os.path.abspath(named)  # noqa: PTH100 - as text
 
     def app_ids(self) -> list[str]:
         """Return the ids of all apps."""
@@ -83,6 +87,7 @@ class Home:
         found = Evidence(
             job if job.isascii() and job.isdigit() else "",
             is_cancelled=os.path.lexists(f"{directory}/{names.CANCELLED}"),
+            is_late=os.path.lexists(f"{directory}/{names.LATE}"),
             is_cut_off=time.time_ns() - record.created_ns > CUT_OFF * 1e9,
         )
         return StoredApp(record, directory, found)
@@ -119,9 +124,17 @@ class Home:
 
     def remove(self, app_id: str, directory: str) -> None:
         """Remove an app's directory, then the link to it."""
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)
         (self.links / app_id).unlink(missing_ok=True)
         self._records.pop(app_id, None)
+
+
+def remove_tree(directory: str) -> None:
+    """Remove a directory with all that is in it, whatever its modes; what cannot be removed stays."""
+    from asyncsched.workspace.directory import remove  # few commands need it
+
+    with suppress(OSError):
+        remove(directory)
 
 
 def _check_own(directory: str, operation: str) -> None:
@@ -164,9 +177,6 @@ class Lookup:
         """Describe apps; an error of one alone is its answer."""
         looked = await asyncio.to_thread(self._look, app_ids, operation)
         stored = {app_id: app for app_id, app in looked.items() if isinstance(app, StoredApp)}
-        for app_id, app in stored.items():
-            if not app.found.job_id and (numbers := await self._cluster.numbers_of(app_id, operation)):
-                stored[app_id] = app._replace(found=replace(app.found, job_id=numbers[-1]))
         rows = await self._rows(stored, operation)
         answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {
             app_id: None if isinstance(app, StoredApp) else app for app_id, app in looked.items()
@@ -182,12 +192,17 @@ class Lookup:
                 looked[app_id] = error
         return looked
 
-    async def _rows(self, stored: Mapping[str, StoredApp], operation: str) -> dict[str, JobRow]:
-        """Return what the cluster tells of the apps' jobs, by app."""
-        wanted = {app.found.job_id: app_id for app_id, app in stored.items() if app.found.job_id}
-        if not wanted:
+    async def _rows(self, stored: dict[str, StoredApp], operation: str) -> dict[str, JobRow]:
+        """Return what the cluster tells of the apps' jobs, by app; it finds those that nobody has written down yet."""
+        if not stored:
             return {}
         known = await self._cluster.jobs(operation)
+        if new := [app_id for app_id, app in stored.items() if not app.found.job_id]:
+            numbers = alive(known.values())
+            for app_id in new:
+                app = stored[app_id]
+                stored[app_id] = app._replace(found=replace(app.found, job_id=numbers.get(app_id, "")))
+        wanted = {app.found.job_id: app_id for app_id, app in stored.items() if app.found.job_id}
         rows = {app_id: row for job, app_id in wanted.items() if (row := known.get(job)) and row.name == app_id}
         if missing := [job for job, app_id in wanted.items() if app_id not in rows]:
             told = await self._cluster.forgotten(missing, operation)

@@ -11,9 +11,12 @@ __all__ = [
     "BATCH",
     "BATCH_LOG",
     "CANCELLED",
+    "EVENTS",
     "JOB",
+    "LATE",
     "LOCK",
     "RUN",
+    "WORKSPACE",
     "error_name",
     "events_name",
     "is_app_id",
@@ -25,10 +28,16 @@ __all__ = [
 
 APP = "app.json"
 """What is known of an app when it is submitted."""
-JOB = "job"
+EVENTS = "events"
+"""The directory of what may change an app's state, and of nothing else: who watches it is told of that at once."""
+JOB = f"{EVENTS}/job"
 """The job's number, written by the submit, and by the job itself when it starts."""
-CANCELLED = "cancelled"
+CANCELLED = f"{EVENTS}/cancelled"
 """Is there once somebody has asked for the app's end."""
+LATE = f"{EVENTS}/late"
+"""Is there once the app was ended because it had not run in time."""
+WORKSPACE = "workspace"
+"""The copy of the app's workspace, in which its replicas start."""
 LOCK = "lock"
 """Held while the job is handed to the cluster."""
 BATCH = "batch.sh"
@@ -63,7 +72,7 @@ def task_name(rank: int) -> str:
 
 def events_name(stem: str) -> str:
     """Return the name of the file in which a replica's starts and ends are written down."""
-    return f"{stem}.ev"
+    return f"{EVENTS}/{stem}.ev"
 
 
 def log_name(stem: str, attempt: int, stream: str) -> str:

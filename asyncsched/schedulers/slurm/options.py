@@ -21,6 +21,9 @@ class SlurmOpts:
     timeout: Annotated[
         float | None, Doc("seconds that the app may run, rounded up to minutes; over it the cluster ends the job")
     ] = None
+    pending_timeout: Annotated[
+        float | None, Doc("seconds that the app may wait to run, kept by the process that submits; then it is ended")
+    ] = None
     constraint: Annotated[str | None, Doc("features that the nodes must have, such as gpu&ib")] = None
     nodelist: Annotated[str | None, Doc("nodes that must be among those that are used")] = None
     exclude: Annotated[str | None, Doc("nodes that must not be used")] = None
@@ -42,6 +45,7 @@ class SlurmOpts:
         False
     )
     container: Annotated[
-        Literal["apptainer", "singularity"] | None, Doc("run each replica in its role's image, by this program")
+        Literal["apptainer", "singularity", "enroot"] | None,
+        Doc("run each replica in its role's image, by this program"),
     ] = None
     check: Annotated[bool, Doc("have the cluster say at dry-run whether it would take the job")] = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,6 +31,8 @@ __all__ = ["SlurmJob", "SlurmTask", "Wire", "make_request", "to_wire"]
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 
 _TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2}|UNLIMITED|INFINITE", re.ASCII | re.IGNORECASE)
+_NOT_OURS = re.compile(r"|:|(-a|--ar).*|--(wrap|test-only|help|usage|version)\b.*|-[hV]", re.DOTALL)
+"""Arguments of ``sbatch`` that would have it submit something else, or nothing."""
 _OF_THE_JOB = ("comment", "mail_user", "mail_type")
 _OF_A_COMPONENT = ("partition", "account", "qos", "constraint", "nodelist", "exclude", "reservation", "gres")
 
@@ -74,6 +76,7 @@ class SlurmJob:
         prolog: A line of shell that is run first.
         timestamps: Whether each line of the logs has its time.
         requeue: Whether the cluster may start the job again.
+        pending_timeout: Seconds after which this scheduler ends the job if it has not run.
     """
 
     app_id: str
@@ -86,12 +89,15 @@ class SlurmJob:
     prolog: str = field(default="", kw_only=True)
     timestamps: bool = field(default=False, kw_only=True)
     requeue: bool = field(default=False, kw_only=True)
+    pending_timeout: float | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         return pretty(self)
 
 
-def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, cwd: str) -> SlurmJob:
+def make_request(
+    app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, cwd: str, in_workspace: bool = False
+) -> SlurmJob:
     """Make the request for an app.
 
     Args:
@@ -100,6 +106,7 @@ def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, 
         options: The run options.
         job_dir: Where directories of apps are made.
         cwd: The submitter's working directory.
+        in_workspace: Whether the replicas start in a copy of a workspace.
     """
     groups = _groups(app.roles)
     _check_options(options, is_plain=len(groups) == 1)
@@ -110,6 +117,7 @@ def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, 
     shared += [f"--{name}={value}" for name, value in spread.items() if value is not None]
     by_app = [role.max_retries for role in app.roles if role.retry_policy is not RetryPolicy.REPLICA]
     directory = f"{job_dir}/{app_id}"
+    workspace = f"{directory}/{names.WORKSPACE}" if in_workspace else ""
     return SlurmJob(
         app_id,
         directory,
@@ -118,7 +126,7 @@ def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, 
             for group in groups
         ],
         [
-            [_task(role, k, app_id, options, cwd) for role in group for k in range(role.num_replicas)]
+            [_task(role, k, directory, options, cwd, workspace) for role in group for k in range(role.num_replicas)]
             for group in groups
         ],
         options=[*_arguments(options, _OF_THE_JOB), *(options.sbatch_args or ())],
@@ -127,6 +135,7 @@ def make_request(app: AppDef, app_id: str, options: SlurmOpts, *, job_dir: str, 
         prolog=options.prolog or "",
         timestamps=options.timestamps,
         requeue=options.requeue,
+        pending_timeout=options.pending_timeout,
     )
 
 
@@ -146,28 +155,46 @@ def _size(resource: Resource) -> list[str]:
     return size
 
 
-def _task(role: Role, k: int, app_id: str, options: SlurmOpts, cwd: str) -> SlurmTask:
-    in_image = options.container is not None
-    applied = macros.Values(
-        img_root="" if in_image else role.image, app_id=app_id, replica_id=str(k), rank0_env=RANK0
-    ).apply(role)
+def _task(role: Role, k: int, directory: str, options: SlurmOpts, cwd: str, workspace: str) -> SlurmTask:
+    is_directory = role.image.startswith("/") and options.container is None
+    root = workspace or ("" if options.container else role.image)
+    app_id = directory.rpartition("/")[2]
+    applied = macros.Values(img_root=root, app_id=app_id, replica_id=str(k), rank0_env=RANK0).apply(role)
     args = [applied.entrypoint, *applied.args]
-    if options.container is not None:
-        args = [options.container, "exec", *_binds(role), role.image, *args]
+    if options.container == "enroot":
+        args = _in_enroot(applied, args, directory, workspace)
+    elif options.container is not None:
+        binds = _mounts(role, directory, lambda way, is_read_only: f"{way}:ro" if is_read_only else way)
+        args = [options.container, "exec", *_each("--bind", binds), role.image, *args]
     return SlurmTask(
         args,
         dict(applied.env),
         role=role.name,
         replica=k,
         max_retries=role.max_retries if role.retry_policy is RetryPolicy.REPLICA else 0,
-        cwd=role.image if role.image.startswith("/") and not in_image else cwd,
+        cwd=workspace or (role.image if is_directory else cwd),
     )
 
 
-def _binds(role: Role) -> list[str]:
+def _in_enroot(role: Role, args: Sequence[str], directory: str, workspace: str) -> list[str]:
+    """Return the command that runs a role's in its image; enroot hands on no variable that it is not told of."""
+    mounts = _mounts(
+        role, directory, lambda way, is_read_only: f"{way}:none:x-create=auto,bind,{'ro' if is_read_only else 'rw'}"
+    )
+    variables = dict.fromkeys((RANK0, "SLURM_PROCID", "CUDA_VISIBLE_DEVICES", *_ours(directory, ""), *role.env))
+    into = ["sh", "-c", 'cd "$0" && exec "$@"', workspace] if workspace else []
+    return ["enroot", "start", *_each("--mount", mounts), *_each("--env", variables), role.image, *into, *args]
+
+
+def _mounts(role: Role, directory: str, written: Callable[[str, bool], str]) -> list[str]:
+    """Return the bind mounts of a role as its program takes them, and the app's directory, for results."""
     mounts = [mount for mount in role.mounts if isinstance(mount, BindMount)]
-    binds = [f"{each.src_path}:{each.dst_path}{':ro' if each.read_only else ''}" for each in mounts]
-    return [word for bind in binds for word in ("--bind", bind)]
+    binds = [written(f"{mount.src_path}:{mount.dst_path}", mount.read_only) for mount in mounts]
+    return [*binds, written(f"{directory}:{directory}", False)]
+
+
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
 
 
 # Options
@@ -175,6 +202,7 @@ def _binds(role: Role) -> list[str]:
 
 def _check_options(options: SlurmOpts, *, is_plain: bool) -> None:
     check_seconds("timeout", options.timeout)
+    check_seconds("pending_timeout", options.pending_timeout)
     if options.time is not None and options.timeout is not None:
         raise RunOptionError("time and timeout both limit the app", key="time", fix="leave one of them out")
     if options.time is not None and not _TIME.fullmatch(options.time):
@@ -190,6 +218,14 @@ def _check_options(options: SlurmOpts, *, is_plain: bool) -> None:
         if value is not None and not is_plain:
             why = "its roles ask for different resources, and so are components of one job"
             raise RunOptionError(f"{name} is for an app whose roles are of one size", key=name, why=why)
+    for argument in options.sbatch_args or ():
+        if _NOT_OURS.fullmatch(argument):
+            raise RunOptionError(
+                f"sbatch_args must not hold {argument!r}",
+                key="sbatch_args",
+                why="an app is one job, whose script and components are made of its roles",
+                fix="leave it out",
+            )
     for name in (*_OF_A_COMPONENT, *_OF_THE_JOB, "prolog", "job_dir"):
         value = getattr(options, name)
         if value is not None and (not value.strip() or not value.isprintable()):
@@ -269,14 +305,19 @@ def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, cre
     return Wire(files, _sbatch(job), record)
 
 
-def _script(job: SlurmJob, task: SlurmTask, stem: str) -> str:
-    ours = {
-        ERROR_FILE: f"{job.directory}/{names.error_name(stem)}",
-        RESULT_FILE: f"{job.directory}/{names.result_name(stem)}",
+def _ours(directory: str, stem: str) -> dict[str, str]:
+    """Return the variables that every replica gets."""
+    return {
+        "PYTHONUNBUFFERED": "x",
+        ERROR_FILE: f"{directory}/{names.error_name(stem)}",
+        RESULT_FILE: f"{directory}/{names.result_name(stem)}",
     }
+
+
+def _script(job: SlurmJob, task: SlurmTask, stem: str) -> str:
     return task_script(
         [reveal(word) for word in task.args],
-        {"PYTHONUNBUFFERED": "x", **ours, **revealed_env(task.env)},
+        {**_ours(job.directory, stem), **revealed_env(task.env)},
         stem=stem,
         retries=task.max_retries,
         stamps=job.timestamps,

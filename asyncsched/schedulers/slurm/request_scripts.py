@@ -40,15 +40,15 @@ RUN_SCRIPT = """\
 #!/bin/bash
 umask 077
 . "./task.$SLURM_PROCID" || exit 1
-now() { printf '%s' "${EPOCHREALTIME:-$(date +%s.%N)}"; }
+tell() { printf '%s\\n' "$* ${EPOCHREALTIME:-$(date +%s.%N)}" >>"events/$task_stem.ev"; }
 stamped() {
   trap '' TERM INT
   local LC_ALL=C line
   while IFS= read -r line || [ -n "$line" ]; do printf '%s %s\\n' "$EPOCHREALTIME" "$line"; done
 }
 task_attempt=0
-if [ -e "$task_stem.ev" ]; then
-  while read -r word _; do [ "$word" = start ] && task_attempt=$((task_attempt + 1)); done <"$task_stem.ev"
+if [ -e "events/$task_stem.ev" ]; then
+  while read -r word _; do [ "$word" = start ] && task_attempt=$((task_attempt + 1)); done <"events/$task_stem.ev"
 fi
 task_left=$task_retries
 task_stopped=0
@@ -56,7 +56,7 @@ trap 'task_stopped=1' TERM INT
 while :; do
   task_log="$PWD/$task_stem.$task_attempt"
   : >>"$task_log.out" && : >>"$task_log.err"
-  printf 'start %s %s %s\\n' "$task_attempt" "$SLURMD_NODENAME" "$(now)" >>"$task_stem.ev"
+  tell start "$task_attempt" "$SLURMD_NODENAME"
   if [ "$task_stamps" = 1 ]; then
     exec 3> >(stamped >>"$task_log.out"); task_out=$!
     exec 4> >(stamped >>"$task_log.err"); task_err=$!
@@ -68,7 +68,7 @@ while :; do
     (task_run) >>"$task_log.out" 2>>"$task_log.err"
     task_code=$?
   fi
-  printf 'exit %s %s %s\\n' "$task_attempt" "$task_code" "$(now)" >>"$task_stem.ev"
+  tell exit "$task_attempt" "$task_code"
   [ "$task_code" -eq 0 ] || [ "$task_stopped" = 1 ] || [ "$task_left" -le 0 ] || {
     task_left=$((task_left - 1))
     task_attempt=$((task_attempt + 1))

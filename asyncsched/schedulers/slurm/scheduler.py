@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from typing_extensions import Unpack, override
@@ -12,21 +12,24 @@ from typing_extensions import Unpack, override
 from asyncsched.errors import UsageError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
-from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.ignored import kept_by_submitter
+from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.prepare import check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import ending, names
+from asyncsched.schedulers.slurm.changes import StateReader
 from asyncsched.schedulers.slurm.client import Cluster
 from asyncsched.schedulers.slurm.errors import BACKEND
 from asyncsched.schedulers.slurm.logs import log_sources
 from asyncsched.schedulers.slurm.lookup import Home, Lookup
 from asyncsched.schedulers.slurm.options import SlurmOpts
 from asyncsched.schedulers.slurm.request import SlurmJob, make_request, to_wire
-from asyncsched.schedulers.slurm.submit import Launch, check
+from asyncsched.schedulers.slurm.submit import Launch, Workspaces, check
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import ReplicaStatus
 
@@ -59,6 +62,9 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
 
     options = SlurmOpts
     ignores = IGNORES
+    pushes_states = True
+    workspace_builder = Workspaces
+    has_images = False
 
     def __init__(
         self, session_name: str, *, state_dir: str | os.PathLike[str] | None = None, **tunables: Unpack[Tunables]
@@ -68,6 +74,7 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
         self._home = Home(Path(named).expanduser().absolute())
         self._cluster = Cluster(clock=self.clock, timeout=self.request_timeout)
         self._lookup = Lookup(self._home, self._cluster)
+        self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
 
     @property
     def commands_started(self) -> int:
@@ -77,13 +84,22 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
     # Submitting
 
     @override
-    async def _request(self, app: AppDef, options: SlurmOpts, app_id: str) -> SlurmJob:
-        cwd = os.getcwd()  # noqa: PTH109 - nothing is looked for
-        jobs = str(self._home.jobs) if options.job_dir is None else _absolute(options.job_dir, cwd)
-        job = make_request(app, app_id, options, job_dir=jobs, cwd=cwd)
+    async def _request(self, app: AppDef, options: SlurmOpts, app_id: str, *, in_workspace: bool = False) -> SlurmJob:
+        cwd, jobs = os.getcwd(), self._home.jobs_in(options.job_dir)  # noqa: PTH109 - nothing is looked for
+        job = make_request(app, app_id, options, job_dir=jobs, cwd=cwd, in_workspace=in_workspace)
         if options.check:
             await check(self._cluster, to_wire(job, app, session=self.session_name, digest="", created_ns=0))
         return job
+
+    @override
+    async def _patched_request(self, app: AppDef, options: SlurmOpts, app_id: str, plan: WorkspacePlan) -> SlurmJob:
+        return await self._request(app, options, app_id, in_workspace=True)
+
+    @override
+    def _ignored(self, app: AppDef, options: SlurmOpts) -> Iterable[Ignored]:
+        yield from super()._ignored(app, options)
+        if options.pending_timeout is not None:
+            yield from kept_by_submitter(app, "pending_timeout")
 
     @override
     def _adopt(self, request: SlurmJob) -> tuple[str, SlurmJob]:
@@ -104,13 +120,22 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
             lambda: to_wire(job, info.app, session=info.session, digest=info.digest, created_ns=created)
         )
         launch = Launch(
-            self._home, self._cluster, info.app_id, job.directory, wire, clock=self.clock, patience=self.retry_for
+            self._home,
+            self._cluster,
+            info.app_id,
+            job.directory,
+            wire,
+            info.plan,
+            clock=self.clock,
+            patience=self.retry_for,
         )
         try:
             async with self._or_removed(info.app_id, launch.remove):
                 await launch.run()
         finally:
             launch.close()
+        if job.pending_timeout is not None:
+            self._pending.keep(info.app_id, job.pending_timeout)
 
     # Looking
 
@@ -122,6 +147,10 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
     async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         if app_ids:  # one command tells of all, however many they are
             yield await self._lookup.describe_many(app_ids)
+
+    @override
+    async def _push_states(self, port: StatePort) -> None:
+        await StateReader(port, self._home, self._cluster.looks, self.clock).run()
 
     @override
     def _list(self) -> AsyncGenerator[ListAppResponse]:
@@ -137,12 +166,16 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
     async def _cancel(self, app_id: str) -> None:
         await ending.cancel(self._home, self._lookup, self._cluster, app_id)
 
+    async def _give_up(self, late: Sequence[LateApp]) -> None:
+        await ending.give_up(self._home, self._cluster, late)
+
     @override
     async def _delete(self, app_id: str) -> None:
         await ending.delete(self._home, self._lookup, app_id)
 
     @override
     async def _close(self) -> None:
+        await self._pending.aclose(self.cleanup_timeout)
         await self._cluster.close(self.cleanup_timeout)
 
     # Logs
@@ -153,10 +186,6 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
     ) -> Sequence[LogSource]:
         stored = await self._lookup.stored(app.app_id, "log_iter")
         return [] if stored is None else log_sources(stored, replicas, query, self.clock)
-
-
-def _absolute(path: str, cwd: str) -> str:
-    return os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))  # noqa: PTH111, PTH118 - as text
 
 
 def create_scheduler(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal as signals
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from asyncsched.specs.app import NONE
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
-__all__ = ["Evidence", "describe_app", "list_row"]
+__all__ = ["Evidence", "alive", "describe_app", "list_row"]
 
 _once = Once(logging.getLogger("asyncsched.schedulers.slurm"))
 
@@ -66,6 +66,10 @@ JOB_STATES: Mapping[str, _Meaning] = {
 }
 """What the cluster's states mean; any other is UNKNOWN."""
 
+_LATE = _failed(FailureCause.UNSCHEDULABLE)
+"""An app that was ended because it had not run in time."""
+LATE = "it did not run within its pending_timeout"
+
 _BEGUN_AGAIN = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 """States from which the cluster starts a job again that was submitted with `requeue`."""
 
@@ -96,6 +100,7 @@ class Evidence:
         job_id: The number of its job; empty before it has one.
         runs: The runs of each replica, in the order of the record.
         is_cancelled: Whether its end was asked for.
+        is_late: Whether it was ended because it had not run in time.
         is_cut_off: Whether its submit was cut off before it had a job.
         errors: What replicas have reported by themselves, by their place in the record.
     """
@@ -103,6 +108,7 @@ class Evidence:
     job_id: str = ""
     runs: Sequence[Sequence[Attempt]] = ()
     is_cancelled: bool = False
+    is_late: bool = False
     is_cut_off: bool = False
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
 
@@ -150,6 +156,12 @@ def describe_app(record: AppRecord, found: Evidence, job: JobRow | None) -> Desc
     )
 
 
+def alive(rows: Iterable[JobRow]) -> dict[str, str]:
+    """Return the numbers of the jobs that have not ended, by name; of two of one name, that of the newer."""
+    living = (row for row in rows if not JOB_STATES.get(row.state, _RUNS).state.is_terminal())
+    return {row.name: row.job_id for row in sorted(living, key=lambda row: int(row.job_id))}
+
+
 def list_row(app: DescribeAppResponse) -> ListAppResponse:
     """Make an app's row in a list."""
     return ListAppResponse(
@@ -164,6 +176,9 @@ def list_row(app: DescribeAppResponse) -> ListAppResponse:
 
 def _meaning(record: AppRecord, found: Evidence, job: JobRow | None) -> _Meaning | None:
     """Return the cluster's verdict; None if it has none."""
+    has_ended = bool(found.job_id) if job is None else job.state == "CANCELLED"
+    if found.is_late and has_ended and not (found.is_cancelled or any(found.runs)):
+        return _LATE
     if job is None:
         if found.job_id:
             return None
@@ -220,6 +235,8 @@ def _state(
     is_cancelled = found.is_cancelled if meaning is None else meaning.state is AppState.CANCELLED
     if is_cancelled and (code is None or code > _BY_SIGNAL):
         return AppState.CANCELLED, FailureCause.CANCELLED, "cancelled"
+    if meaning is _LATE:
+        return AppState.FAILED, _LATE.cause, LATE
     if meaning is not None and meaning.cause is not None and (code is None or code > _BY_SIGNAL):
         return AppState.FAILED, meaning.cause, _words(job) if job is not None else "its submit was cut off"
     if code is None:

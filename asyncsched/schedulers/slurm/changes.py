@@ -1,0 +1,138 @@
+"""Word of changes: from what replicas write down, as it is written, and from the cluster, by looking again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from asyncsched._tasks import made_in_thread
+from asyncsched.clock import Clock
+from asyncsched.errors import SchedulerError
+from asyncsched.logs.follow import Follower, Watch, follower_of
+from asyncsched.schedulers._common.pacing import Pacer
+from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers.slurm import names
+from asyncsched.schedulers.slurm.lookup import Home
+
+__all__ = ["StateReader"]
+
+SHORTEST, LONGEST = 0.1, 5.0
+"""Seconds between two looks: after a change, and once nothing has changed for long."""
+OPENED_AT_ONCE = 100
+
+
+class StateReader:
+    """Tells a port when to ask for the apps that are watched, until it is cancelled.
+
+    inotify tells what replicas write down. What only the cluster knows is found by looking, and so is all of it where
+    inotify is silent, as on a network file system.
+
+    Args:
+        port: Who wants to know.
+        home: Where the apps are.
+        pacer: Gives turns to look.
+        clock: Tells the time.
+        follower: Tells of what is written; the loop's own by default.
+    """
+
+    def __init__(
+        self, port: StatePort, home: Home, pacer: Pacer, clock: Clock, follower: Follower | None = None
+    ) -> None:
+        self._port = port
+        self._home = home
+        self._pacer = pacer
+        self._clock = clock
+        self._follower = follower
+        self._new: dict[str, None] = dict.fromkeys(port.app_ids)
+        self._watches: dict[str, Watch] = {}
+        self._wake = asyncio.Event()
+        self._pause = SHORTEST
+        self._due = clock.monotonic() + self._pause
+
+    async def run(self) -> None:
+        """Listen, and look again."""
+        self._port.on_add, self._port.on_discard = self._add, self._discard
+        self._port.connected()
+        seen = -1
+        try:
+            while True:
+                await self._listen()
+                if not await self._is_due():
+                    continue
+                await self._pacer.turn()
+                self._pause = SHORTEST if self._port.changes != seen else min(2 * self._pause, LONGEST)
+                self._due = self._clock.monotonic() + self._pause
+                seen = self._port.changes
+                self._port.changed(*self._port.app_ids)
+        finally:
+            for watch in self._watches.values():
+                watch.close()
+
+    async def _is_due(self) -> bool:
+        """Wait until it is time to look, which is told, or until there are new apps to listen to, which is not."""
+        while not self._new:
+            left = self._due - self._clock.monotonic()
+            if left <= 0:
+                return True
+            timer = self._clock.call_later(left, self._wake.set)
+            try:
+                await self._wake.wait()
+            finally:
+                timer.cancel()
+            self._wake.clear()
+        return False
+
+    def _add(self, app_id: str) -> None:
+        self._new[app_id] = None
+        self._due = min(self._due, self._clock.monotonic() + SHORTEST)
+        self._wake.set()
+
+    def _discard(self, app_id: str) -> None:
+        self._new.pop(app_id, None)
+        if (watch := self._watches.pop(app_id, None)) is not None:
+            watch.close()
+
+    def _told(self) -> None:
+        self._pause = SHORTEST / 2
+        self._due = self._clock.monotonic()
+        self._wake.set()
+
+    async def _listen(self) -> None:
+        """Have word of the new apps; what had changed before is found by the next look."""
+        while self._new:
+            some = [*self._new][:OPENED_AT_ONCE]
+            opened = await made_in_thread(partial(_open_all, self._home, some), _close_all)
+            try:
+                self._watch(dict(zip(some, opened, strict=True)))
+            finally:
+                _close_all(opened)
+
+    def _watch(self, opened: dict[str, int]) -> None:
+        follower = self._follower if self._follower is not None else follower_of(asyncio.get_running_loop())
+        for app_id, fd in opened.items():
+            if app_id in self._new:
+                del self._new[app_id]
+                if fd >= 0 and (watch := follower.notices(fd, self._told)) is not None:
+                    self._watches[app_id] = watch
+
+
+def _open_all(home: Home, app_ids: Sequence[str]) -> list[int]:
+    """Open the directories in which the replicas of these apps write down what happens; -1 where there is none."""
+    return [_open(home, app_id) for app_id in app_ids]
+
+
+def _open(home: Home, app_id: str) -> int:
+    try:
+        directory = home.directory_of(app_id, "watch")
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        return -1 if directory is None else os.open(f"{directory}/{names.EVENTS}", flags)
+    except (OSError, SchedulerError):
+        return -1
+
+
+def _close_all(opened: Sequence[int]) -> None:
+    for fd in opened:
+        if fd >= 0:
+            os.close(fd)
