@@ -170,7 +170,7 @@ async def test_several_roles_are_created_suspended_and_released_last(
     writes = [path for method, path in fake.traffic.requests if method in ("POST", "PATCH")]
     assert writes[0].startswith("/apis/batch/v1/namespaces/default/jobs")
     assert writes[-1].startswith(f"/apis/batch/v1/namespaces/default/jobs/{name}")
-    assert 5 == len(writes)
+    assert {writes[-1]} == {*writes[4:]}  # it is tried again where the controller writes at the same moment
     jobs = fake.run(lambda: fake.store.list("jobs"))
     assert [False] * 3 == [bool(job["spec"].get("suspend")) for job in jobs]
     uid = next(job["metadata"]["uid"] for job in jobs if job["metadata"]["name"] == name)

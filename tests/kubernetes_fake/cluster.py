@@ -189,10 +189,12 @@ class FakeCluster:
         await self.server.start()
         ready.set()
         await self._over.wait()
+        self.store.listeners.clear()  # what ends now is not started again
         await self.server.stop()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.kubelet.close()
 
     def resources(self) -> list[Resource]:
