@@ -62,8 +62,7 @@ class _Namespace:
         for reflector in self._jobs:
             if jobs := jobs_of_app(reflector.snapshot(name)):
                 groups = self._groups.snapshot(name) if self._groups is not None else ()
-                knows_group = self._groups is not None and self._groups.synced
-                return Found(jobs, self._pods.snapshot(name), next(iter(groups), None), knows_group)
+                return Found(jobs, self._pods.snapshot(name), next(iter(groups), None), self._groups is not None)
         return Found()
 
     def close(self) -> None:
