@@ -28,6 +28,9 @@ SECONDS = 5.0
 PER_STREAM = 70 * 1024
 """Bytes that a stream may hold, among them the buffers of TLS."""
 
+PATIENCE = 300
+"""Seconds until every log has been heard of."""
+
 MOST_OF_PEER = 100
 """With a thread for each of a thousand the peer keeps a core busy, and falls behind."""
 
@@ -55,7 +58,10 @@ api = client.CoreV1Api(client.ApiClient(api.api_client.configuration))
 readers = [threading.Thread(target=read, args=(pod,), daemon=True) for pod in pods]
 [reader.start() for reader in readers]
 def measure():
+    until = time.monotonic() + {patience}
     while lines < 3 * len(pods):
+        if time.monotonic() > until:
+            raise SystemExit(f"the peer had {{lines}} lines of {{len(pods)}} logs after {patience} s")
         time.sleep(0.1)
     delays.clear()
     before, used = lines, time.process_time()
@@ -154,7 +160,7 @@ async def _measure(cluster: Fake, scheduler: KubernetesScheduler, replicas: int,
     with ExitStack() as stack:
         if replicas <= MOST_OF_PEER:
             names = [pod["metadata"]["name"] for pod in pods]
-            script = PEER.format(kubeconfig=cluster.kubeconfig, pods=names, seconds=SECONDS)
+            script = PEER.format(kubeconfig=cluster.kubeconfig, pods=names, seconds=SECONDS, patience=PATIENCE)
             measures[THE_PEER] = partial(_peers, stack.enter_context(peer(script)))
         taken = await in_turns_on_loop(measures, LEAST_ROUNDS)
     cluster.ask("silence")
@@ -171,7 +177,7 @@ async def _while(replicas: int, read: Callable[[_Lines], Awaitable[None]], held:
     lines = _Lines()
     reading = asyncio.ensure_future(read(lines))
     try:
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(PATIENCE):
             while len(lines.heard) < replicas or lines.count < 3 * replicas:
                 if reading.done():
                     reading.result()
