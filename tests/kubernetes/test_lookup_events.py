@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
-from asyncsched.clock import Clock
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import FRESH, JUST_READ, PAGE, PASSED_OVER, REFUSED_FOR, Events
 from asyncsched.schedulers.kubernetes.status import WAITS_FOR_MOMENT
 from asyncsched.schedulers.kubernetes.status_reasons import POD_EVENTS
 from asyncsched.specs import AppDef, FailureCause, Resource, Role
+from tests.kubernetes._client import Ahead
 from tests.kubernetes._logs import until
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster, StatusError, expired
@@ -25,20 +24,6 @@ VOLCANO = {"kind": "volcano", "queue": "default"}
 FORBIDDEN = 'events is forbidden: User "alice" cannot list resource "events" in API group "" in the namespace "default"'
 OURS = {"name": "ours", "namespace": "default", "uid": "5a1e0000-0000-4000-8000-000000000001"}
 OTHERS = {"name": "others", "namespace": "default", "uid": "5a1e0000-0000-4000-8000-000000000002"}
-
-
-class Ahead(Clock):
-    """A clock that can be set forward."""
-
-    ahead = 0.0
-
-    @override
-    def monotonic(self) -> float:
-        return super().monotonic() + self.ahead
-
-    @override
-    def time_ns(self) -> int:
-        return super().time_ns() + int(self.ahead * 1e9)
 
 
 @pytest.fixture
