@@ -527,6 +527,24 @@ def test_why_a_pod_waits(record: PodRecord, events: list[Any], text: str, cause:
     assert (text, cause) == why_waiting(record, events)
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ('0/1 nodes are available: claim "x" not found. not found', '0/1 nodes are available: claim "x" not found'),
+        (
+            "0/1 nodes are available: pod has unbound claims. not found",
+            "0/1 nodes are available: pod has unbound claims",
+        ),
+        ('0/1 nodes: claim "x" not found', '0/1 nodes: claim "x" not found'),
+        ("0/1 nodes are available: 1 Insufficient cpu. preemption: none", None),
+    ],
+)
+def test_what_the_scheduler_says_is_said_once(said: str, text: str | None) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+
+    assert (text or said, FailureCause.UNSCHEDULABLE) == why_waiting(pending(node="", conditions=[condition]))
+
+
 GANG = "0/0 tasks in gang unschedulable: pod group is not ready, 2 minAvailable"
 GROUP = names.pod_group_name(APP, "job-0")
 REFUSED = (
