@@ -154,7 +154,7 @@ def is_expired(error: BaseException) -> bool:
 
 
 def is_certificate_trouble(error: BaseException) -> bool:
-    """Tell whether a connection failed because of a certificate: the server's or the client's may have been replaced."""
+    """Tell whether a connection failed because of a certificate: the server's or the client's may have changed."""
     seen: BaseException | None = error
     while seen is not None:
         if any(kind.__name__ in _CERTIFICATE for kind in type(seen).__mro__):
