@@ -189,8 +189,9 @@ class FakeCluster:
         await self.server.start()
         ready.set()
         await self._over.wait()
-        self.store.listeners.clear()  # what ends now is not started again
         await self.server.stop()
+        self.server.close()
+        self.store.listeners.clear()  # what ends now is not started again
         while self._tasks:
             for task in list(self._tasks):
                 task.cancel()
