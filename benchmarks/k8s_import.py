@@ -21,8 +21,8 @@ def claims() -> Iterator[Claim]:
     codes = {OURS: MADE, BARE: "import asyncio", SDK: "import kubernetes_asyncio"}
     taken = in_turns({name: costs(sys.executable, "-c", code) for name, code in codes.items()}, ROUNDS)
     detail = taken.told(1e3, "ms")
-    yield at_most(f"CPU of {OURS}", taken.ratio(OURS, BARE), 4.5, detail=detail)
-    yield at_most(f"CPU of {OURS}", taken.ratio(OURS, SDK), 0.7, detail=detail)
+    yield at_most(f"CPU of {OURS}", taken.ratio(OURS, BARE), 3.5, detail=detail)
+    yield at_most(f"CPU of {OURS}", taken.ratio(OURS, SDK), 0.5, detail=detail)
     yield at_most(f"{OURS}", Count(number=_modules(), of="modules of kubernetes_asyncio and aiohttp"), 0)
 
 

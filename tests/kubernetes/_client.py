@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from typing_extensions import override
 
 from asyncsched.clock import Clock
 from asyncsched.schedulers.kubernetes.client import KubeClient
@@ -18,6 +19,20 @@ from asyncsched.testing import VirtualClock
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 TOKEN = "sesame-17-token"
+
+
+class Ahead(Clock):
+    """A clock that can be set forward."""
+
+    ahead = 0.0
+
+    @override
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+    @override
+    def time_ns(self) -> int:
+        return super().time_ns() + int(self.ahead * 1e9)
 
 
 def kubeconfig(

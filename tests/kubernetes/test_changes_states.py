@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import PermissionDeniedError, UnknownAppError
+from asyncsched.errors import InvalidRequestError, PermissionDeniedError, UnknownAppError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
+from tests.kubernetes_fake.errors import no_such_path
+from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
 
@@ -184,6 +186,21 @@ async def test_foreign_objects_are_left_alone(fake: FakeCluster, scheduler: Kube
     assert ENDED == [event.state async for event in scheduler.watch([app_id])][-1]
     assert app_id in [row.app_id for row in await scheduler.list()]
     assert await scheduler.describe("default:foreign-3") is None
+    writes = [path for method, path in fake.traffic.requests if method != "GET"]
+    assert [] == [path for path in writes if "foreign" in path]
+
+
+async def test_a_volcano_of_another_version_is_none(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
+    """Its jobs are served under another version, and what is asked of ours is not found."""
+    fake.create("vcjobs", "foreign", metadata={"labels": {"asyncsched/app": "foreign"}}, spec=FOREIGN["vcjobs"])
+    fake.fail("discover /apis/batch.volcano.sh/v1alpha1", Fault(error=no_such_path(), times=-1))
+    fake.fail(".* (vcjobs|podgroups)", Fault(error=no_such_path(), times=-1))
+    app_id = await scheduler.submit(app())
+
+    assert ENDED == [event.state async for event in scheduler.watch([app_id])][-1]
+    assert [app_id] == [row.app_id for row in await scheduler.list()]
+    with pytest.raises(InvalidRequestError, match=r"has no Volcano.*install Volcano, or use kind=job"):
+        await scheduler.submit(app(), VOLCANO)
 
 
 async def test_the_wait_for_a_pod_that_fits_nowhere_is_told_to_watchers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import stat
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers.kubernetes.client import AT_ONCE, LARGE_BODY, KubeClient
 from asyncsched.schedulers.kubernetes.client_config import Source
+from asyncsched.schedulers.kubernetes.client_wire import TLS_OF_CALL, TLS_OF_STREAM
 from asyncsched.schedulers.kubernetes.errors import failure_of
 from asyncsched.testing import VirtualClock
 from tests._support import eventually
@@ -386,8 +388,6 @@ class tls_server:  # noqa: N801 - it reads as a function
 
 
 async def test_a_certificate_of_another_authority_is_refused_and_a_replaced_one_is_found(path: Path) -> None:
-    import base64
-
     async with tls_server(Script({})) as (port, authority):
         url = f"https://127.0.0.1:{port}"
         async with connected(kubeconfig(path, url)) as client:
@@ -486,6 +486,26 @@ async def test_a_stream_that_is_silent_asks_whether_its_peer_is_there(path: Path
             timers = [row[5].partition(":")[0] for row in rows if row[2].endswith(port) and row[3] == "01"]
 
     assert ["02"] == timers, "of keep-alive"
+
+
+@pytest.mark.one_loop
+async def test_a_connection_holds_little_for_tls(path: Path) -> None:
+    """A loop holds 256 KiB for each, which would be most of what a thousand open logs take; uvloop's stays as it is."""
+    async with tls_server(Script({})) as (port, authority):
+        inline = {"certificate-authority-data": base64.b64encode(authority).decode()}
+        async with connected(kubeconfig(path, f"https://127.0.0.1:{port}", cluster=inline)) as client:
+            await client.request("GET", PODS)
+            async with client.stream(PODS):
+                assert client._sessions is not None
+                held = [_held_for_tls(session.connector) for session in client._sessions]
+
+    assert [[TLS_OF_CALL], [TLS_OF_STREAM]] == held
+
+
+def _held_for_tls(connector: Any) -> list[int]:
+    """Return the sizes of the buffers for TLS of the connections that are open."""
+    idle = [protocol for them in connector._conns.values() for protocol, _ in them]
+    return [protocol.transport._ssl_protocol.max_size for protocol in [*idle, *connector._acquired]]
 
 
 async def test_a_slow_reader_stops_the_server(path: Path) -> None:

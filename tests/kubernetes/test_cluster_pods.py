@@ -12,7 +12,7 @@ import pytest
 from asyncsched.components import dist
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
-from asyncsched.specs import AppDef, AppState, FailureCause, Resource, Role
+from asyncsched.specs import AppDef, AppState, FailureCause, Resource, Role, VolumeMount
 from asyncsched.specs.secret_ref import SecretRef
 from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, ended, options
 from tests.services.kubernetes.cluster import Cluster
@@ -77,8 +77,9 @@ async def test_two_roles_run_beside_each_other(kind: str, scheduler: KubernetesS
         ({"image": "docker.io/local/nosuch:1"}, ("nosuch",), FailureCause.IMAGE),
         ({"resource": Resource(cpu=900, gpu=0, memMB=64)}, ("cpu",), FailureCause.UNSCHEDULABLE),
         ({"env": {"PASS": SecretRef("nosuch", "key")}}, ("nosuch",), FailureCause.CONFIG),
+        ({"mounts": [VolumeMount("nosuch", "/data")]}, ('"nosuch" not found',), FailureCause.UNSCHEDULABLE),
     ],
-    ids=["image", "cpu", "secret"],
+    ids=["image", "cpu", "secret", "claim"],
 )
 async def test_what_an_app_waits_for_is_told(
     kind: str,

@@ -333,6 +333,20 @@ async def test_an_app_whose_pods_are_refused_until_volcano_gives_up_tells_what_r
     assert found == watched[-1].current
 
 
+@pytest.mark.parametrize("tail", [False, True])
+async def test_nothing_is_missing_of_pods_that_were_refused(
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, *, tail: bool
+) -> None:
+    fake.pod_refusal = lambda pod: StatusError(403, "Forbidden", "pods is forbidden: exceeded quota: none")
+    app_id = await scheduler.submit(app(), VOLCANO)
+
+    await until(scheduler, app_id, AppState.FAILED)
+    async with on_fake() as another:  # what comes to read it late
+        lines = [line async for line in another.log_iter(app_id, should_tail=tail)]
+
+    assert [] == [(line, line.gap) for line in lines]
+
+
 @BOTH
 async def test_an_app_that_starts_in_time_runs_on(scheduler: KubernetesScheduler, cfg: dict[str, Any]) -> None:
     app_id = await scheduler.submit(app("sleep 0.2"), {**cfg, "pending_timeout": 600})

@@ -7,6 +7,8 @@ import pickle
 import ssl
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from asyncsched.errors import (
     AuthError,
@@ -69,6 +71,19 @@ def test_a_refusal_becomes_an_error_that_says_what_to_do(
     assert error.fix or code == 409 or "quota" in message or code in (400, 405)
     assert ("kubernetes", "submit") == (error.backend, error.operation)
     assert str(error) == str(pickle.loads(pickle.dumps(error)))
+
+
+@given(
+    code=st.sampled_from([400, 401, 403, 404, 405, 409, 410, 413, 422, 429, 500, 503]),
+    reason=st.sampled_from(["", "NotFound", "Invalid", "Forbidden"]),
+    what=st.from_regex(r"[a-z]+ [\"][a-z-]{5,20}[\"]", fullmatch=True),
+    how=st.sampled_from(["not found", "already exists", "is forbidden: no", "is invalid: spec.x: Required value"]),
+)
+def test_what_the_server_says_is_said_once(code: int, reason: str, what: str, how: str) -> None:
+    message = f"{what} {how}"
+
+    assert 1 == str(told(code, message, reason)).count(message)
+    assert 1 == str(told(400, f"{WEBHOOK}{message};")).count(message)
 
 
 def test_a_schema_error_names_the_field() -> None:

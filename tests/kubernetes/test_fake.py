@@ -13,6 +13,7 @@ import pytest
 
 from tests.kubernetes._logs import until
 from tests.kubernetes_fake import FakeCluster
+from tests.kubernetes_fake.lists import is_set
 
 pytestmark = pytest.mark.service("kubernetes-fake")
 
@@ -180,6 +181,14 @@ async def test_requests_of_a_wrong_form_are_refused(api: Api) -> None:
     assert 400 == (await api("GET", f"{PODS}?fieldSelector=spec.nothing=1"))[0]
     assert 400 == (await api("GET", f"{PODS}?labelSelector=a=%3F"))[0]
     assert 400 == (await api("GET", f"{PODS}?limit=x"))[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [({}, False), *(({"follow": each}, each not in ("0", "False")) for each in ("", "0", "1", "True", "False"))],
+)
+def test_what_is_true_is_said_in_any_case(query: dict[str, str], told: bool) -> None:
+    assert told is is_set(query, "follow")
 
 
 async def test_pages_of_a_list_expire(fake: FakeCluster, api: Api) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from typing_extensions import override
+from typing import Any
 
-from asyncsched.clock import Clock
+import pytest
+
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.lookup_events import FRESH, PAGE, PASSED_OVER, REFUSED_FOR, Events
+from asyncsched.schedulers.kubernetes.lookup_events import FRESH, JUST_READ, PAGE, PASSED_OVER, REFUSED_FOR, Events
+from asyncsched.schedulers.kubernetes.status import WAITS_FOR_MOMENT
 from asyncsched.schedulers.kubernetes.status_reasons import POD_EVENTS
 from asyncsched.specs import AppDef, FailureCause, Resource, Role
+from tests.kubernetes._client import Ahead
 from tests.kubernetes._logs import until
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster, StatusError, expired
@@ -22,16 +24,6 @@ VOLCANO = {"kind": "volcano", "queue": "default"}
 FORBIDDEN = 'events is forbidden: User "alice" cannot list resource "events" in API group "" in the namespace "default"'
 OURS = {"name": "ours", "namespace": "default", "uid": "5a1e0000-0000-4000-8000-000000000001"}
 OTHERS = {"name": "others", "namespace": "default", "uid": "5a1e0000-0000-4000-8000-000000000002"}
-
-
-class Ahead(Clock):
-    """A clock that can be set forward."""
-
-    ahead = 0.0
-
-    @override
-    def monotonic(self) -> float:
-        return super().monotonic() + self.ahead
 
 
 @pytest.fixture
@@ -67,14 +59,15 @@ def test_what_is_passed_over_explains_nothing() -> None:
 
 
 async def test_a_waiting_job_is_described_in_four_requests_whatever_else_happens_there(
-    fake: FakeCluster, on_fake: OnFake
+    fake: FakeCluster, on_fake: OnFake, clock: Ahead
 ) -> None:
     role = Role("main", "busybox", entrypoint="sh", num_replicas=100, resource=Resource(cpu=900, gpu=0, memMB=64))
-    async with on_fake() as scheduler:
+    async with on_fake(clock=clock) as scheduler:
         app_id = await scheduler.submit(AppDef("app", [role]), VOLCANO)
         await until(fake, lambda: [each for each in fake.store.list("events") if "overused" in each["message"]])
         tell(fake, OTHERS, "FailedScheduling", 2 * PAGE)
         tell(fake, {**OTHERS, "name": "zothers"}, "FailedMount", PAGE)
+        clock.ahead += WAITS_FOR_MOMENT
         before = fake.traffic.calls.total()
         found = await scheduler.describe(app_id)
 
@@ -82,6 +75,47 @@ async def test_a_waiting_job_is_described_in_four_requests_whatever_else_happens
     assert "overused cpu" in found.msg
     assert FailureCause.UNSCHEDULABLE == found.cause
     assert 4 >= fake.traffic.calls.total() - before, fake.traffic.requests[-8:]
+
+
+async def test_events_are_asked_for_when_something_has_waited_for_a_while(
+    fake: FakeCluster, on_fake: OnFake, clock: Ahead
+) -> None:
+    role = Role("main", "busybox", entrypoint="sh", resource=Resource(cpu=9000, gpu=0, memMB=64))
+    async with on_fake(clock=clock) as scheduler:
+        app_id = await scheduler.submit(AppDef("app", [role]), VOLCANO)
+        clock.ahead = -3600.0  # this machine's clock is behind the server's
+        await scheduler.describe(app_id)
+        assert 1 == fake.traffic.calls["list events"]
+        clock.ahead = 0.0
+        await until(fake, lambda: [each for each in fake.store.list("events") if "overused" in each["message"]])
+        clock.ahead = WAITS_FOR_MOMENT
+        found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert "overused cpu" in found.msg
+
+
+async def test_the_end_of_an_app_is_not_told_by_what_was_known_while_it_waited(
+    fake: FakeCluster, on_fake: OnFake, clock: Ahead
+) -> None:
+    role = Role("main", "busybox", entrypoint="sh", resource=Resource(cpu=9000, gpu=0, memMB=64))
+    async with on_fake(clock=clock) as scheduler:
+        app_id = await scheduler.submit(AppDef("app", [role]), VOLCANO)
+        clock.ahead = WAITS_FOR_MOMENT
+        await scheduler.describe(app_id)
+        job = fake.run(lambda: fake.store.get("vcjobs", "default", app_id.partition(":")[2]))
+        fake.run(lambda: fake.event("vcjobs", job, "FailedCreate", "Error creating: exceeded quota: q", warning=True))
+        fake.run(lambda: fake.change("vcjobs", job, _give_up))
+        clock.ahead += JUST_READ
+        found = await scheduler.describe(app_id)
+
+    assert found is not None
+    assert (FailureCause.QUOTA, "its pods are refused: exceeded quota: q") == (found.cause, found.msg)
+
+
+def _give_up(job: dict[str, Any]) -> None:
+    """Change a job as Volcano does that ends it."""
+    job["status"] = {"state": {"phase": "Terminated"}}
 
 
 async def test_events_behind_the_first_page_are_found_by_later_looks(

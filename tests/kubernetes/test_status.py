@@ -32,6 +32,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, FailureCause, RetryPolicy, Role
 from tests.kubernetes._objects import (
     APP,
+    CREATED,
     ended,
     event,
     indexed,
@@ -47,6 +48,7 @@ from tests.kubernetes._objects import (
 )
 
 LATER = "2026-11-22T12:05:00Z"
+BEGAN = datetime.fromisoformat(CREATED).timestamp()
 TIMED = [{"event": "PodPending", "action": "TerminateJob", "timeout": "5s"}]
 """What a pending_timeout is, in a Volcano job."""
 
@@ -525,6 +527,24 @@ def test_why_a_pod_waits(record: PodRecord, events: list[Any], text: str, cause:
     assert (text, cause) == why_waiting(record, events)
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ('0/1 nodes are available: claim "x" not found. not found', '0/1 nodes are available: claim "x" not found'),
+        (
+            "0/1 nodes are available: pod has unbound claims. not found",
+            "0/1 nodes are available: pod has unbound claims",
+        ),
+        ('0/1 nodes: claim "x" not found', '0/1 nodes: claim "x" not found'),
+        ("0/1 nodes are available: 1 Insufficient cpu. preemption: none", None),
+    ],
+)
+def test_what_the_scheduler_says_is_said_once(said: str, text: str | None) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+
+    assert (text or said, FailureCause.UNSCHEDULABLE) == why_waiting(pending(node="", conditions=[condition]))
+
+
 GANG = "0/0 tasks in gang unschedulable: pod group is not ready, 2 minAvailable"
 GROUP = names.pod_group_name(APP, "job-0")
 REFUSED = (
@@ -642,7 +662,7 @@ def test_what_refused_the_pods_is_the_cause_of_the_end(said: str, cause: Failure
     for told in (found, some):
         assert (F, cause, f"its pods are refused: {said}") == (told.state, told.cause, told.msg)
     assert [(C, cause)] * 2 == [(each.state, each.cause) for each in found.replicas]
-    assert needs_events([job], [])
+    assert needs_events([job], [], BEGAN)
 
 
 def test_an_end_that_nobody_explains_is_not_told_as_a_timeout() -> None:
@@ -704,7 +724,15 @@ def test_many_replicas_with_one_reason_are_one_sentence() -> None:
     ],
 )
 def test_events_are_read_only_for_what_waits(job: JobRecord, pods: list[PodRecord], needed: bool) -> None:
-    assert needed is needs_events([job], pods)
+    assert needed is needs_events([job], pods, BEGAN + 5)
+
+
+@pytest.mark.parametrize("pods", [[], [pending()], [pending(), up(replica=1)]])
+@pytest.mark.parametrize(("age", "needed"), [(0, False), (4.9, False), (5, True), (-3600, True)])
+def test_events_are_not_read_for_what_has_waited_for_a_moment(
+    pods: list[PodRecord], age: float, *, needed: bool
+) -> None:
+    assert needed is needs_events([volcano("Pending", app())], pods, BEGAN + age)
 
 
 def test_the_failure_that_ends_a_job_may_have_no_pod() -> None:
@@ -878,7 +906,7 @@ def test_objects_of_any_content_are_read_or_passed_over(data: st.DataObject) -> 
     for each in jobs:
         found = describe_app([each], pods, group, events)
         assert found is None or isinstance(found.state, AppState)
-        needs_events([each], pods)
+        needs_events([each], pods, BEGAN)
     rows_of(told_by_jobs(jobs), pods)
     told_by_tables([("volcano", data.draw(JSON))])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tests.kubernetes_fake.admission import admit
 from tests.kubernetes_fake.errors import Json, StatusError, bad_request, no_such_path
 from tests.kubernetes_fake.judging import judged
-from tests.kubernetes_fake.lists import asked_form, list_objects, shown, shown_list
+from tests.kubernetes_fake.lists import asked_form, is_set, list_objects, shown, shown_list
 from tests.kubernetes_fake.owners import check_preconditions
 from tests.kubernetes_fake.patches import patched
 from tests.kubernetes_fake.resources import Resource
@@ -85,7 +85,7 @@ class _Unknown(Exception):  # noqa: N818
 
 
 def _verb(method: str, query: dict[str, str], name: str, sub: str) -> str:
-    watch = query.get("watch") in ("1", "true")
+    watch = is_set(query, "watch")
     verb = {
         ("GET", True): "get",
         ("GET", False): "watch" if watch else "list",

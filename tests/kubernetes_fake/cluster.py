@@ -191,9 +191,11 @@ class FakeCluster:
         await self._over.wait()
         await self.server.stop()
         self.server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.store.listeners.clear()  # what ends now is not started again
+        while self._tasks:
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.kubelet.close()
 
     def resources(self) -> list[Resource]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.kubernetes_fake.errors import StatusError
@@ -22,6 +23,7 @@ class Fault:
         body: Bytes that are sent as a body with status 200, whatever was asked for.
         end_after: The body ends cleanly after so many bytes.
         pause: Seconds between two pieces of the body, of `piece` bytes each.
+        meanwhile: What somebody else does, in the cluster's thread, before the request fails or takes effect.
     """
 
     error: StatusError | None = None
@@ -33,6 +35,7 @@ class Fault:
     body: bytes | None = None
     pause: float = 0.0
     piece: int = 0
+    meanwhile: Callable[[], object] = lambda: None
 
 
 @dataclass

@@ -17,6 +17,12 @@ from tests.kubernetes_fake.store import Store
 
 Query = Mapping[str, str]
 
+
+def is_set(query: Query, name: str) -> bool:
+    """Read a parameter that is true or false as the server does: the Python clients send ``True``."""
+    return query.get(name, "0").lower() not in ("0", "false")
+
+
 OLD_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "

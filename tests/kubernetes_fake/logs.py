@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tests.kubernetes_fake.containers import Container, Entry, Run
 from tests.kubernetes_fake.errors import StatusError, bad_request
 from tests.kubernetes_fake.kubelet import Pod
-from tests.kubernetes_fake.lists import Query
+from tests.kubernetes_fake.lists import Query, is_set
 
 if TYPE_CHECKING:
     from tests.kubernetes_fake.cluster import FakeCluster
@@ -33,8 +33,8 @@ class LogRead:
 
     def __init__(self, cluster: FakeCluster, namespace: str, name: str, query: Query) -> None:
         self.cluster, self.query = cluster, query
-        self.timestamps = query.get("timestamps") in ("1", "true")
-        self.follow = query.get("follow") in ("1", "true")
+        self.timestamps = is_set(query, "timestamps")
+        self.follow = is_set(query, "follow")
         self.tail = _number(query, "tailLines")
         self.limit = _number(query, "limitBytes")
         self.since_ns = _since(query, name)
@@ -78,7 +78,7 @@ class LogRead:
 
     def _run(self, name: str) -> Run | None:
         container = self.container
-        if self.query.get("previous") in ("1", "true"):
+        if is_set(self.query, "previous"):
             if len(container.runs) > 1 or (container.runs and container.waiting is not None):
                 run = container.runs[-1] if container.waiting is not None else container.runs[-2]
                 return self._unless_removed(run)

@@ -152,6 +152,7 @@ class Server:
     async def _fail(self, request: web.Request, fault: Fault) -> None:
         if fault.slow:
             await asyncio.sleep(fault.slow)
+        fault.meanwhile()
         if fault.error is not None:
             raise fault.error
         if fault.cut_after == 0:

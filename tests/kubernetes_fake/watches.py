@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.kubernetes_fake.errors import Json, StatusError, bad_request
-from tests.kubernetes_fake.lists import Query, selected, shown
+from tests.kubernetes_fake.lists import Query, is_set, selected, shown
 from tests.kubernetes_fake.resources import Resource
 from tests.kubernetes_fake.store import Change
 
@@ -24,7 +24,7 @@ class Watch:
         self, cluster: FakeCluster, resource: Resource, namespace: str | None, query: Query, form: str
     ) -> None:
         self.cluster, self.resource, self.namespace, self.query, self.form = cluster, resource, namespace, query, form
-        self.bookmarks = query.get("allowWatchBookmarks") in ("1", "true")
+        self.bookmarks = is_set(query, "allowWatchBookmarks")
         self.test = selected(resource, query)
         self.timeout = _seconds(query) or random.uniform(1800, 3600)
         self.first = self._first_events()
@@ -32,7 +32,7 @@ class Watch:
 
     def _first_events(self) -> list[Json]:
         store, text = self.cluster.store, self.query.get("resourceVersion", "")
-        initial = self.query.get("sendInitialEvents") in ("1", "true")
+        initial = is_set(self.query, "sendInitialEvents")
         if "sendInitialEvents" in self.query and self.query.get("resourceVersionMatch") != "NotOlderThan":
             raise StatusError(
                 422,

@@ -1,4 +1,8 @@
-"""The states of watched apps: from the reflectors of their namespaces, without a request for each app."""
+"""Tells the states of watched apps.
+
+Each namespace has one watch for each kind of object (jobs, pods, PodGroups), however many apps are watched there. The
+server is only asked about an app that these watches know nothing of, or whose pods they have not caught up with.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,11 @@ from asyncsched.schedulers.responses import DescribeAppResponse
 __all__ = ["States"]
 
 LOOK_AGAIN = 5.0
-"""Seconds between two looks at apps that wait: what they wait for may be told by events alone."""
+"""Seconds between two looks at apps that wait: often only events, which nothing watches, tell what they wait for."""
 
 
 class _Namespace:
-    """The reflectors of one namespace while some of its apps are watched."""
+    """The reflectors of one namespace, as long as one of its apps is watched."""
 
     def __init__(
         self,
@@ -41,7 +45,7 @@ class _Namespace:
         self.apps: set[str] = set()
 
     async def ready(self) -> None:
-        """Wait for the first lists; a role may be for one kind of job only, and need not allow PodGroups."""
+        """Wait for the first lists; the user may lack the right to PodGroups, and to one of the two kinds of jobs."""
         await self._pods.ready()
         refused: list[PermissionDeniedError] = []
         for reflector in self._jobs:
@@ -62,8 +66,7 @@ class _Namespace:
         for reflector in self._jobs:
             if jobs := jobs_of_app(reflector.snapshot(name)):
                 groups = self._groups.snapshot(name) if self._groups is not None else ()
-                knows_group = self._groups is not None and self._groups.synced
-                return Found(jobs, self._pods.snapshot(name), next(iter(groups), None), knows_group)
+                return Found(jobs, self._pods.snapshot(name), next(iter(groups), None), self._groups is not None)
         return Found()
 
     def close(self) -> None:
@@ -182,5 +185,5 @@ class States:
 
 
 def _is_behind(answer: DescribeAppResponse, found: Found) -> bool:
-    """Tell whether the pods are those of a moment before their job's end: each has a watch of its own."""
+    """Tell whether the pods are older than their job: it has its own watch, which may tell of its end first."""
     return answer.state.is_terminal() and not all(pod.ended for pod in found.pods)

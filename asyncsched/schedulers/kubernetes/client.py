@@ -24,10 +24,11 @@ from asyncsched.schedulers.kubernetes.client_json import as_object, read_list
 from asyncsched.schedulers.kubernetes.client_wire import (
     JUST_STARTED,
     STREAM_BUFFER,
+    TLS_OF_CALL,
+    TLS_OF_STREAM,
     ByteStream,
     Call,
     is_starting,
-    make_small,
     open_session,
     read_refusal,
     send,
@@ -320,7 +321,6 @@ class KubeClient:
             raise self._translated(error, operation) from error
         self.streams += 1
         try:
-            make_small(response)
             yield ByteStream(response, lambda error: self._translated(error, operation))
         finally:
             self.streams -= 1
@@ -365,7 +365,7 @@ class KubeClient:
             async with self._opening:
                 if self._sessions is None:
                     await asyncio.to_thread(importlib.import_module, "aiohttp")
-                    self._sessions = open_session(1 << 16), open_session(STREAM_BUFFER)
+                    self._sessions = open_session(1 << 16, TLS_OF_CALL), open_session(STREAM_BUFFER, TLS_OF_STREAM)
         return self._sessions
 
     async def _parsed(self, whole: bytes, parse: Callable[[str], ResultT], operation: str) -> ResultT:

@@ -6,21 +6,27 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from typing_extensions import override
+
 from asyncsched import __version__
 from asyncsched.schedulers.kubernetes.errors import ApiFailure, read_failure
 
 if TYPE_CHECKING:
+    import asyncio
+
     import aiohttp
+    from aiohttp.client_proto import ResponseHandler
 
     from asyncsched.schedulers.kubernetes.client_credentials import Access
 
 __all__ = [
     "JUST_STARTED",
     "STREAM_BUFFER",
+    "TLS_OF_CALL",
+    "TLS_OF_STREAM",
     "ByteStream",
     "Call",
     "is_starting",
-    "make_small",
     "open_session",
     "read_refusal",
     "send",
@@ -29,6 +35,8 @@ __all__ = [
 CONNECT_TIMEOUT = 10.0
 STREAM_BUFFER = 64 << 10
 """Bytes of a stream that are read ahead of its reader, twice as many at most."""
+TLS_OF_CALL, TLS_OF_STREAM = 64 << 10, 17 << 10
+"""Bytes that a connection holds for what is not decrypted yet: a record of TLS has 16 KiB and some more."""
 LARGEST_REFUSAL = 64 << 10
 JUST_STARTED = ApiFailure(503, "", "it has just been started, and does not know users and roles yet")
 
@@ -94,12 +102,24 @@ async def send(session: aiohttp.ClientSession, access: Access, call: Call) -> ai
     )
 
 
-def open_session(buffer: int) -> aiohttp.ClientSession:
-    """Make a session without limit: calls wait for their turn before, and streams never keep them waiting."""
+def open_session(buffer: int, tls: int) -> aiohttp.ClientSession:
+    """Make a session without limit: calls wait for their turn before, and streams never keep them waiting.
+
+    Args:
+        buffer: Bytes that are read ahead of a reader.
+        tls: Bytes that a connection holds for TLS.
+    """
     import aiohttp
 
+    class Connector(aiohttp.TCPConnector):
+        @override
+        async def _create_connection(self, *args: Any, **more: Any) -> ResponseHandler:
+            made = await super()._create_connection(*args, **more)
+            _make_small(made.transport, tls)
+            return made
+
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, keepalive_timeout=30),
+        connector=Connector(limit=0, ttl_dns_cache=30, keepalive_timeout=30),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": f"asyncsched/{__version__}"},
@@ -135,9 +155,8 @@ def _broken() -> tuple[type[Exception], ...]:
     return aiohttp.ClientError, HttpProcessingError, OSError
 
 
-def make_small(response: aiohttp.ClientResponse) -> None:
-    """Have a stream keep 32 KiB for TLS in place of 256, and notice within a minute that its peer is gone."""
-    transport = response.connection.transport if response.connection is not None else None
+def _make_small(transport: asyncio.BaseTransport | None, tls: int) -> None:
+    """Have a connection keep less for TLS than 256 KiB, and notice within a minute that its peer is gone."""
     if transport is None:
         return
     wire: socket.socket | None = transport.get_extra_info("socket")
@@ -148,6 +167,6 @@ def make_small(response: aiohttp.ClientResponse) -> None:
                 wire.setsockopt(level, number, value)
     protocol: Any = getattr(transport, "_ssl_protocol", None)
     if isinstance(getattr(protocol, "_ssl_buffer", None), bytearray):  # asyncio's own; uvloop's is of fixed size
-        protocol.max_size = 32 << 10
+        protocol.max_size = tls
         protocol._ssl_buffer = bytearray()  # made anew, of that size, by the next read
         protocol._ssl_buffer_view = memoryview(protocol._ssl_buffer)

@@ -1,4 +1,7 @@
-"""What the API server refuses, and what keeps it from answering, as errors of ours."""
+"""Turns the API server's refusals, and failures to reach it, into the errors of asyncsched.
+
+A refusal is read as an `ApiFailure` first. `translate` then says in words what it means and what to do about it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ _CERTIFICATE = {"ClientConnectorCertificateError", "ClientConnectorSSLError", "C
 
 
 class Peer(NamedTuple):
-    """Who is asked, for messages.
+    """The server that is asked, as messages name it.
 
     Attributes:
         server: The URL of the API server.
@@ -90,7 +93,7 @@ class ApiFailure(Exception):  # noqa: N818 - it is the cause of an error of ours
 
 
 def failure_of(error: BaseException) -> ApiFailure | None:
-    """Return the API server's refusal behind an error of ours; None where there was no answer."""
+    """Return the refusal that has caused an error; None if the server did not answer."""
     cause = error if isinstance(error, ApiFailure) else error.__cause__
     return cause if isinstance(cause, ApiFailure) else None
 
@@ -112,7 +115,7 @@ def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> ApiFailu
 def status_failure(
     status: Mapping[str, Any], code: int, text: str = "", retry_after: float | None = None
 ) -> ApiFailure:
-    """Make a refusal of a Status, as an answer or an ERROR event of a watch carries it."""
+    """Make a refusal of a Status, which is the body of an answer or comes in an ERROR event of a watch."""
     details = status.get("details")
     found: Mapping[str, Any] = cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
     if retry_after is None:
@@ -137,7 +140,7 @@ def _seconds(value: object) -> float | None:
 
 
 def translate(error: Exception, operation: str, peer: Peer | None = None) -> SchedulerError:
-    """Return our error for a refusal (`ApiFailure`), or for what keeps the server from answering."""
+    """Return the error to raise for a refusal (`ApiFailure`), or for a failure to reach the server."""
     peer = peer or Peer()
     ours = _refusal(error, operation, peer) if isinstance(error, ApiFailure) else _silence(error, operation, peer)
     ours.__cause__ = error
@@ -145,13 +148,13 @@ def translate(error: Exception, operation: str, peer: Peer | None = None) -> Sch
 
 
 def is_expired(error: BaseException) -> bool:
-    """Tell whether a list or a watch goes on from a version that the server no longer has (410)."""
+    """Tell whether a list or a watch must begin anew: the server no longer has the version it began with (410)."""
     failure = failure_of(error)
     return failure is not None and (failure.code == 410 or failure.reason == "Expired")
 
 
 def is_certificate_trouble(error: BaseException) -> bool:
-    """Tell whether a connection failed over a certificate: either side's may have been replaced."""
+    """Tell whether a connection failed because of a certificate: the server's or the client's may have changed."""
     seen: BaseException | None = error
     while seen is not None:
         if any(kind.__name__ in _CERTIFICATE for kind in type(seen).__mro__):

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 from asyncsched.schedulers.kubernetes.status_replicas import STOPPED
-from asyncsched.specs.state import AppState
+from asyncsched.specs.state import AppState, FailureCause
 
 if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["once_more", "why_broken", "why_lost", "why_missing"]
+__all__ = ["NEVER_BEGUN", "once_more", "why_broken", "why_lost", "why_missing"]
+
+NEVER_BEGUN = frozenset({FailureCause.CONFIG, FailureCause.IMAGE, FailureCause.QUOTA, FailureCause.UNSCHEDULABLE})
+"""Why a replica without a pod has ended whose program has never run: nothing of it can be missing."""
 
 
 def why_lost(lost: Lost, attempts: Sequence[int]) -> str:

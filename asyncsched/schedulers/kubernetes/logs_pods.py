@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -50,7 +50,7 @@ class AppPods:
         self._client = client
         self._reflector = None if reflectors is None else reflectors.pods(namespace)
         self._jobs = reflectors.jobs(namespace, "job") if reflectors is not None and has_roles else None
-        self._releases: list[Callable[[], None]] = []
+        self._held: ExitStack | None = None  # the subscriptions, while somebody reads
         self._told: dict[Place, Callable[[], None]] = {}
         self._labelled: Sequence[PodRecord] = ()
         self._pods: dict[Place, tuple[PodRecord, ...]] = {}
@@ -89,22 +89,17 @@ class AppPods:
         if self._reflector is None:
             await self.list_again()
             return
-        # Held until the first source has subscribed: the reflectors would end with nobody left.
-        releases = [self._reflector.subscribe(self.name, self._changed)]
-        try:
+        with ExitStack() as opened:
+            opened.callback(self._reflector.subscribe(self.name, self._changed))
             if self._jobs is not None:
-                releases.append(self._jobs.subscribe(self.name, self._changed))
+                opened.callback(self._jobs.subscribe(self.name, self._changed))
                 with suppress(PermissionDeniedError):  # a role for Volcano's jobs only
                     await self._jobs.ready()
             await self._reflector.ready()
             self._take_known(self._reflector.snapshot(self.name))
-        except BaseException:
-            _call_all(releases)
-            raise
-        if self._releases:
-            _call_all(releases)
-        else:
-            self._releases = releases
+            if self._held is None:
+                # Kept until the last source has gone: the reflectors would end with nobody left.
+                self._held = opened.pop_all()
 
     def watch(self, place: Place, told: Callable[[], None]) -> Callable[[], None]:
         """Have `told` called when the pods of a replica have changed; returns what ends that."""
@@ -118,8 +113,9 @@ class AppPods:
 
     def close(self) -> None:
         """Let the reflectors go."""
-        releases, self._releases = self._releases, []
-        _call_all(releases)
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
 
     def _changed(self, _: str) -> None:
         if not self._due:  # many events come at a time
@@ -128,7 +124,7 @@ class AppPods:
 
     def _reflect(self) -> None:
         self._due = False
-        if self._reflector is not None and self._releases:
+        if self._reflector is not None and self._held is not None:
             self._take_known(self._reflector.snapshot(self.name) if self._reflector.synced else self._labelled)
 
     def _take_known(self, pods: Sequence[PodRecord]) -> None:
@@ -166,8 +162,3 @@ class AppPods:
     def path(self, pod: PodRecord) -> str:
         """Return the path of a pod."""
         return f"{paths.pods(self.namespace)}/{quote(pod.name, safe='')}"
-
-
-def _call_all(releases: Iterable[Callable[[], None]]) -> None:
-    for release in releases:
-        release()

@@ -13,14 +13,14 @@ from asyncsched.errors import SchedulerError, UnavailableError
 from asyncsched.logs.connection import ConnectionSource, NotStarted
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
 from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
-from asyncsched.schedulers.kubernetes.logs_gaps import once_more, why_broken, why_lost, why_missing
+from asyncsched.schedulers.kubernetes.logs_gaps import NEVER_BEGUN, once_more, why_broken, why_lost, why_missing
 from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, LineReader
 from asyncsched.schedulers.kubernetes.logs_pods import AppPods, Place
 from asyncsched.schedulers.kubernetes.logs_resume import PodResume
 from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs, has_run, restarts
 from asyncsched.schedulers.kubernetes.logs_streams import is_wanted, parameters
 from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_refusal, is_removed
-from asyncsched.specs.state import AppState, FailureCause
+from asyncsched.specs.state import AppState
 
 if TYPE_CHECKING:
     from asyncsched.clock import Clock, TimerHandle
@@ -373,13 +373,13 @@ class PodLog(ConnectionSource):
             self._tell(LogGap(None, before, why_lost(lost, wanted)), self._make_origin(wanted[0]))
 
     def _tell_missing(self) -> None:
-        """Say that lines are missing where a replica has been, and no pod of it is left."""
+        """Say that lines are missing where a replica may have run, and no pod of it is left."""
         status = self._status
         if self._runs.seen or self._has_told_missing or not status.state.is_terminal():
             return
         self._has_told_missing = True
-        never_began = self._waited and status.state is AppState.CANCELLED and self._lists == self._pods.lists
-        if status.cause is not FailureCause.UNSCHEDULABLE and not never_began:
+        was_watched = self._waited and status.state is AppState.CANCELLED and self._lists == self._pods.lists
+        if status.cause not in NEVER_BEGUN and not was_watched:
             self._tell(LogGap(reason=why_missing(status)), self._make_origin(None))
 
     def _tell(self, gap: LogGap, origin: LogOrigin, ns: int | None = None) -> None:

@@ -15,9 +15,9 @@ from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.lookup_events import Events
+from asyncsched.schedulers.kubernetes.lookup_events import FRESH, JUST_READ, Events
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import describe_app, needs_events, waits
+from asyncsched.schedulers.kubernetes.status import describe_app, has_given_up, needs_events, waits
 from asyncsched.schedulers.kubernetes.status_jobs import (
     JobRecord,
     Kind,
@@ -69,7 +69,7 @@ class Lookup:
     """
 
     def __init__(self, client: KubeClient, server: Server, *, clock: Clock) -> None:
-        self._client, self._server = client, server
+        self._client, self._server, self._clock = client, server, clock
         self._events = Events(client, clock=clock)
         self._kinds: OrderedDict[str, Kind] = OrderedDict()
         self._cancelled: OrderedDict[str, None] = OrderedDict()
@@ -140,16 +140,16 @@ class Lookup:
         if not found.jobs:
             return None
         namespace, _ = names.split_app_id(app_id)
-        group, events = found.pod_group, []
-        if needs_events(found.jobs, found.pods):
-            first = next((job for job in found.jobs if job.is_first), found.jobs[0])
-            looks = first.kind == "volcano" and not found.knows_group and waits(found.jobs, found.pods)
-            if group is None and looks:
-                group = await self._pod_group(first)
-            uids = [*(job.uid for job in found.jobs), *(pod.uid for pod in found.pods)]
-            events = await self._events.about(namespace, [*uids, *([group.uid] if group is not None else ())])
-        told = partial(describe_app, found.jobs, found.pods, group, events)
-        response = await asyncio.to_thread(told) if len(found.pods) > LARGE else told()
+        jobs, pods, group, events = found.jobs, found.pods, found.pod_group, []
+        first = next((job for job in jobs if job.is_first), jobs[0])
+        if group is None and not found.knows_group and first.kind == "volcano" and waits(jobs, pods):
+            group = await self._pod_group(first)
+        if needs_events(jobs, pods, self._clock.time_ns() / 1e9):
+            about = [*(job.uid for job in jobs), *(pod.uid for pod in pods), *([group.uid] if group else ())]
+            fresh = JUST_READ if has_given_up(jobs) else FRESH
+            events = await self._events.about(namespace, about, fresh=fresh)
+        told = partial(describe_app, jobs, pods, group, events)
+        response = await asyncio.to_thread(told) if len(pods) > LARGE else told()
         is_cancelled = response is not None and app_id in self._cancelled and not response.state.is_terminal()
         if response is not None and is_cancelled and "cancelling" not in response.msg:
             response.msg = "cancelling"

@@ -18,6 +18,8 @@ __all__ = ["PASSED_OVER", "Events"]
 
 FRESH = 5.0
 """Seconds for which a list is used again: waiting is told within seconds, and not by a list for each app."""
+JUST_READ = 0.5
+"""Seconds for which it is used for an app that has ended: what is told of its end is told for good."""
 PAGE = 1000
 """Events in one request, which is all that a look takes: where there are more, the next look goes on behind them."""
 MOST_PAGES = 20
@@ -36,14 +38,16 @@ class _Known:
     """The events of one namespace, each page of them by the uid of what they are about.
 
     Attributes:
-        until: When to look again.
+        read_at: When they were read last.
+        refused_until: When to ask again where the role did not allow it.
         pages: What was read of each page last.
         at: The page to read next.
         token: What the server gave for it; empty for the first page.
         lock: Held while a page is read.
     """
 
-    until: float = 0.0
+    read_at: float = float("-inf")
+    refused_until: float = float("-inf")
     pages: dict[int, Mapping[str, Sequence[EventRecord]]] = field(
         default_factory=dict[int, Mapping[str, Sequence[EventRecord]]]
     )
@@ -73,27 +77,35 @@ class Events:
         self._most_pages = most_pages
         self._known: dict[str, _Known] = {}
 
-    async def about(self, namespace: str, uids: Collection[str]) -> list[EventRecord]:
-        """Return the events of objects with these uids."""
+    async def about(self, namespace: str, uids: Collection[str], *, fresh: float = FRESH) -> list[EventRecord]:
+        """Return the events of objects with these uids.
+
+        Args:
+            namespace: Their namespace.
+            uids: The objects.
+            fresh: Seconds for which a list is used again.
+        """
         known = self._known.setdefault(namespace, _Known())
-        if known.until <= self._clock.monotonic():
+        if self._is_old(known, fresh):
             async with known.lock:
-                if known.until <= self._clock.monotonic():
+                if self._is_old(known, fresh):
                     await self._read(namespace, known)
         return [event for page in known.pages.values() for uid in uids for event in page.get(uid, ())]
 
+    def _is_old(self, known: _Known, fresh: float) -> bool:
+        return self._clock.monotonic() >= max(known.read_at + fresh, known.refused_until)
+
     async def _read(self, namespace: str, known: _Known) -> None:
-        fresh = FRESH
         try:
             await self._read_page(namespace, known)
         except PermissionDeniedError:
             known.pages.clear()
-            fresh = REFUSED_FOR
+            known.refused_until = self._clock.monotonic() + REFUSED_FOR
         except SchedulerError as error:
             if not is_expired(error):
                 raise
             known.begin()  # by the next look
-        known.until = self._clock.monotonic() + fresh
+        known.read_at = self._clock.monotonic()
 
     async def _read_page(self, namespace: str, known: _Known) -> None:
         query = {**self._query, **({"continue": known.token} if known.token else {})}

@@ -20,8 +20,20 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import UnreadableResult, read_result
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
-__all__ = ["Native", "describe_app", "needs_events", "pods_of", "results_of", "session_of", "waits"]
+__all__ = [
+    "WAITS_FOR_MOMENT",
+    "Native",
+    "describe_app",
+    "has_given_up",
+    "needs_events",
+    "pods_of",
+    "results_of",
+    "session_of",
+    "waits",
+]
 
+WAITS_FOR_MOMENT = 5.0
+"""Seconds in which nobody asks for events: most pods have started by then."""
 _MOST_REPLICAS = 100_000
 _MOST_TOLD = 3
 _LONGEST_RESULT = 4096
@@ -317,21 +329,43 @@ def session_of(job: JobRecord) -> str:
         return ""
 
 
-def needs_events(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> bool:
-    """Tell whether only events can tell what an app waits for, or why Volcano has ended it."""
-    if any(job.phase == "Terminated" for job in jobs):
+def needs_events(jobs: Sequence[JobRecord], pods: Iterable[PodRecord], now: float) -> bool:
+    """Tell whether only events can tell what an app waits for, or why Volcano has ended it.
+
+    Args:
+        jobs: The app's jobs.
+        pods: Its pods.
+        now: The time as seconds since 1970: what has waited for a moment only is likely to go on without a reason.
+    """
+    if has_given_up(jobs):
         return _wanted(jobs) > len(_newest(pods_of(jobs, pods)))
-    return waits(jobs, pods)
+    return any(not _is_young(since, now) for since in _waiting_since(jobs, pods))
+
+
+def has_given_up(jobs: Iterable[JobRecord]) -> bool:
+    """Tell whether Volcano has ended an app although nobody had cancelled it."""
+    return any(job.phase == "Terminated" for job in jobs)
 
 
 def waits(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> bool:
     """Tell whether an app waits for something that only its PodGroup or events can tell."""
+    return any(True for _ in _waiting_since(jobs, pods))
+
+
+def _waiting_since(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> Iterator[datetime | None]:
+    """Yield when what an app waits for was made: pods that have not started, and jobs that have not all of theirs."""
     if not jobs or all(job_state(job).is_terminal() for job in jobs):
-        return False
+        return
     newest = _newest(pods_of(jobs, pods)).values()
     if _wanted(jobs) > len(newest):
-        return not any(job.suspended for job in jobs)
-    return any(not pod.started for pod in newest)
+        yield from () if any(job.suspended for job in jobs) else (jobs[0].created_at,)
+    else:
+        yield from (pod.created_at for pod in newest if not pod.started)
+
+
+def _is_young(since: datetime | None, now: float) -> bool:
+    # The server has told the time: by a clock that is behind, nothing is young.
+    return since is not None and 0 <= now - since.timestamp() < WAITS_FOR_MOMENT
 
 
 def _wanted(jobs: Iterable[JobRecord]) -> int:

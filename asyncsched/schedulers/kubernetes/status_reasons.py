@@ -96,6 +96,8 @@ _NO_PROGRAM = ("executable file not found", "no such file or directory", "exec f
 _GANG_ONLY = re.compile(r"^(\d+/\d+ tasks in gang unschedulable: )?pod group is not ready")
 """What Volcano says of every job for a moment, and of its pods."""
 _STATUS_MESSAGE = re.compile(r'Message:"((?:[^"\\]|\\.)*)"')
+_UNHELPFUL = re.compile(r"\. not found$")
+"""What the scheduler puts behind a reason that no preemption helps against: 'claim "data" not found. not found'."""
 _PASSING = re.compile(r"failed to sync (configmap|secret) cache|not registered")
 _QUOTA = re.compile(r"exceeded quota|queue resource quota insufficient", re.IGNORECASE)
 
@@ -232,6 +234,7 @@ def _unscheduled(pod: PodRecord, said: EventRecord) -> Reason:
         return Reason(_joined("waits for a new node", said.message), None)
     if reason != "Unschedulable" or _GANG_ONLY.match(message):
         return NOTHING
+    message = _UNHELPFUL.sub("", message)
     more = said.message if said.reason == "NotTriggerScaleUp" else ""
     return Reason(_joined(message or "no node fits", more), FailureCause.UNSCHEDULABLE)
 

@@ -37,6 +37,8 @@ SMALL = 50
 """Tasks of an app up to which its request is made without a thread."""
 _LOOKS = (0.1, 0.5, 1.0)
 """Seconds between looks for a job whose request was not answered: it may still be on its way."""
+RELEASE_PAUSES = (0.05, 0.2, 0.5, 1.0)
+"""Seconds between the tries to release a job that others write at the same moment, as its controller does."""
 
 
 class Submission:
@@ -172,7 +174,11 @@ class Submission:
             answer = await self._client.request("GET", self._path, operation="submit")
         except NotFoundError:
             return None
-        record = job_record(answer.json, self._kind)
+        return self._checked(answer.json, conflict)
+
+    def _checked(self, raw: object, conflict: ConflictError | None = None) -> JobRecord:
+        """Return the job that has the name; raises where it is not the one to submit, or is cancelled by now."""
+        record = job_record(raw, self._kind)
         if record is None or record.app != self._wire.name:
             raise self._taken("job", self._wire.name) from conflict
         if record.digest != self._digest:
@@ -214,10 +220,23 @@ class Submission:
                 raise self._taken("service" if is_service else "job", name) from error
 
     async def _release(self, job: JobRecord) -> None:
-        patch = {**release_patch(), "metadata": {"uid": job.uid}}
-        await self._client.request(
-            "PATCH", self._path, body=patch, content_type=MERGE_PATCH, idempotent=True, operation="submit"
-        )
+        """Let the job begin, unless its end was asked for in the meantime: a cancel suspends it, too."""
+        for pause in (*RELEASE_PAUSES, None):
+            answer = await self._client.request("GET", self._path, operation="submit")
+            found = self._checked(answer.json)
+            if not found.suspended:
+                return  # the answer to an earlier try was lost
+            seen = section(answer.json, "metadata").get("resourceVersion")
+            patch = {**release_patch(), "metadata": {"uid": job.uid, "resourceVersion": seen}}
+            try:
+                await self._client.request(
+                    "PATCH", self._path, body=patch, content_type=MERGE_PATCH, idempotent=True, operation="submit"
+                )
+                return
+            except ConflictError:  # somebody has written it since it was read
+                if pause is None or found.uid != job.uid:
+                    raise
+                await self._clock.sleep(pause)
 
     def _taken(self, what: str, name: str) -> ConflictError:
         return ConflictError(
