@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests._time_limit",
@@ -23,7 +23,7 @@ pytest_plugins = [
 ]
 
 # A busy machine is not a wrong result.
-settings.register_profile("patient", deadline=None)
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("patient"), max_examples=20)  # of `tests/run --fast`
 settings.register_profile("thorough", settings.get_profile("patient"), max_examples=2000)  # of a search by hand
 settings.load_profile("patient")

@@ -114,6 +114,9 @@ def test_short():
     print("short")
 '''
 
+LIMIT = 6.0
+"""Seconds in which each has begun to hang, however many others are started beside it."""
+
 PLUGINS = [f"-ptests.{name}" for name in ("_time_limit", "_timed", "_guard")]
 
 IN_A_LOOP = {
@@ -135,7 +138,7 @@ WITHOUT_A_LOOP = {
 class Run:
     """One of the tests, in a process that has been started."""
 
-    def __init__(self, folder: Path, name: str, *options: str, limit: float = 2) -> None:
+    def __init__(self, folder: Path, name: str, *options: str, limit: float = LIMIT) -> None:
         self.folder = folder / f"{name}-{'-'.join(options)}"
         self.folder.mkdir()
         (self.folder / "test_hangs.py").write_text(HANGS)
@@ -183,7 +186,7 @@ def test_a_hang_in_a_loop_ends_the_run(runs: Runs, name: str, loop: str) -> None
     code, output = runs[name, loop].end()
 
     assert 1 == code, output
-    assert f"+++ time limit: test_hangs.py::{name} has not ended within 2 s +++" in output
+    assert f"+++ time limit: test_hangs.py::{name} has not ended within {LIMIT:g} s +++" in output
     assert "--- thread MainThread" in output
     assert re.search(IN_A_LOOP[name], output), output
 
@@ -195,7 +198,7 @@ def test_a_hang_without_a_loop_ends_the_run(runs: Runs, name: str) -> None:
     code, output = run.end()
 
     assert 1 == code, output
-    assert "has not ended within 2 s +++" in output
+    assert f"has not ended within {LIMIT:g} s +++" in output
     assert re.search(WITHOUT_A_LOOP[name], output), output
     if name == "test_in_a_child":
         first, second = (run.folder / "pids").read_text().split()

@@ -24,7 +24,9 @@ QUIET_INTERVALS = 20
 """After so many intervals without a change the ages are drawn anew."""
 
 LINES = 50
-"""How many apps the table's text form shows."""
+"""How many apps the table shows."""
+
+_ATTENTION = {AppState.FAILED: 0, AppState.UNKNOWN: 1, AppState.PENDING: 2, AppState.RUNNING: 3}
 
 
 class _Shown(Protocol):
@@ -40,16 +42,17 @@ class AppTable(RichDisplay):
         self.statuses: dict[AppHandle, AppStatus | None] = dict.fromkeys(handles)
         self.note = ""
 
-    def _sorted(self) -> list[tuple[AppHandle, AppStatus | None]]:
-        return sorted(self.statuses.items(), key=lambda item: _attention(item[1]))
+    def _first(self) -> list[tuple[AppHandle, AppStatus | None]]:
+        return sorted(self.statuses.items(), key=lambda item: _attention(item[1]))[:LINES]
 
     def __repr__(self) -> str:
-        rows = [f"{handle}  {'not known' if s is None else s.state}" for handle, s in self._sorted()[:LINES]]
+        rows = [f"{handle}  {'not known' if s is None else s.state}" for handle, s in self._first()]
         more = [f"and {len(self.statuses) - LINES} more"] if len(self.statuses) > LINES else []
         return "\n".join([*rows, *more, *filter(None, [self.note])])
 
     def _repr_html_(self) -> str:
-        return table([AppRow(*item) for item in self._sorted()], [self.note] if self.note else [])
+        rows = [AppRow(*item) for item in self._first()]
+        return table(rows, [self.note] if self.note else [], others=len(self.statuses) - len(rows))
 
 
 async def show_events(handles: Sequence[AppHandle], events: AppEventStream, clock: Clock) -> None:
@@ -108,5 +111,4 @@ def _display(content: object) -> _Shown:
 
 
 def _attention(status: AppStatus | None) -> int:
-    order = (AppState.FAILED, AppState.UNKNOWN, AppState.PENDING, AppState.RUNNING)
-    return order.index(status.state) if status is not None and status.state in order else len(order)
+    return len(_ATTENTION) if status is None else _ATTENTION.get(status.state, len(_ATTENTION))

@@ -71,8 +71,11 @@ class LogOpener:
                     break
         finally:
             await watch.aclose()
+        budget = budget_of(asyncio.get_running_loop())
+        budget.begin()
         for source in (*chain.from_iterable(self._open.values()), *self._shared):
             source.finish()
+            await budget.breathe()  # an app may have thousands
         return told
 
     async def _next(self, watch: StateStream, query: LogQuery) -> StateEvent | None:
@@ -90,27 +93,29 @@ class LogOpener:
             return None
 
     async def _update(self, app: DescribeAppResponse, query: LogQuery, sink: LogSink) -> None:
-        changed = [
-            replica
-            for replica in app.replicas
-            if query.wants(replica.role, replica.id) and self._told.get((replica.role, replica.id)) != replica
-        ]
+        budget = budget_of(asyncio.get_running_loop())
+        budget.begin()
+        changed: list[ReplicaStatus] = []
+        for replica in list(app.replicas):
+            if query.wants(replica.role, replica.id) and self._told.get((replica.role, replica.id)) != replica:
+                changed.append(replica)
+            await budget.breathe()  # an app may have thousands
         new = [replica for replica in changed if (replica.role, replica.id) not in self._open]
         if new:
             self._open.update(((replica.role, replica.id), []) for replica in new)
-            budget = budget_of(asyncio.get_running_loop())
             for source in await self._sources(app, new, query):
                 if source.replica < 0:
                     self._shared.append(source)
                 else:
                     self._open[source.role, source.replica].append(source)
                 sink.add(source)
-                await budget.breathe()  # an app may have thousands
+                await budget.breathe()
         for replica in changed:
             key = (replica.role, replica.id)
             self._told[key] = copy.copy(replica)  # a backend may go on changing its own
             for source in self._open[key] or self._shared:
                 source.observe(replica)
+            await budget.breathe()
 
     def _existing(self, app: DescribeAppResponse | None, query: LogQuery) -> DescribeAppResponse:
         """Return the app; raise UnknownAppError if it, or something of it that is asked for, does not exist."""

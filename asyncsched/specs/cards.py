@@ -81,11 +81,18 @@ def text_card(title: str, text: str) -> str:
     return _frame(_COLOURS[AppState.UNSUBMITTED], f"<b>{escape(title)}</b>", pre)
 
 
-def table(rows: Sequence[AppRow], notes: Iterable[str] = ()) -> str:
-    """Return a table of apps with a row for each of the first, the number of the others, and notes below it."""
+def table(rows: Sequence[AppRow], notes: Iterable[str] = (), *, others: int = 0) -> str:
+    """Return a table of apps with a row for each of the first, the number of the others, and notes below it.
+
+    Args:
+        rows: The apps; no more are shown than a table has rows for.
+        notes: What is told below.
+        others: How many apps there are beside those in `rows`.
+    """
     heads = "".join(f"<th style='{_CELL}'>{name}</th>" for name in ("app", "state", "replicas", "age", "reason"))
     body = "".join(f"<tr>{_row(row)}</tr>" for row in rows[:_ROWS])
-    more = [f"and {len(rows) - _ROWS} more"] if len(rows) > _ROWS else []
+    left_out = max(len(rows) - _ROWS, 0) + others
+    more = [f"and {left_out} more"] if left_out else []
     told = "".join(f"<div style='{_FAINT}'>{escape(note)}</div>" for note in (*more, *notes))
     return f"<table style='border-collapse:collapse;color:inherit'><tr>{heads}</tr>{body}</table>{told}"
 

@@ -125,6 +125,8 @@ async def test_credentials_that_expire_are_renewed(server: Server, monkeypatch: 
             if len(lines) == 5:
                 server.control.revoke()
 
+        assert await scheduler.exists(app_id)  # a call, if the whole log was read before the keys were revoked
+
     assert [str(i) for i in range(20)] == lines
     assert server.control.issued > 1
 
@@ -168,12 +170,13 @@ async def test_a_submit_that_is_cut_on_the_wire_after_it_took_effect(
 
 
 async def test_a_submit_that_is_cancelled_leaves_no_job_that_runs(server: Server, scheduler: AWSBatchScheduler) -> None:
-    server.cloud.traffic.slow["submitjob"] = 0.5
+    server.cloud.traffic.held["submitjob"] = go_on = threading.Event()
     info = await scheduler.submit_dryrun(app(["sleep", 60]), CFG)
     by_name = info.app_id
     submitting = asyncio.create_task(scheduler.schedule(info))
     await eventually(lambda: server.cloud.jobs)
     submitting.cancel()
+    go_on.set()
     outcome = (await asyncio.gather(submitting, return_exceptions=True))[0]
 
     assert isinstance(outcome, asyncio.CancelledError)
@@ -202,6 +205,7 @@ async def test_ecs_signals_processes_and_their_end_is_cancelled(server: Server, 
     role = Role(
         "main", "busybox", entrypoint="sh", args=["-c", "trap 'echo bye; exit 0' TERM; echo up; sleep 60 & wait"]
     )
+    server.cloud.pace.grace = 60.0
     app_id = await scheduler.submit(AppDef("app", [role]), CFG)
     lines = []
     async for line in scheduler.log_iter(app_id, should_tail=True):

@@ -32,8 +32,8 @@ def unlimited(session: str) -> AWSBatchScheduler:
 class TestContract(SchedulerContract):
     @pytest.fixture
     async def rig(self, server: Server) -> AsyncIterator[ContractRig]:
-        # Long enough for the children of a main node that ends at once to end by themselves.
-        server.cloud.pace.stop_children = 0.5
+        # The children of a main node that ends at once end by themselves.
+        server.cloud.pace.stop_children, server.cloud.pace.waits_for_children = 60.0, True
         server.cloud.pace.grace = 1.0
         server.cloud.pace.second_of_timeout = 0.02
         server.cloud.life.secrets[SECRET] = json.dumps({"password": "sesame-17"})

@@ -33,7 +33,8 @@ def server(dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
     containers = Containers(dockerd.host, getattr(request, "param", None))
     cloud = Cloud(run_node=containers)
     cloud.queues.add(QUEUE)
-    cloud.pace.stop_children = 2.0
+    cloud.pace.stop_children, cloud.pace.waits_for_children = 60.0, True
+    cloud.pace.grace = 60.0
     with Server(cloud) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
         yield server

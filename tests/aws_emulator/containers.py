@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import docker
@@ -25,15 +25,24 @@ class Containers:
         self._network = self._docker.networks.create(network) if network else None
         #: The main node's address, for its children.
         self._addresses: dict[str, str] = {}
+        self._threads: list[threading.Thread] = []
 
     def __call__(self, task: Task) -> Callable[[], None]:
-        thread = threading.Thread(target=self._live, args=(task, started := _Started()), daemon=True)
-        thread.start()
+        started = _Started()
+        self._start_thread(self._live, task, started)
         if task.is_main:
-            started.ready.wait(30)  # Its address is what the children are started with.
-        return lambda: threading.Thread(target=started.stop, args=(task.grace,), daemon=True).start()
+            started.ready.wait(120)  # Its address is what the children are started with.
+        return lambda: self._start_thread(started.stop, task.grace)
+
+    def _start_thread(self, target: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=target, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def close(self) -> None:
+        """Wait for the containers, which somebody has stopped, and forget the daemon."""
+        for thread in self._threads:
+            thread.join(60)
         if self._network is not None:
             self._network.remove()
         self._docker.close()
@@ -52,14 +61,9 @@ class Containers:
         started.container = container
         if started.stopping:
             started.stop(task.grace)
-        is_silent = True
-        for line in _lines(container.logs(stream=True, follow=True)):
+        for line in _lines(_output(container)):
             task.line(line)
-            is_silent = False
         code = container.wait()["StatusCode"]
-        if is_silent:  # who follows a container that is soon gone may come too late
-            for line in _lines([container.logs()]):
-                task.line(line)
         container.reload()
         reason = OOM if container.attrs["State"]["OOMKilled"] else None
         with contextlib.suppress(APIError):
@@ -107,6 +111,16 @@ class _Started:
         if self.container is not None:
             with contextlib.suppress(APIError):
                 self.container.stop(timeout=max(1, round(grace)))
+
+
+def _output(container: Any) -> Iterator[bytes]:
+    """Yield all that a container writes: a follower's stream ends with the container, and may lack the last of it."""
+    read = 0
+    for chunk in container.logs(stream=True, follow=True):
+        read += len(chunk)
+        yield chunk
+    container.wait()
+    yield container.logs()[read:]
 
 
 def _lines(chunks: Any) -> Any:

@@ -137,9 +137,12 @@ class Lifecycle:
         node.status = "SUCCEEDED" if code == 0 and not job.terminated else "FAILED"
         if node.index == job.main:
             delay = self.pace.stop_children if len(job.nodes) > 1 else 0.0
-            self.timeline.after(delay, lambda: self._main_ended(job, attempt))
-        elif job.verdict:
+            job.last_look = self.timeline.after(delay, lambda: self._main_ended(job, attempt))
+        if job.verdict:
             self._finish_when_empty(job)
+        elif self.pace.waits_for_children and job.last_look and _all_have_ended(job, attempt.number):
+            job.last_look.cancel()
+            self.timeline.after(0, lambda: self._main_ended(job, job.nodes[job.main].attempts[-1]))
 
     def _make_runnable(self, job: Job) -> None:
         if job.over:
@@ -189,7 +192,7 @@ class Lifecycle:
 
     def _main_ended(self, job: Job, attempt: Attempt) -> None:
         """Let the main node decide, once its children are stopped too."""
-        job.verdict = self._verdict(job, attempt)
+        job.verdict, job.last_look = self._verdict(job, attempt), None
         self._stop_nodes(job)
         self._finish_when_empty(job)
 
@@ -244,6 +247,13 @@ class Lifecycle:
         for node in job.nodes.values():
             if not node.attempts:
                 node.status = status
+
+
+def _all_have_ended(job: Job, attempt: int) -> bool:
+    """Tell whether no node of an attempt runs or is still to be started."""
+    return all(
+        node.current is None and (job.terminated or len(node.attempts) >= attempt) for node in job.nodes.values()
+    )
 
 
 def _gpus(container: Json) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.aws_emulator.timeline import Event
+
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 WAITING = ("SUBMITTED", "PENDING", "RUNNABLE")
@@ -30,6 +32,8 @@ class Pace:
     child: float = 0.02
     #: From the main node's end to the signal that its children get.
     stop_children: float = 0.05
+    #: Whether that time is cut short when the last child has ended, as where nodes really run, nobody knows how long.
+    waits_for_children: bool = False
     #: How long a second of a job's time limit takes: the service takes none below 60.
     second_of_timeout: float = 1.0
     #: From SIGTERM to SIGKILL (30 s on ECS).
@@ -97,6 +101,8 @@ class Job:
     children: list[Job] = field(default_factory=list)
     #: How the main node's end decided, while its children are still being stopped.
     verdict: tuple[str, str] | None = None
+    #: When its children are stopped that have not ended by themselves; None while the main node runs.
+    last_look: Event | None = field(default=None, repr=False)
 
     @property
     def arn(self) -> str:

@@ -34,24 +34,28 @@ def run_process(task: Task) -> Callable[[], None]:
         reason = f"CannotStartContainerError: {error}"
         threading.Thread(target=lambda: task.exited(127, reason), daemon=True).start()
         return lambda: None
-    threading.Thread(target=_follow, args=(process, task), name="emulated-node", daemon=True).start()
-    return lambda: _stop(process, task.grace)
+    killers: list[threading.Timer] = []
+    threading.Thread(target=_follow, args=(process, task, killers), name="emulated-node", daemon=True).start()
+    return lambda: _stop(process, task.grace, killers)
 
 
-def _follow(process: subprocess.Popen[bytes], task: Task) -> None:
+def _follow(process: subprocess.Popen[bytes], task: Task, killers: list[threading.Timer]) -> None:
     assert process.stdout is not None
     with process.stdout:
         for line in process.stdout:
             task.line(line.decode("utf-8", "replace").rstrip("\n"))
     code = process.wait()
+    for killer in killers:
+        killer.cancel()
     task.exited(128 - code if code < 0 else code)
 
 
-def _stop(process: subprocess.Popen[bytes], grace: float) -> None:
-    _signal(process, signal.SIGTERM)
-    timer = threading.Timer(grace, _signal, (process, signal.SIGKILL))
-    timer.daemon = True
-    timer.start()
+def _stop(process: subprocess.Popen[bytes], grace: float, killers: list[threading.Timer]) -> None:
+    killer = threading.Timer(grace, _signal, (process, signal.SIGKILL))
+    killer.daemon = True
+    killer.start()
+    killers.append(killer)
+    _signal(process, signal.SIGTERM)  # after that it may end, which ends the timer, too
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:

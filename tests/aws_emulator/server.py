@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import socket
 import threading
 import time
 import traceback
@@ -32,6 +33,7 @@ class Server:
         self._server: BaseWSGIServer | None = None
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()
+        self._reserved: socket.socket | None = None
 
     @property
     def url(self) -> str:
@@ -39,9 +41,14 @@ class Server:
 
     def start(self) -> None:
         self._over.clear()
+        if self._reserved is None:
+            # It never listens, and keeps the port from others while the server is away.
+            self._reserved = socket.socket()
+            self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._reserved.bind((self.host, self.port))
+            self.port = self._reserved.getsockname()[1]
         self._server = make_server(self.host, self.port, self, threaded=True, request_handler=_Handler)
         self._server.daemon_threads = True  # type: ignore[attr-defined] - of the threaded kind
-        self.port = self._server.port
         self._threads = [
             threading.Thread(target=self._server.serve_forever, args=(0.02,), name="emulator", daemon=True),
             threading.Thread(target=self._tick, name="emulator-clock", daemon=True),
@@ -66,6 +73,8 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.cloud.stop_everything()
         self.stop()
+        if self._reserved is not None:
+            self._reserved.close()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
@@ -90,7 +99,8 @@ class Server:
         status, headers = "200 OK", [("Content-Type", "application/json")]
         try:
             payload = json.dumps(self.cloud.call(service, operation, request, key)).encode()
-            time.sleep(self.cloud.traffic.slow.get(operation, 0.0))
+            if operation in self.cloud.traffic.held:
+                self.cloud.traffic.held[operation].wait()
         except ApiError as error:
             status = f"{error.status} {error.code}"
             headers.append(("x-amzn-errortype", error.code))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import fnmatch
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -36,8 +37,8 @@ class Traffic:
         self.calls: collections.Counter[str] = collections.Counter()
         self.throttled: collections.Counter[str] = collections.Counter()
         self.faults: list[Fault] = []
-        #: Seconds that operations (in lower case) keep their answer back, after they have taken effect.
-        self.slow: dict[str, float] = {}
+        #: What operations (in lower case) wait for before they answer, after they have taken effect.
+        self.held: dict[str, threading.Event] = {}
         #: What botocore's model finds wrong with requests that were let in, or with answers.
         self.problems: list[str] = []
         #: Access keys that are accepted; None: all of them.

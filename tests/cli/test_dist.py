@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli._cli import PLUGINS, Cli
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
+from tests.services.ports import Ports
 
 HERE = Path(__file__).parent
 PYTHON = "/usr/bin/python3"
@@ -35,6 +36,14 @@ def job(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that is free until the ranks meet there."""
+    ports = Ports(1)
+    yield ports.numbers[0]
+    ports.close()
+
+
 @pytest.mark.service
 @pytest.mark.skipif(not Path(PYTHON).exists(), reason="the containers borrow this machine's Python")
 @pytest.mark.parametrize(("component", "size"), [("dist.ddp", "2x2"), ("dist.spmd", "2x1")])
@@ -57,18 +66,13 @@ def test_two_containers_meet(
 
 
 @pytest.mark.parametrize("program", [["--script", "meeting.py"], ["-m", "meeting"]])
-def test_two_processes_meet(cli: Cli, job: Path, program: list[str]) -> None:
+def test_two_processes_meet(cli: Cli, job: Path, port: int, program: list[str]) -> None:
     # PyTorch's own torchrun, if it is installed beside us; the program uses it then, too.
     bin_folders = f"{Path(sys.executable).parent}:{job}/bin:/usr/bin:/bin"
     cli.environment |= {"PATH": bin_folders, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{PLUGINS}:{job}"}
     shutil.copy(job / "meeting.py", cli.folder)
-    done = cli("run", "-s", "local_cwd", "dist.ddp", "-j", "2x2", "--rdzv_port", str(free_port()), *program)
+    done = cli("run", "-s", "local_cwd", "dist.ddp", "-j", "2x2", "--rdzv_port", str(port), *program)
 
     assert 0 == done.code, done.out + done.err
     assert ranks(4) == said(done.lines)
     assert {"meeting/0", "meeting/1"} == {line.split()[0] for line in done.lines[1:]}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

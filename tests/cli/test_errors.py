@@ -284,12 +284,14 @@ def test_sections_of_ones_own_components_are_left_to_them(cli: Cli) -> None:
     assert "- m" in cli("run", "-s", "stage", "--dryrun", "utils.echo").out
 
 
-@pytest.mark.parametrize(("text", "code"), [("all = true", 124), ("any = true", 0), ("any = false", 124)])
-def test_both_names_of_a_switch_can_be_configured(staged: Cli, text: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "within", "code"), [("all = true", "1", 124), ("any = true", "60", 0), ("any = false", "1", 124)]
+)
+def test_both_names_of_a_switch_can_be_configured(staged: Cli, text: str, within: str, code: int) -> None:
     (staged.folder / "asyncsched.toml").write_text(f"[command.wait]\n{text}\n")
 
     # The first has ended, the second does not.
-    assert code == staged("wait", "--timeout", "1", "stage://x/train-005", "stage://x/train-001").code
+    assert code == staged("wait", "--timeout", within, "stage://x/train-005", "stage://x/train-001").code
 
 
 def install(cli: Cli, entries: str) -> None:

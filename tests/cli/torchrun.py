@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -42,13 +43,22 @@ def meet(host: str, port: int, nodes: int) -> tuple[int, int]:
     except OSError:
         listener = None  # the other node on this host was first
     if listener is not None:
-        with socket.create_server(("", 0)) as free:
-            master_port = free.getsockname()[1]
+        master_port = free_port()
         threading.Thread(target=serve, args=(listener, nodes, master_port), daemon=True).start()
     with connect(host, port) as node:
         node.sendall(b"first\n" if listener is not None else b"other\n")
         rank, master_port = map(int, node.makefile().readline().split())
     return rank, master_port
+
+
+def free_port() -> int:
+    """Find a port that stays free until a worker binds it: the kernel gives out only numbers above these."""
+    while True:
+        try:
+            with socket.create_server(("", random.randrange(21_000, 30_000))) as free:
+                return int(free.getsockname()[1])
+        except OSError:
+            continue  # somebody has it
 
 
 def is_here(host: str) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from asyncsched.specs import AppDef, Role
+from asyncsched.specs import AppDef, BindMount, Role
 from tests.services.dockerd import BUSYBOX_IMAGE
 
 
@@ -20,3 +21,25 @@ def app(*roles: Role, name: str = "app") -> AppDef:
 # As process 1 a program without a handler ignores TERM: these end at once, or not at all.
 OBEYS = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
 IGNORES = "trap '' TERM; while :; do sleep 0.05; done"
+
+
+class Gate:
+    """What a script waits for until the test opens it, however long that takes.
+
+    Args:
+        folder: A directory of the test, in which the gate is a file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "gate"
+        self._folder.mkdir()
+        self.mounts = [BindMount(str(self._folder), "/gate")]
+
+    passed = "until [ -e /gate/open ]; do sleep 0.05; done"
+    """A script that waits."""
+
+    passed_once = f"{passed}; rm /gate/open"
+    """A script that waits, and closes it behind itself."""
+
+    def open(self) -> None:
+        (self._folder / "open").touch()

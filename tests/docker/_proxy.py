@@ -72,7 +72,7 @@ class CuttingProxy:
 
     def count(self, of: str) -> int:
         """Count the open connections whose last request contains this."""
-        return sum(of in link.last_request for link in self._links)
+        return sum(of in link.last_request and not link.is_cut for link in self._links)
 
 
 class _Link(asyncio.Protocol):
@@ -144,6 +144,10 @@ class _Link(asyncio.Protocol):
                 self.room -= len(data)
                 if self.room <= 0:
                     self.end_of_answers()  # what was written arrives
+
+    @property
+    def is_cut(self) -> bool:
+        return self._client is not None and self._client.is_closing()
 
     def cut(self) -> None:
         if self._client is not None and not self._client.is_closing():

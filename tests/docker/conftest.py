@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from asyncsched.schedulers.docker import DockerScheduler
+from tests.services import ports
 from tests.services.dockerd import Dockerd
 
 
@@ -16,3 +17,10 @@ async def scheduler(docker_host: str, dockerd: Dockerd) -> AsyncIterator[DockerS
     async with DockerScheduler("session") as scheduler:
         yield scheduler
     dockerd.clean()
+
+
+@pytest.fixture
+def refusing_port() -> Iterator[int]:
+    """A port of the loopback at which nobody listens."""
+    with ports.refusing_port() as number:
+        yield number

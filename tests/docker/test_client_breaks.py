@@ -23,7 +23,7 @@ from asyncsched.schedulers.docker.request import to_wire
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppState, Stream
 from tests._support import eventually
-from tests.docker._apps import OBEYS, app, shell
+from tests.docker._apps import OBEYS, Gate, app, shell
 from tests.docker._proxy import CuttingProxy
 from tests.services import dockerd as docker_service
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
@@ -203,12 +203,12 @@ async def test_a_tail_outlives_a_restart_of_the_daemon(own_dockerd: Dockerd) -> 
                 await asyncio.to_thread(own_dockerd.restart, signal.SIGTERM)
         status = await scheduler.describe(app_id)
 
-    kept = _kept_by(own_dockerd)
-    assert kept == lines  # first, to tell a line that the daemon has lost from one that we have
-    assert [str(number) for number in range(len(lines))] == lines
+    # Of the lines that it has read, and not written yet, a daemon that ends may lose one.
+    assert _kept_by(own_dockerd) == lines
+    assert sorted({int(line) for line in lines}) == [int(line) for line in lines]
     assert status is not None
     if own_dockerd.live_restore:
-        assert (AppState.SUCCEEDED, 400) == (status.state, len(lines))
+        assert (AppState.SUCCEEDED, "399") == (status.state, lines[-1])
     else:
         assert (AppState.FAILED, 7) == (status.state, status.replicas[0].exit_code)
 
@@ -457,12 +457,15 @@ async def test_a_submit_that_is_cancelled_at_any_request_leaves_nothing(proxy: C
     raise AssertionError("a submit of two replicas took a hundred requests")
 
 
-async def test_runs_that_come_while_a_stream_is_opened_are_told_apart(proxy: CuttingProxy) -> None:
+async def test_runs_that_come_while_a_stream_is_opened_are_told_apart(proxy: CuttingProxy, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
     async with DockerScheduler("session") as scheduler:
-        app_id = await scheduler.submit(app(shell("echo try; sleep 1; exit 1", max_retries=1)))
+        script = f"echo try; {Gate.passed}; exit 1"
+        app_id = await scheduler.submit(app(shell(script, max_retries=1, mounts=gate.mounts)))
         proxy.held = "/logs"
         tail = asyncio.create_task(collected(scheduler, app_id))
         await eventually(lambda: proxy.count("/logs") == 1)
+        gate.open()
         await anext(event async for event in scheduler.watch([app_id]) if event.over)
         proxy.release()
         attempts = await tail

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from asyncsched.errors import RunOptionError
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.specs import AppDef, AppState, FailureCause
 from tests._support import eventually
-from tests.docker._apps import IGNORES, OBEYS, app, shell
-from tests.docker.test_scheduler import end, eventually_running
+from tests.docker._apps import OBEYS, Gate, app, shell
+from tests.docker.test_scheduler import end
 from tests.services.dockerd import Dockerd
 
 pytestmark = pytest.mark.service("dockerd")
@@ -20,7 +22,7 @@ def limited() -> AppDef:
 
 
 async def test_each_replica_that_is_over_its_time_has_failed(scheduler: DockerScheduler) -> None:
-    app_id = await scheduler.submit(limited(), {"timeout": 1.0})
+    app_id = await scheduler.submit(limited(), {"timeout": 3.0})
     assert AppState.FAILED is await end(scheduler, app_id)
 
     async with DockerScheduler("other") as other:
@@ -28,7 +30,7 @@ async def test_each_replica_that_is_over_its_time_has_failed(scheduler: DockerSc
     assert status is not None
     over, quick = status.replicas
     assert (FailureCause.TIMEOUT, FailureCause.TIMEOUT, 0) == (status.cause, over.cause, over.num_restarts)
-    assert over.reason == "stopped because it ran longer than its timeout of 1 s; exit code 0"
+    assert over.reason == "stopped because it ran longer than its timeout of 3 s; exit code 0"
     assert (AppState.SUCCEEDED, None) == (quick.state, quick.cause)
 
 
@@ -36,7 +38,6 @@ async def test_who_watches_keeps_the_time_of_a_submitter_that_is_gone(docker_hos
     async with DockerScheduler("gone") as submitter:
         app_id = await submitter.submit(app(shell(OBEYS)), {"timeout": 1.0})
     async with DockerScheduler("other") as other:
-        await eventually_running(other, app_id)
         assert AppState.FAILED is await end(other, app_id)
     dockerd.clean()
 
@@ -55,8 +56,10 @@ async def test_who_submits_again_keeps_the_time(docker_host: str, dockerd: Docke
     dockerd.clean()
 
 
-async def test_who_cancels_has_the_last_word_over_a_timeout(scheduler: DockerScheduler) -> None:
-    app_id = await scheduler.submit(app(shell(IGNORES)), {"timeout": 0.5, "grace_period": 3.0})
+async def test_who_cancels_has_the_last_word_over_a_timeout(scheduler: DockerScheduler, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    waits = shell(f"trap '' TERM; {Gate.passed}", mounts=gate.mounts)
+    app_id = await scheduler.submit(app(waits), {"timeout": 0.5, "grace_period": 600.0})
 
     async def is_being_stopped() -> bool:
         status = await scheduler.describe(app_id)
@@ -64,6 +67,7 @@ async def test_who_cancels_has_the_last_word_over_a_timeout(scheduler: DockerSch
 
     await eventually(is_being_stopped)
     await scheduler.cancel(app_id)
+    gate.open()
 
     assert AppState.CANCELLED is await end(scheduler, app_id)
 

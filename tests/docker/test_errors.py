@@ -47,8 +47,8 @@ async def test_no_daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert isinstance(caught.value, ConnectionError)
 
 
-async def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{unused_tcp_port}")
+async def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, refusing_port: int) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{refusing_port}")
     async with DockerScheduler("session") as scheduler:
         with pytest.raises(UnavailableError, match=r"http://127.0.0.1:\d+ \(DOCKER_HOST\): connection refused"):
             await scheduler.submit(app(shell(":")))
@@ -205,9 +205,9 @@ async def test_pull_without_a_login(scheduler: DockerScheduler, registry: Regist
 
 
 async def test_missing_image_whose_registry_cannot_be_reached(
-    scheduler: DockerScheduler, dockerd: Dockerd, unused_tcp_port: int
+    scheduler: DockerScheduler, dockerd: Dockerd, refusing_port: int
 ) -> None:
-    image = f"127.0.0.1:{unused_tcp_port}/absent:1"
+    image = f"127.0.0.1:{refusing_port}/absent:1"
 
     with pytest.raises(UnavailableError) as caught:
         await scheduler.submit(app(shell(OBEYS), shell(":", name="second", image=image)))

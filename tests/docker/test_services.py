@@ -47,7 +47,7 @@ def test_a_daemon_ends_when_its_process_is_killed(dockerd: Dockerd) -> None:
 async def test_daemons_live_side_by_side(
     dockerd: Dockerd, docker_host: str, another_dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ping = shell('ping -c 1 -w 5 "$TORCHX_RANK0_HOST" >/dev/null', name="second")
+    ping = shell('until ping -c 1 -w 5 "$TORCHX_RANK0_HOST"; do sleep 0.1; done', name="second")
     async with DockerScheduler("here") as here, DockerScheduler("there") as there:
         await here.list()
         monkeypatch.setenv("DOCKER_HOST", another_dockerd.host)

@@ -142,7 +142,7 @@ def test_a_large_job_is_told_by_its_numbers() -> None:
 async def test_of_a_large_job_only_what_has_failed_is_read(double: Double) -> None:
     async with quick("s", replica_detail=3) as made:
         app_id = await made.submit(AppDef("app", [played(["exit", 4], num_replicas=5)]), {})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             ended = [found async for found in made.watch([app_id])][-1].current
     assert ended is not None
     assert [4] * 5 == [replica.exit_code for replica in ended.replicas]
@@ -152,7 +152,7 @@ async def test_a_preemption_is_retried_apart_from_failures(scheduler: GCPBatchSc
     app = AppDef("app", [played(["exit", 50001, 0], num_replicas=2)])
     app_id = await scheduler.submit(app, {"spot": True, "retry_on_preemption": 2})
     failing = await scheduler.submit(AppDef("app", [played(["exit", 3])]), {"retry_on_preemption": 2})
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for _ in scheduler.watch([app_id, failing]):
             pass
     good, bad = [await scheduler.describe(each) for each in (app_id, failing)]

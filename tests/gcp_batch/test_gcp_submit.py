@@ -44,12 +44,19 @@ async def test_a_name_that_another_app_has_is_a_conflict(double: Double, schedul
 
 
 async def test_a_slow_submit_that_is_cancelled_leaves_nothing(double: Double, scheduler: GCPBatchScheduler) -> None:
-    double.faults.append(Fault("slow", path="/jobs"))
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def gate() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(go_on.wait(), loop))
+
+    double.faults.append(Fault("held", path="/jobs", gate=gate))
     info = await scheduler.submit_dryrun(APP, {})
     submitting = asyncio.create_task(scheduler.schedule(info))
-    while not double.calls["POST /v1/projects/*/locations/*/jobs"]:  # noqa: ASYNC110 - it is of another thread
-        await asyncio.sleep(0.001)
+    await begun.wait()
     submitting.cancel()
+    go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await submitting
 
@@ -82,7 +89,7 @@ async def test_a_second_cancel_and_one_of_a_job_that_is_deleted_do_nothing(
     app_id = await scheduler.submit(APP, {})
     await scheduler.cancel(app_id)
     await scheduler.cancel(app_id)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert AppState.CANCELLED == [event async for event in scheduler.watch([app_id])][-1].state
     await scheduler.cancel(app_id)
     await scheduler.delete(app_id)
@@ -114,13 +121,15 @@ async def test_where_all_cannot_be_listed_at_once_each_location_is(
 
 
 async def test_many_jobs_are_watched_through_their_list(double: Double, scheduler: GCPBatchScheduler) -> None:
-    app = AppDef("app", [played(["sleep", 0.5])])
+    app = AppDef("app", [played(["wait"])])
     ids = await asyncio.gather(*(scheduler.submit(app, {}) for _ in range(30)))
     double.calls.clear()
     ends: dict[str, AppState] = {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for event in scheduler.watch(ids):
             ends[event.app_id] = event.state
+            if {*ends} == {*ids} and {AppState.RUNNING} == {*ends.values()}:
+                double.do(double.played.go_on.set)  # all at once: a few that are left would be read one by one
 
     assert dict.fromkeys(ids, AppState.SUCCEEDED) == ends
     assert 0 == double.calls["GET /v1/projects/*/locations/*/jobs/*"]
@@ -129,7 +138,7 @@ async def test_many_jobs_are_watched_through_their_list(double: Double, schedule
 async def test_a_job_that_is_deleted_while_it_is_watched_is_gone(double: Double, scheduler: GCPBatchScheduler) -> None:
     app_id = await scheduler.submit(APP, {})
     name = next(iter(double.jobs.jobs))
-    async with scheduler.watch([app_id]) as watch, asyncio.timeout(20):
+    async with scheduler.watch([app_id]) as watch, asyncio.timeout(60):
         assert not (await anext(watch)).gone
         double.do(lambda: double.jobs.delete(name))
         assert [event async for event in watch][-1].gone

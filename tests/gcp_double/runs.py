@@ -55,12 +55,13 @@ class Runs(Protocol):
 class Played:
     """Plays the container's last argument: a list of steps such as ``["say", "x"]``, ``["sleep", 1]``, ``["exit", 3]``.
 
-    An exit code of an attempt may be given for each: ``["exit", 50001, 0]``. What is no such list ends at once.
+    The step ``["wait"]`` lasts until `go_on` is set. An exit code of an attempt may be given for each:
+    ``["exit", 50001, 0]``. What is no such list ends at once.
     """
 
     def __init__(self, second: float = 1.0) -> None:
         self.second = second
-        self.gates: dict[str, asyncio.Event] = {}
+        self.go_on = asyncio.Event()
 
     async def run(self, attempt: Attempt, say: Say) -> int:
         if attempt.runnable.WhichOneof("executable") != "container":
@@ -75,6 +76,8 @@ class Played:
                 say(values[0], "INFO", None)
             elif kind == "sleep":
                 await asyncio.sleep(values[0] * self.second)
+            elif kind == "wait":
+                await self.go_on.wait()
             elif kind == "exit":
                 return values[min(attempt.attempt, len(values) - 1)]
         return 0
@@ -146,7 +149,7 @@ class Containers:
         finally:
             if pump is not None:
                 pump.cancel()
-            await asyncio.shield(container.delete(force=True, v=True))
+            await asyncio.shield(_remove(container))
 
     def _config(self, attempt: Attempt) -> dict[str, Any]:
         environment = dict(attempt.environment)
@@ -177,25 +180,51 @@ def _name(uid: str, index: int) -> str:
     return f"{uid}-group0-0-{index:04d}"
 
 
+async def _remove(container: Any) -> None:
+    """Remove a container; a busy daemon may not have heard of its end in time, and is asked again."""
+    for _ in range(10):
+        try:
+            await container.delete(force=True, v=True)
+            return
+        except aiodocker.DockerError as error:
+            if error.status == 404:
+                return
+            await asyncio.sleep(0.5)
+
+
 async def _pump(container: Any, say: Say) -> None:
     """Hand on what a container writes, line by line, with the times that Docker gives it."""
-    async with _frames(container) as frames:
-        rest: dict[int, str] = {}
-        async for stream, data in frames:
-            stamp, _, text = data.partition(" ")
-            text = rest.pop(stream, "") + text
-            if not text.endswith("\n"):
-                rest[stream] = text
-                continue
-            say(text[:-1], "ERROR" if stream == 2 else "INFO", read_time(stamp))
-        for stream, text in rest.items():
-            say(text, "ERROR" if stream == 2 else "INFO", None)
+    rest: dict[int, str] = {}
+    async for stream, data in _written(container):
+        stamp, _, text = data.partition(" ")
+        text = rest.pop(stream, "") + text
+        if not text.endswith("\n"):
+            rest[stream] = text
+            continue
+        say(text[:-1], "ERROR" if stream == 2 else "INFO", read_time(stamp))
+    for stream, text in rest.items():
+        say(text, "ERROR" if stream == 2 else "INFO", None)
+
+
+async def _written(container: Any) -> AsyncIterator[tuple[int, str]]:
+    """Yield all that a container writes: a follower's stream ends with the container, and may lack the last of it."""
+    read = 0
+    async with _frames(container, follow=True) as frames:
+        async for frame in frames:
+            read += 1
+            yield frame
+    await container.wait()
+    async with _frames(container, follow=False) as frames:
+        async for frame in frames:
+            read -= 1
+            if read < 0:
+                yield frame
 
 
 @asynccontextmanager
-async def _frames(container: Any) -> AsyncIterator[AsyncIterator[tuple[int, str]]]:
+async def _frames(container: Any, *, follow: bool) -> AsyncIterator[AsyncIterator[tuple[int, str]]]:
     docker = container.docker
-    params = {"stdout": "1", "stderr": "1", "follow": "1", "timestamps": "1"}
+    params = {"stdout": "1", "stderr": "1", "follow": str(int(follow)), "timestamps": "1"}
     async with docker._query(f"containers/{container.id}/logs", method="GET", params=params) as response:
         yield _parsed(response.content)
 

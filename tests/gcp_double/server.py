@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -35,18 +35,19 @@ class Fault:
     """What goes wrong with some requests.
 
     Attributes:
-        kind: A status such as ``503``, ``slow``, or ``reset``: the answer is lost of what took effect.
+        kind: A status such as ``503``, ``held`` until `gate` lets it go, or ``reset``: the answer is lost of what took
+            effect.
         path: Found in the path of those that it befalls.
         method: Their method.
         times: How many are left.
-        seconds: How long a slow one takes.
+        gate: What one that is held waits for.
     """
 
     kind: str
     path: str = ""
     method: str = "POST"
     times: int = 1
-    seconds: float = 0.3
+    gate: Callable[[], Awaitable[None]] | None = None
 
 
 class Double:
@@ -62,7 +63,8 @@ class Double:
         self, runs: Runs | None = None, *, lag: Callable[[], float] = lambda: 0.0, quota: int | None = None
     ) -> None:
         self.logs = LogStore(PROJECT, now_ns=time.time_ns, lag=lag, quota=quota)
-        self.jobs = Jobs(runs or Played(), self.logs, time.time_ns)
+        self.played = Played()
+        self.jobs = Jobs(runs or self.played, self.logs, time.time_ns)
         self.tokens = Tokens(PROJECT, time.time_ns)
         self.faults: list[Fault] = []
         self.calls: Counter[str] = Counter()
@@ -81,9 +83,10 @@ class Double:
 
     def __enter__(self) -> Self:
         ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), name="gcp double")
+        app = self._application()  # here, where it is not a step of a loop
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(app, ready)), name="gcp double")
         self._thread.start()
-        ready.wait(30)
+        assert ready.wait(60)
         return self
 
     def __exit__(
@@ -100,12 +103,15 @@ class Double:
             return work()
 
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(60)
 
-    async def _serve(self, ready: threading.Event) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._middleware], client_max_size=4 << 20)
         app.add_routes(self._routes())
+        return app
+
+    async def _serve(self, app: web.Application, ready: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -147,8 +153,8 @@ class Double:
             self._check_token(request)
             if fault is not None and fault.kind.isdigit():
                 raise Refusal(int(fault.kind), f"injected: {fault.kind}")
-            if fault is not None and fault.kind == "slow":
-                await asyncio.sleep(fault.seconds)
+            if fault is not None and fault.gate is not None:
+                await fault.gate()
             answer = await handler(request)
         except Refusal as refusal:
             headers = {"Retry-After": "0.1"} if refusal.code == 429 and not refusal.details else {}

@@ -35,6 +35,7 @@ class _OnFake(SchedulerContract):
             another=lambda: on_fake("other"),
             cfg={"kind": self.kind, **({"queue": "default"} if self.kind == "volcano" else {})},
             image="busybox",
+            patience=60.0,
             timeout=1,
             secret=(SecretRef("login", "password"), "sesame-17"),
             unknown_id="default:nosuchapp-x1",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
+from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import ConflictError, PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
+from asyncsched.schedulers.kubernetes.ending_commands import AGAIN_AFTER
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
@@ -34,7 +37,7 @@ async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
         yield made
 
 
-def app(script: str = "sleep 30", roles: int = 1) -> AppDef:
+def app(script: str = "sleep 1000", roles: int = 1) -> AppDef:
     role = {"image": "busybox", "entrypoint": "sh", "args": ["-c", script]}
     return AppDef("app", [Role(f"role{number}", **role) for number in range(roles)])  # type: ignore[arg-type]
 
@@ -52,9 +55,18 @@ async def until(scheduler: KubernetesScheduler, app_id: str, *states: AppState) 
 @BOTH
 @pytest.mark.parametrize("roles", [1, 2])
 async def test_a_cancelled_app_is_cancelled_for_every_process(
-    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any], roles: int
+    fake: FakeCluster,
+    scheduler: KubernetesScheduler,
+    on_fake: OnFake,
+    tmp_path: Path,
+    cfg: dict[str, Any],
+    roles: int,
 ) -> None:
-    app_id = await scheduler.submit(app("trap 'sleep 0.5; exit 0' TERM; sleep 30 & wait", roles), cfg)
+    fake.pace.longest_grace = 600
+    may_end = tmp_path / "may end"
+    script = f"trap 'until [ -e \"{may_end}\" ]; do sleep 0.01; done; exit 0' TERM; touch {tmp_path}/ready.$$"
+    app_id = await scheduler.submit(app(f"{script}; sleep 1000 & wait", roles), {**cfg, "grace_period": 600})
+    await eventually(lambda: roles == len([*tmp_path.glob("ready.*")]))
     await until(scheduler, app_id, AppState.RUNNING)
     fake.pace.reconcile = 0.5  # its controllers take their time
 
@@ -64,6 +76,7 @@ async def test_a_cancelled_app_is_cancelled_for_every_process(
         assert first is not None
         assert (AppState.RUNNING, "cancelling") == (first.state, first.msg)
         fake.pace.reconcile = 0.01
+        may_end.touch()
         seen: list[AppState] = []
 
         async def is_cancelled() -> bool:
@@ -93,12 +106,20 @@ async def test_what_has_ended_or_is_unknown_is_left_alone(
     assert before == [each for each in fake.traffic.requests if each[0] != "GET"]
 
 
+class Patient(Clock):
+    """A clock on which nobody grows impatient: a machine that is busy needs seconds for what is asked for once."""
+
+    @override
+    def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        return super().call_later(delay if delay < min(AGAIN_AFTER) else 600.0, callback)
+
+
 @BOTH
 async def test_many_are_cancelled_with_one_write_each_and_few_reads(
     fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any]
 ) -> None:
     ids = [await scheduler.submit(app(), cfg) for _ in range(30)]
-    async with on_fake() as another:
+    async with on_fake(clock=Patient(), retry_for=600.0) as another:
         before = len(fake.traffic.requests)
         told = await another.cancel_many([*ids, "default:nosuch"])
         requests = fake.traffic.requests[before:]
@@ -118,29 +139,54 @@ async def test_a_command_that_volcano_has_lost_is_sent_again(fake: FakeCluster, 
     await scheduler.cancel(app_id)
 
     await until(scheduler, app_id, AppState.CANCELLED)
-    assert 2 == fake.traffic.calls["create commands"]
+    assert 2 <= fake.traffic.calls["create commands"]
 
 
 async def test_a_cancel_is_not_passed_over_while_volcano_restarts_the_job(
-    fake: FakeCluster, scheduler: KubernetesScheduler
+    fake: FakeCluster, scheduler: KubernetesScheduler, tmp_path: Path
 ) -> None:
-    slow = app("trap 'sleep 1; exit 1' TERM; if [ $VC_TASK_INDEX = 0 ]; then exit 3; fi; sleep 30 & wait").roles[0]
+    """The first replica fails once the second one ends as slowly as it wants."""
+    fake.pace.longest_grace = 600
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    fails = f"until [ -e {ready} ]; do sleep 0.01; done; [ -e {go} ] || exit 3"
+    waits = f"trap 'until [ -e {go} ]; do sleep 0.01; done; exit 1' TERM; touch {ready}"
+    slow = app(f"if [ $VC_TASK_INDEX = 0 ]; then {fails}; else {waits}; fi; sleep 1000 & wait").roles[0]
     slow.num_replicas, slow.max_retries = 2, 5
-    app_id = await scheduler.submit(AppDef("app", [slow]), VOLCANO)
+    app_id = await scheduler.submit(AppDef("app", [slow]), {**VOLCANO, "grace_period": 600})
 
     def phases() -> list[str]:
         jobs = fake.run(lambda: fake.store.list("vcjobs"))
         return [job.get("status", {}).get("state", {}).get("phase", "") for job in jobs]
 
     await eventually(lambda: phases() == ["Restarting"])
-    await scheduler.cancel(app_id)
+    cancel = asyncio.create_task(scheduler.cancel(app_id))
+    await eventually(lambda: fake.traffic.calls["create commands"])
+    await eventually(lambda: not fake.run(lambda: fake.store.list("commands")))  # it was passed over
+    go.touch()
+    await cancel
 
     assert phases()[0] in ("Aborting", "Aborted")
     await until(scheduler, app_id, AppState.CANCELLED)
 
 
+class Fast(Clock):
+    """A clock that runs sixty times as fast, and whose deadlines take as long as ever: what is under way has time."""
+
+    @override
+    def monotonic(self) -> float:
+        return super().monotonic() * 60
+
+    @override
+    def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        return super().call_later(delay / 60, callback)
+
+    @override
+    def call_at_latest(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        return super().call_later(delay, callback)
+
+
 async def test_a_cancel_that_volcano_does_not_take_up_is_an_error(fake: FakeCluster, on_fake: OnFake) -> None:
-    async with on_fake(retry_for=1.0) as scheduler:
+    async with on_fake(clock=Fast()) as scheduler:
         ids = [await scheduler.submit(app(), VOLCANO) for _ in range(4)]
         fake.run(lambda: setattr(fake.volcano_jobs, "loses", -1))
 
@@ -209,11 +255,13 @@ async def test_where_it_may_not_be_ended_it_is_removed(
 
 @BOTH
 async def test_only_what_has_ended_is_deleted(
-    fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any]
+    fake: FakeCluster, scheduler: KubernetesScheduler, tmp_path: Path, cfg: dict[str, Any]
 ) -> None:
-    app_id = await scheduler.submit(app("sleep 0.3", roles=2), cfg)
+    script = f"until [ -e {tmp_path}/go ]; do sleep 0.01; done"
+    app_id = await scheduler.submit(app(script, roles=2), cfg)
     with pytest.raises(ConflictError, match="cancel it first"):
         await scheduler.delete(app_id)
+    (tmp_path / "go").touch()
     await until(scheduler, app_id, AppState.SUCCEEDED)
 
     await scheduler.delete(app_id)
@@ -234,13 +282,36 @@ async def test_prune_takes_what_ended_long_ago(scheduler: KubernetesScheduler) -
     assert {*runs} == {row.app_id for row in await scheduler.list()}
 
 
+class Stopwatch(Clock):
+    """A clock whose timers of `LIMIT` are over when a test says so."""
+
+    LIMIT = 977.0
+
+    def __init__(self) -> None:
+        self.limits: list[Callable[[], None]] = []
+
+    @override
+    def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        if delay == self.LIMIT:
+            self.limits.append(callback)
+        return super().call_later(delay, callback)
+
+
 @BOTH
 async def test_an_app_that_does_not_start_in_time_has_failed(
-    scheduler: KubernetesScheduler, cfg: dict[str, Any]
+    fake: FakeCluster, on_fake: OnFake, cfg: dict[str, Any]
 ) -> None:
-    app_id = await scheduler.submit(app(), {**cfg, "pending_timeout": 0.3, "node_selector": {"zone": "moon"}})
+    clock = Stopwatch()
+    fake.pace.second_of_deadline = 1 / clock.LIMIT  # Volcano looks at the time itself
+    async with on_fake(clock=clock) as scheduler:
+        limit = {"pending_timeout": clock.LIMIT, "node_selector": {"zone": "moon"}}
+        app_id = await scheduler.submit(app(), {**cfg, **limit})
+        await eventually(lambda: "Unschedulable" in str(fake.run(lambda: fake.store.list("pods"))))
+        await eventually(lambda: cfg == VOLCANO or clock.limits)
+        for expire in clock.limits:
+            expire()
 
-    found = await until(scheduler, app_id, *(state for state in AppState if state.is_terminal()))
+        found = await until(scheduler, app_id, *(state for state in AppState if state.is_terminal()))
 
     assert (AppState.FAILED, "unschedulable") == (found.state, found.cause)
 
@@ -264,7 +335,7 @@ async def test_an_app_whose_pods_are_refused_until_volcano_gives_up_tells_what_r
 
 @BOTH
 async def test_an_app_that_starts_in_time_runs_on(scheduler: KubernetesScheduler, cfg: dict[str, Any]) -> None:
-    app_id = await scheduler.submit(app("sleep 0.2"), {**cfg, "pending_timeout": 60})
+    app_id = await scheduler.submit(app("sleep 0.2"), {**cfg, "pending_timeout": 600})
 
     await until(scheduler, app_id, AppState.SUCCEEDED)
     await eventually(lambda: not scheduler._limits._tasks)
@@ -311,7 +382,7 @@ async def test_an_app_whose_programs_have_ended_is_not_cancelled_because_its_job
     scheduler: KubernetesScheduler, cfg: dict[str, Any]
 ) -> None:
     """A sidecar keeps the job, and the end of a job is told later than that of its pods."""
-    sidecar = {"name": "beside", "image": "busybox", "command": ["sleep", "30"]}
+    sidecar = {"name": "beside", "image": "busybox", "command": ["sleep", "1000"]}
     overlay = json.dumps({"spec": {"containers": [sidecar]}})
     app_id = await scheduler.submit(app("true"), {**cfg, "overlay": overlay})
     await until(scheduler, app_id, AppState.SUCCEEDED)

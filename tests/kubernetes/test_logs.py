@@ -35,6 +35,8 @@ from tests.kubernetes_fake import FakeCluster, Fault, expired, too_many
 pytestmark = pytest.mark.service("kubernetes-fake")
 
 NAME = "job-x1-main-0"
+ONE_RUN = "echo try; [ -e done ] && sleep 1000; until [ -e go ]; do sleep 0.01; done; rm go; "
+"""A run that ends when a test lets it: see `go_on`."""
 THREE_RUNS = "echo try; [ -e done ] && sleep 1000; [ -e two ] && touch done; touch two; exit 1"
 REMOVED = f"GAP the node has removed the container of {NAME} before its log was read"
 SECOND = 1_000_000_000
@@ -67,6 +69,21 @@ def exit_now(fake: FakeCluster, name: str = NAME) -> None:
         process.kill()
 
     fake.run(end)
+
+
+def go_on(fake: FakeCluster) -> None:
+    """Let what waits in a container for a file go on."""
+
+    def touch() -> None:
+        (pod_of(fake).directory / "go").touch()
+
+    fake.run(touch)
+
+
+def patiently_ended(fake: FakeCluster, script: str) -> None:
+    """Make a pod that has all the time that it takes to end."""
+    fake.pace.longest_grace = 600
+    make_pod(fake, script, spec={"terminationGracePeriodSeconds": 600})
 
 
 async def next_text(logs: Bench, stream: LogStream) -> str:
@@ -107,11 +124,14 @@ async def test_a_pod_that_kubelet_does_not_know_yet_is_asked_for_again(fake: Fak
 
 
 async def test_a_container_that_is_created_is_waited_for(fake: FakeCluster, logs: Bench) -> None:
-    fake.pace.create = 0.5
+    fake.run(fake.kubelet.creates.clear)
     make_pod(fake, "echo made; sleep 1000")
+    reading = asyncio.create_task(logs.read(logs.stream(), 1))
+    await until(fake, lambda: fake.traffic.calls["get pods/log"])  # asked for before its status says that it runs
+    fake.run(fake.kubelet.creates.set)
 
-    assert ["made"] == texts(await logs.read(logs.stream(), 1))
-    assert fake.traffic.calls["get pods/log"] >= 2  # asked for before its status said that it runs
+    assert ["made"] == texts(await reading)
+    assert fake.traffic.calls["get pods/log"] >= 2
 
 
 async def test_an_image_that_cannot_be_pulled_has_no_lines_and_no_gap(fake: FakeCluster, logs: Bench) -> None:
@@ -268,8 +288,12 @@ async def test_a_container_that_is_removed_once_its_log_has_come_to_its_end_is_n
 
 
 async def test_runs_of_a_container_follow_each_other_with_their_numbers(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake, THREE_RUNS, policy="OnFailure")
-    lines = await logs.read(logs.stream(), 3)
+    make_pod(fake, f"{ONE_RUN} [ -e two ] && touch done; touch two; exit 1", policy="OnFailure")
+    stream = logs.stream()
+    lines = await logs.read(stream, 1)
+    for _ in range(2):
+        go_on(fake)  # a node keeps two runs: the next one begins when this one has been read
+        lines += await logs.read(stream, 1)
 
     assert ["try"] * 3 == texts(lines)
     assert [0, 1, 2] == attempts(lines)
@@ -422,7 +446,7 @@ async def test_pods_of_a_job_that_is_made_later_for_another_role_are_read(
 
 
 async def test_what_a_pod_writes_while_it_is_ended_comes_too(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake, 'trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
+    patiently_ended(fake, 'trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
     stream = logs.stream()
     assert "ready" == await next_text(logs, stream)
     fake.run(lambda: fake.owners.delete("pods", fake.store.get("pods", "default", NAME)))
@@ -436,7 +460,7 @@ async def test_what_a_pod_writes_while_it_is_ended_comes_too(fake: FakeCluster, 
 @pytest.mark.parametrize("breaks", [False, True])
 async def test_what_a_pod_writes_after_the_apps_end_comes_too(fake: FakeCluster, logs: Bench, *, breaks: bool) -> None:
     """With on_failure=stop the app has failed at once, and the pods of the others are ended after that."""
-    make_pod(fake, 'trap "sleep 0.7; echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
+    patiently_ended(fake, 'trap "sleep 0.7; echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
     stream = logs.stream()
     assert "ready" == await next_text(logs, stream)
     fake.run(lambda: fake.owners.delete("pods", fake.store.get("pods", "default", NAME)))
@@ -448,8 +472,7 @@ async def test_what_a_pod_writes_after_the_apps_end_comes_too(fake: FakeCluster,
 
 
 async def test_a_log_is_not_followed_past_its_time_because_its_pod_is_ended(fake: FakeCluster, logs: Bench) -> None:
-    make_pod(fake, 'trap "" TERM; echo ready; while :; do sleep 0.01; done', spec={"terminationGracePeriodSeconds": 60})
-    fake.pace.longest_grace = 60
+    patiently_ended(fake, 'trap "" TERM; echo ready; while :; do sleep 0.01; done')
     stream = logs.stream(until=timedelta(seconds=-1000))
     assert "ready" == await next_text(logs, stream)
     fake.run(lambda: fake.owners.delete("pods", fake.store.get("pods", "default", NAME)))

@@ -38,7 +38,7 @@ async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
         yield made
 
 
-def app(*roles: str, script: str = "sleep 30") -> AppDef:
+def app(*roles: str, script: str = "sleep 1000") -> AppDef:
     return AppDef("app", [Role(name, "busybox", entrypoint="sh", args=["-c", script]) for name in roles or ("role",)])
 
 

@@ -190,6 +190,7 @@ class FakeCluster:
         ready.set()
         await self._over.wait()
         await self.server.stop()
+        self.server.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

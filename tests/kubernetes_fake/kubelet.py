@@ -32,6 +32,7 @@ class Kubelet:
         down: Whether the node's kubelet is stopped: containers run on, logs cannot be read.
         unknown: Names of pods that it says it does not know yet, although they are placed.
         watchers: How many followers it can serve at a time; None: as many as come.
+        creates: Set: containers are made; else they wait to be made, until a test lets them.
     """
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -41,6 +42,8 @@ class Kubelet:
         self.unknown: set[str] = set()
         self.watchers: int | None = None
         self.following = 0
+        self.creates = asyncio.Event()
+        self.creates.set()
         self.processes: set[Process] = set()  # that have not ended
         self.stopped = asyncio.Event()  # set and replaced when kubelet stops: followers end cleanly
         self.directory = Path(tempfile.mkdtemp(prefix="kubernetes-fake-"))
@@ -163,6 +166,7 @@ class Pod:
         self.started = time.time()
         self.tell()
         await asyncio.sleep(pace.create)
+        await self.kubelet.creates.wait()
         self.directory.mkdir()
         seconds = self.obj["spec"].get("activeDeadlineSeconds")
         if seconds is not None:

@@ -34,6 +34,7 @@ class Server:
         self.cluster = cluster
         self.authority_data = ""
         self._runner: web.AppRunner | None = None
+        self._held: socket.socket | None = None  # keeps the port from others while the server is stopped
         self._streams: dict[int, tuple[str, web.BaseRequest]] = {}
         self._context: ssl.SSLContext | None = None
         self._ready_at = 0.0
@@ -48,8 +49,10 @@ class Server:
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(application, handler_cancellation=True, access_log=None, shutdown_timeout=0.0)
         await self._runner.setup()
-        sock = socket.create_server(("127.0.0.1", self.cluster.port), backlog=2048)
-        self.cluster.port = sock.getsockname()[1]
+        if self._held is None:
+            self._held = _bound(0)
+            self.cluster.port = self._held.getsockname()[1]
+        sock = _bound(self.cluster.port)
         await web.SockSite(self._runner, sock, ssl_context=self._context, backlog=2048).start()
 
     async def stop(self) -> None:
@@ -58,6 +61,11 @@ class Server:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+
+    def close(self) -> None:
+        """Let others have the port."""
+        if self._held is not None:
+            self._held.close()
 
     def cut(self, what: str) -> int:
         """Abort the connections of open streams."""
@@ -282,6 +290,14 @@ def _listed(resource: Resource) -> list[Json]:
         for sub in resource.subresources
     ]
     return [line, *below]
+
+
+def _bound(port: int) -> socket.socket:
+    """Return a socket on a port of 127.0.0.1; several may have it as long as one of them listens."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
+    return sock
 
 
 def _headers() -> dict[str, str]:

@@ -24,6 +24,7 @@ class TestLocal(SchedulerContract):
                 scheduler,
                 another=lambda: LocalScheduler("other"),
                 image="",
+                patience=60.0,
                 restarts=False,
                 timeout=1.0,
                 reads_results=True,
@@ -46,4 +47,6 @@ class TestLocalWithoutInotify(LogContract):
         # The loop's own, as it would be: taking the instances in earnest would disturb whatever else runs.
         follow._followers[asyncio.get_running_loop()] = follow.Follower(inotify=NoInstances)
         async with LocalScheduler("mine") as scheduler:
-            yield ContractRig(scheduler, another=lambda: LocalScheduler("other"), image="", restarts=False)
+            yield ContractRig(
+                scheduler, another=lambda: LocalScheduler("other"), image="", patience=60.0, restarts=False
+            )

@@ -138,7 +138,14 @@ async def test_reading_what_is_there_does_not_wait_for_more(scheduler: LocalSche
 
 
 async def test_since_and_until_are_exact(scheduler: LocalScheduler) -> None:
-    code = "import time\nfor number in range(10): print(number, flush=True); time.sleep(0.005)"
+    code = """
+        import os, time
+        log = os.path.dirname(os.environ["TORCHELASTIC_ERROR_FILE"]) + "/stdout.log"
+        for number in range(10):
+            print(number, flush=True)
+            while os.path.getsize(log) < 2 * (number + 1):  # lines that are read at once have one time
+                time.sleep(0.0005)
+    """
     app_id = await scheduler.submit(app(python(code)))
     lines = await read(scheduler, app_id)
     third, sixth = lines[3].timestamp, lines[6].timestamp

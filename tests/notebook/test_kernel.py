@@ -100,21 +100,31 @@ await asyncio.sleep(0)
     assert "RUNNING\nSUCCEEDED\n" in said
 
 
-def test_monitor_is_one_table_that_updates_itself(begun: Kernel) -> None:
-    begun.run("other = await runner.run(app, 'fake')")
-    following = begun.start(
-        """
-asyncio.get_running_loop().call_later(0.6, service.exit, handle.app_id)
-asyncio.get_running_loop().call_later(0.9, service.exit, other.app_id)
-await runner.monitor(handle, other)
-""".replace("asyncio.", "__import__('asyncio').")
-    )
+def _has_both(display: dict[str, str]) -> bool:
+    return all(state in display.get("text/html", "") for state in ("RUNNING", "PENDING"))
+
+
+def test_monitor_is_one_table_that_updates_itself(begun: Kernel, tmp_path: Path) -> None:
+    begun.run(f"""
+import asyncio
+from pathlib import Path
+other = await runner.run(app, 'fake')
+async def end():
+    while not Path({str(tmp_path / "go")!r}).exists():
+        await asyncio.sleep(0.01)
+    service.exit(handle.app_id)
+    await asyncio.sleep(0.3)
+    service.exit(other.app_id)
+ending = asyncio.create_task(end())
+""")
+    following = begun.start("await runner.monitor(handle, other)")
+    begun.until(lambda: any(_has_both(display) for display in following.displays))
+    (tmp_path / "go").touch()
     begun.finish(following)
     pages = [display["text/html"] for display in following.displays]
 
     assert "" == following.error
     assert "not known" in pages[0]
-    assert any("RUNNING" in page and "PENDING" in page for page in pages)
     assert 2 == pages[-1].count("<b>SUCCEEDED</b>")
     assert all("fake://me/job-" in page for page in pages)
     # An update replaces the cell's output: the last one is what a saved notebook holds.

@@ -16,7 +16,7 @@ from asyncsched.runner import AppEvent, AppEventStream, Runner
 from asyncsched.runner.notebook import AppTable, _follow
 from asyncsched.specs import AppHandle, AppState
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
-from tests._support import WITHIN, eventually
+from tests._support import eventually
 from tests.runner.rig import Rig, app
 
 
@@ -164,7 +164,7 @@ async def test_a_dropped_watch_ends_its_tasks_and_the_feed(rig: Rig) -> None:
 @pytest.mark.slow
 async def test_a_thousand_waiters_make_the_calls_of_one() -> None:
     async def calls(waiters: int) -> int:
-        """Return the calls in a minute while a thousand apps are waited for."""
+        """Return the calls in 20 seconds while a thousand apps are waited for."""
         clock = VirtualClock()
         service = FakeService(clock, start_delay=None)
         scheduler = FakeScheduler("me", service, mode="polled")
@@ -175,12 +175,12 @@ async def test_a_thousand_waiters_make_the_calls_of_one() -> None:
             asyncio.create_task(runner.wait_all(handles[start : start + share])) for start in range(0, 1000, share)
         ]
         await eventually(lambda: (feed := scheduler.watch_statistics()) is not None and feed.apps == 1000)
-        await clock.advance(60)
+        await clock.advance(20)
         count = service.calls["describe"]
         for handle in handles:
             service.start(handle.app_id)
             service.exit(handle.app_id)
-        async with clock, asyncio.timeout(WITHIN):
+        async with clock:
             ended = [
                 status for part in await asyncio.gather(*waiting) for status in part.values() if status is not None
             ]

@@ -24,7 +24,7 @@ from asyncsched.errors import (
 )
 from asyncsched.runner import Runner, get_runner
 from asyncsched.specs import AppDef, AppHandle, AppState, Role
-from asyncsched.testing import FakeScheduler, FakeService
+from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from tests._support import eventually
 from tests.runner.rig import Rig, app
 
@@ -245,8 +245,11 @@ async def test_wait_all_over_several_schedulers(rig: Rig) -> None:
 async def test_wait_all_tells_which_were_late(rig: Rig) -> None:
     done, late = await rig.run("push"), await rig.run("polled")
     rig.exit(done)
+    clock = rig.runner.clock = VirtualClock()
+    waiting = asyncio.create_task(rig.runner.wait_all([done, late], timeout=1))
+    await clock.advance(1)
     with pytest.raises(TimeoutError, match=late) as caught:
-        await rig.runner.wait_all([done, late], timeout=1)
+        await waiting
 
     assert 1 == len(caught.value.__notes__)
 
@@ -344,8 +347,11 @@ async def test_one_app_may_be_given_as_it_is(rig: Rig) -> None:
 
 async def test_a_timeout_does_not_count_unknown_apps_as_late(rig: Rig) -> None:
     late = await rig.run("push")
+    clock = rig.runner.clock = VirtualClock()
+    waiting = asyncio.create_task(rig.runner.wait_all([late, "push://me/nosuchapp"], timeout=1))
+    await clock.advance(1)
     with pytest.raises(TimeoutError, match=late) as caught:
-        await rig.runner.wait_all([late, "push://me/nosuchapp"], timeout=1)
+        await waiting
 
     assert 1 == len(caught.value.__notes__)
 

@@ -17,12 +17,14 @@ MANY = 10_000
 @pytest.fixture
 async def handles(rig: Rig) -> list[AppHandle]:
     """Ten thousand apps that have ended."""
-    launched = [AppHandle(f"push://me/job-{number}") for number in range(MANY)]
-    for handle in launched:
+    launched = []
+    for number in range(MANY):
+        handle = AppHandle(f"push://me/job-{number}")
+        launched.append(handle)
         rig.push.launch(handle.app_id, app(), "me", "")
         rig.push.start(handle.app_id)
         rig.push.exit(handle.app_id)
-        if handle.endswith("00"):
+        if not number % 20:
             await asyncio.sleep(0)
     return launched
 

@@ -15,6 +15,7 @@ from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common import program
 from asyncsched.schedulers._common.program import Finished, Programs
 from asyncsched.schedulers._common.program_start import Started, start_program
+from asyncsched.testing import VirtualClock
 from tests._support import eventually
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes as POSIX has them")
@@ -82,9 +83,18 @@ async def test_a_file_that_is_no_program(tmp_path: Path) -> None:
 
 
 async def test_over_its_time_it_is_ended_with_its_children(tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
+    pids, clock = tmp_path / "pids", VirtualClock()
+    script = f"sleep 1000 & echo $$ $! > {pids}; wait"
+    running = asyncio.create_task(sh(script, timeout=1.0, using=Programs("test", clock=clock)))
+    await eventually(lambda: pids.exists() and 2 == len(pids.read_text().split()))
+
+    async def is_over() -> bool:
+        await clock.advance(1.0)  # it may run a moment before its time does
+        return running.done()
+
+    await eventually(is_over)
     with pytest.raises(UnavailableError, match="sh did not end") as caught:
-        await sh(f"sleep 1000 & echo $$ $! > {pids}; wait", timeout=1.0)
+        await running
     assert caught.value.retryable
     await eventually(lambda: not any(map(is_running, pids.read_text().split())))
 

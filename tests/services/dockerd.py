@@ -160,8 +160,15 @@ class Dockerd:
 
     def clean(self) -> None:
         """Remove every container and network."""
-        for container in self.api.json("GET", "/containers/json?all=1"):
-            self.api.call("DELETE", f"/containers/{container['Id']}?force=1&v=1")
+        deadline = time.monotonic() + _DEADLINE
+        while containers := self.api.json("GET", "/containers/json?all=1"):
+            for container in containers:
+                try:
+                    self.api.call("DELETE", f"/containers/{container['Id']}?force=1&v=1")
+                except RuntimeError:  # it is going already, or the daemon has not heard of its end in time
+                    if time.monotonic() > deadline:
+                        raise
+            time.sleep(0.02)
         self.api.json("POST", "/networks/prune")
 
     def import_images(self) -> None:

@@ -40,12 +40,12 @@ def slurm() -> Iterator[SlurmCluster]:
 
 
 @pytest.fixture
-def own_slurm() -> Iterator[SlurmCluster]:
-    """A cluster for one test, which may break it."""
+def own_slurm(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
+    """A cluster for one test, which may break it; the parameter holds how it differs from others."""
     why = slurm_service.why_it_cannot_run()
     if why:
         unavailable("slurm", why)
-    with slurm_service.new_cluster() as cluster:
+    with slurm_service.new_cluster(**getattr(request, "param", {})) as cluster:
         yield cluster
 
 

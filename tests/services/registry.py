@@ -5,13 +5,14 @@ It listens on a free port of 127.0.0.1, which every Docker daemon accepts withou
 
 from __future__ import annotations
 
+import http.client
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 from tests.services.lifeline import Lifeline
+from tests.services.ports import Ports
 
 USER = "tester"
 PASSWORD = "open-sesame"
@@ -35,10 +36,11 @@ class Registry:
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: Lifeline | None = None
-        self.address = f"127.0.0.1:{_free_port()}"
+        self._ports = Ports(1)
+        self.address = f"127.0.0.1:{self._ports.numbers[0]}"
 
     def start(self) -> None:
-        """Start it and wait until it listens."""
+        """Start it and wait until it answers."""
         self._directory.mkdir(parents=True, exist_ok=True)
         configuration = self._directory / "config.yml"
         configuration.write_text(self._configuration())
@@ -51,7 +53,7 @@ class Registry:
             )
         self._lifeline = Lifeline("kill", str(self._process.pid))
         deadline = time.monotonic() + _DEADLINE
-        while not self._listens():
+        while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self._directory / "registry.log").read_text(errors="replace"))
             time.sleep(0.02)
@@ -69,6 +71,7 @@ class Registry:
         if self._lifeline is not None:
             self._lifeline.release()
             self._lifeline = None
+        self._ports.close()
 
     def _configuration(self) -> str:
         users = self._directory / "htpasswd"
@@ -81,14 +84,12 @@ class Registry:
             f"auth: {{htpasswd: {{realm: tests, path: {users}}}}}\n"
         )
 
-    def _listens(self) -> bool:
-        host, _, port = self.address.partition(":")
-        with socket.socket() as probe:
-            return probe.connect_ex((host, int(port))) == 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection(self.address, timeout=_DEADLINE)
+        try:
+            connection.request("GET", "/v2/")
+            return connection.getresponse().status == http.client.UNAUTHORIZED
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.services.lifeline import Lifeline
+from tests.services.ports import Ports
 
 NODES = 4
 CPUS = 64
@@ -41,7 +42,7 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={munge},cred_expire=5
+AuthInfo=socket={munge},cred_expire={cred_expire}
 CredType=cred/munge
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 StateSaveLocation={at}/ctld
@@ -117,18 +118,28 @@ class SlurmCluster:
         directory: Where all of it is; made when it is not there, and removed by `remove`.
         accounts: Whether it keeps accounts.
         min_job_age: Seconds for which the controller remembers a job that has ended.
+        cred_expire: Seconds after which a node takes no step any more that it was sent, and the controller starts a job
+            again that a node has lost.
         outlives_us: Whether it stays when this process ends.
     """
 
     def __init__(
-        self, directory: Path, *, accounts: bool = False, min_job_age: int = 300, outlives_us: bool = False
+        self,
+        directory: Path,
+        *,
+        accounts: bool = False,
+        min_job_age: int = 300,
+        cred_expire: int = 120,
+        outlives_us: bool = False,
     ) -> None:
         self.directory = directory
         self.conf = directory / "etc/slurm.conf"
         self._accounts = accounts
         self._min_job_age = min_job_age
+        self._cred_expire = cred_expire
         self._outlives_us = outlives_us
         self._lifeline: Lifeline | None = None
+        self._ports: Ports | None = None
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -161,7 +172,7 @@ class SlurmCluster:
 
     def save_state(self) -> None:
         """Wait until the controller has written down what it knows of its jobs: it does so some seconds later."""
-        jobs, saved = self.run("squeue", "-h", "-o", "%A").split(), self.directory / "ctld/job_state"
+        jobs, saved = self.run("squeue", "-h", "-t", "running", "-o", "%A").split(), self.directory / "ctld/job_state"
         now = time.time_ns()
         self.run("scontrol", "update", f"JobId={jobs[0]}", "Comment=changed")
         self._until("the state is saved", lambda: saved.exists() and saved.stat().st_mtime_ns > now)
@@ -188,11 +199,13 @@ class SlurmCluster:
         shutil.rmtree(self.directory, ignore_errors=True)
         if self._lifeline is not None:
             self._lifeline.release()
+        if self._ports is not None:
+            self._ports.close()
 
     def clean(self) -> None:
-        """End every job."""
+        """End every job; one may end by itself meanwhile."""
         if jobs := self.run("squeue", "-h", "-o", "%A").split():
-            self.run("scancel", *dict.fromkeys(jobs))
+            self.run("scancel", *dict.fromkeys(jobs), check=False)
 
     def run(self, *argv: str, check: bool = True) -> str:
         """Run one of the cluster's commands and return what it writes."""
@@ -215,7 +228,8 @@ class SlurmCluster:
 
     def _configure(self) -> None:
         at, user = self.directory, getpass.getuser()
-        port, dbd, *ports = _free_ports(NODES + 2)
+        self._ports = Ports(NODES + 2)  # of which the controller's is bound again when it is back
+        port, dbd, *ports = self._ports.numbers
         munge = at / "munge/munge.sock"
         nodes = "\n".join(
             f"NodeName=n{k} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={each} "
@@ -236,6 +250,7 @@ class SlurmCluster:
                 user=user,
                 munge=munge,
                 min_job_age=self._min_job_age,
+                cred_expire=self._cred_expire,
                 accounts=accounts,
                 nodes=nodes,
                 count=NODES,
@@ -353,27 +368,15 @@ def _start_time(pid: int) -> str:
     return "" if fields[0] == "Z" else fields[19]
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
 def _last_lines(path: Path) -> str:
     return f"{path.name}:\n" + "\n".join(path.read_text(errors="replace").splitlines()[-10:])
 
 
 @contextlib.contextmanager
-def new_cluster(*, accounts: bool = False, min_job_age: int = 300) -> Iterator[SlurmCluster]:
+def new_cluster(*, accounts: bool = False, min_job_age: int = 300, cred_expire: int = 120) -> Iterator[SlurmCluster]:
     """A cluster, gone with all that is its own afterwards."""
-    cluster = SlurmCluster(
-        Path(tempfile.mkdtemp(prefix="ass-", dir="/tmp")), accounts=accounts, min_job_age=min_job_age
-    )
+    directory = Path(tempfile.mkdtemp(prefix="ass-", dir="/tmp"))
+    cluster = SlurmCluster(directory, accounts=accounts, min_job_age=min_job_age, cred_expire=cred_expire)
     try:
         cluster.start()
         yield cluster

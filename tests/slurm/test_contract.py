@@ -10,6 +10,7 @@ from asyncsched.schedulers.slurm import SlurmScheduler
 from asyncsched.specs import AppDef, Resource, Role
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from tests.services.slurm import SlurmCluster
+from tests.slurm._apps import PATIENCE
 
 pytestmark = pytest.mark.service("slurm")
 
@@ -22,6 +23,7 @@ class TestSlurm(SchedulerContract):
                 scheduler,
                 another=lambda: SlurmScheduler("other"),
                 cfg={"timestamps": True},
+                patience=PATIENCE,
                 image="",
                 reads_results=True,
                 # A shell whose child is ended before it is says so in its log.

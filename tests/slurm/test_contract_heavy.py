@@ -40,6 +40,7 @@ class TestSlurmWithAccounts(SchedulerContract):
                 scheduler,
                 another=lambda: SlurmScheduler("other"),
                 image="",
+                patience=PATIENCE,
                 exact_times=False,
                 reads_results=True,
                 long_sleep="exec sleep 3600",

@@ -104,16 +104,17 @@ async def test_cancel_ends_an_app_that_is_started_again_and_again(scheduler: Slu
 
 async def test_what_an_app_waits_for_is_told(scheduler: SlurmScheduler) -> None:
     app_id = await scheduler.submit(app("true", num_replicas=8), {"nodes": 8})
+    reasons = ("PartitionConfig", "PartitionNodeLimit")  # the scheduler that looks last says which
     async with asyncio.timeout(PATIENCE), scheduler.watch([app_id]) as watch:
         async for event in watch:
-            if event.current is not None and event.current.msg not in ("", "Priority"):
+            if event.current is not None and event.current.msg in reasons:
                 break
     found = await scheduler.describe(app_id)
     await scheduler.cancel(app_id)
 
     assert found is not None
     assert AppState.PENDING == found.state
-    assert found.msg in ("PartitionConfig", "PartitionNodeLimit")  # the scheduler that looks last says which
+    assert found.msg in reasons
     assert FailureCause.UNSCHEDULABLE == found.cause
     assert AppState.CANCELLED == (await ended(scheduler, app_id)).state
 
@@ -164,9 +165,10 @@ async def test_secrets_stand_in_a_file_of_the_user_alone(
             assert f"{len(MARKER) + 1}" == line.text
             break
     told = slurm_conf.run("scontrol", "show", "job", "--details") + slurm_conf.run("squeue", "-a", "-O", "ALL:300")
-    script = slurm_conf.run(
-        "scontrol", "write", "batch_script", next(iter(slurm_conf.run("squeue", "-h", "-o", "%A").split())), "-"
-    )
+    found = await scheduler.describe(app_id)
+    assert found is not None
+    assert found.native_id is not None
+    script = slurm_conf.run("scontrol", "write", "batch_script", found.native_id, "-")
     holding = [path.name for path in (home / "jobs" / app_id).iterdir() if MARKER in path.read_text()]
     await scheduler.cancel(app_id)
 
@@ -258,8 +260,9 @@ async def test_a_controller_that_does_not_answer_is_told_in_time(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    async with SlurmScheduler("session") as patient:
+        found = await run(patient, app("true"))
     async with SlurmScheduler("session", request_timeout=1.0) as scheduler:
-        found = await run(scheduler, app("true"))
         own_slurm.kill_controller()
 
         with pytest.raises(UnavailableError, match=r"squeue"):
@@ -273,9 +276,14 @@ async def test_watches_and_tails_go_on_when_the_controller_is_back(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
-    script = "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.2; done"
+    gate = home.parent / "gate"
+    script = (
+        "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.05\n"
+        f"[ $i != 30 ] || until [ -e {gate} ]; do sleep 0.1; done; done"
+    )
+    async with SlurmScheduler("patient") as patient:
+        app_ids = await asyncio.gather(*(patient.submit(app(script)) for _ in range(20)))
     async with SlurmScheduler("session", request_timeout=2.0) as scheduler:
-        app_ids = await asyncio.gather(*(scheduler.submit(app(script)) for _ in range(20)))
         tails = [asyncio.create_task(said(scheduler, app_id, should_tail=True)) for app_id in app_ids]
         ends = [asyncio.create_task(ended(scheduler, app_id)) for app_id in app_ids]
         async with asyncio.timeout(PATIENCE), scheduler.watch(app_ids) as watch:
@@ -289,6 +297,7 @@ async def test_watches_and_tails_go_on_when_the_controller_is_back(
         with pytest.raises(UnavailableError):
             await scheduler.describe(app_ids[0])
         await asyncio.to_thread(own_slurm.start_controller)
+        await asyncio.to_thread(gate.touch)
         lines, states = await asyncio.gather(*tails), await asyncio.gather(*ends)
 
     assert [{("main", 0): [str(number) for number in range(60)]}] * 20 == lines
@@ -317,7 +326,9 @@ async def test_a_program_of_torch_finds_its_first_node(scheduler: SlurmScheduler
     assert 2 == len({replica.hostname for replica in found.replicas})
 
 
-@pytest.mark.parametrize("requeue", [False, True])
+@pytest.mark.parametrize(
+    ("own_slurm", "requeue"), [({}, False), ({"cred_expire": 10}, True)], indirect=["own_slurm"], ids=["once", "again"]
+)
 async def test_a_node_that_fails_ends_an_app_or_starts_it_again(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch, *, requeue: bool
 ) -> None:

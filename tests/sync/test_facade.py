@@ -128,7 +128,7 @@ def test_from_32_threads_at_once(rig: Rig) -> None:
         eventually_blocking(lambda: 32 == rig.runner.statistics().watches)
         rig.exit(handle)
 
-        assert {AppState.SUCCEEDED} == {each.result(10) for each in waiting}
+        assert {AppState.SUCCEEDED} == {each.result(WITHIN) for each in waiting}
 
 
 def test_threads_share_an_iterator_and_each_item_goes_to_one(rig: Rig) -> None:
@@ -166,12 +166,12 @@ def test_the_apps_of_a_watch_are_changed_while_another_thread_waits(rig: Rig) ->
         waiting = pool.submit(next, events)
         events.add(first)
 
-        assert first == waiting.result(10).handle
+        assert first == waiting.result(WITHIN).handle
         waiting = pool.submit(next, events)
         events.discard(first)
         rig.exit(first)
         events.add(second)
-        assert second == waiting.result(10).handle
+        assert second == waiting.result(WITHIN).handle
 
 
 def test_an_early_break_closes_the_generator_in_the_loop(rig: Rig) -> None:
@@ -204,7 +204,7 @@ def test_close_while_others_are_in_a_call(rig: Rig) -> None:
 
         for call in calls:
             with pytest.raises(ClosedError):
-                call.result(10)
+                call.result(WITHIN)
     rig.runner.close()
     with pytest.raises(ClosedError):
         rig.runner.status(handle)
@@ -247,8 +247,8 @@ def test_it_may_be_collected_on_its_own_loops_thread() -> None:
     rig.__dict__.clear()
     loop.call_soon_threadsafe(drop)
 
-    assert collected.wait(10)
-    thread.join(10)
+    assert collected.wait(WITHIN)
+    thread.join(WITHIN)
     assert not thread.is_alive()
 
 

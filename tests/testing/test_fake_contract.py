@@ -25,7 +25,7 @@ class FakeContract(SchedulerContract):
             scheduler = FakeScheduler("mine", service, mode=self.mode)  # type: ignore[arg-type]  # set by subclasses
             yield ContractRig(
                 scheduler,
-                patience=30.0,
+                patience=60.0,
                 another=lambda: FakeScheduler("other", service, mode=scheduler.mode),
                 # Anything shorter is over at once for a clock that does not wait.
                 long_sleep="sleep infinity",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -81,10 +81,10 @@ class EntryReader:
         self.jobs.pop(uid, None)
         self._origins = {key: origin for key, origin in self._origins.items() if key[0] != uid}
 
-    def read(self, page: Mapping[str, Any]) -> list[HubEvent]:
-        """Return the lines of a page; entries of other jobs, or without a time, are left out."""
+    def read(self, entries: Iterable[Mapping[str, Any]]) -> list[HubEvent]:
+        """Return the lines of these entries; those of other jobs, or without a time, are left out."""
         events: list[HubEvent] = []
-        for entry in cast("Sequence[Mapping[str, Any]]", page.get("entries") or ()):
+        for entry in entries:
             uid = str(_labels(entry).get("job_uid", ""))
             if uid in self.jobs:
                 events += self._lines(uid, entry)

@@ -63,7 +63,7 @@ class ContractRig:
     another: Callable[[], Scheduler[Any, Any]]
     cfg: Mapping[str, CfgVal] = field(default_factory=dict[str, CfgVal])
     image: str = "fake"
-    patience: float = 30.0
+    patience: float = 60.0
     tells_streams: bool = True
     tells_attempts: bool = True
     keeps_cancelled_logs: bool = True
@@ -88,6 +88,10 @@ class ContractRig:
     def app(self, script: str = "", *, name: str = "job", replicas: int = 1, **more: Any) -> AppDef:
         """Return an app of one role that runs a shell script."""
         return AppDef(name, [self.role(script, num_replicas=replicas, **more)])
+
+    async def listed(self) -> set[str]:
+        """Return the ids of all apps: what else is told of them may change at any time, for a service is shared."""
+        return {row.app_id for row in await self.scheduler.list()}
 
     async def submit(self, app: AppDef, **more: Any) -> str:
         """Launch an app."""

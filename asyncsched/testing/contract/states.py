@@ -265,6 +265,7 @@ class StateContract:
 
         with pytest.raises(ClosedError):
             await waiting
+            await anext(watch)  # a change that came before was told first
         with pytest.raises(ClosedError):
             await other.describe(app_id)
         with pytest.raises(ClosedError):

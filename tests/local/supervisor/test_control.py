@@ -20,7 +20,7 @@ from asyncsched.schedulers.local.supervisor.machine import start_time
 from tests._support import eventually_blocking
 from tests.local.supervisor._client import RefusedError, Supervisor, Talk, app, shell
 
-WAITS = "read line < /dev/zero"
+WAITS = "exec sleep 1000"
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_term_to_the_supervisor_ends_its_apps_with_grace(supervisor: Supervisor,
 
 @pytest.mark.parametrize("half", ["pid", "watcher_pid"])
 def test_other_signals_to_the_supervisor_have_no_effect(supervisor: Supervisor, half: str) -> None:
-    supervisor.submit(shell("read line < /dev/zero"))
+    supervisor.submit(shell("exec sleep 1000"))
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
         os.kill(supervisor.identity[half], number)
 

@@ -99,7 +99,7 @@ def test_a_program_that_only_the_kernel_refuses_fails_alone(supervisor: Supervis
 
 
 def test_an_app_of_the_same_name_is_refused(supervisor: Supervisor) -> None:
-    supervisor.submit(shell("read line < /dev/zero"))
+    supervisor.submit(shell("exec sleep 1000"))
     answer = supervisor.ask("submit", app=app(shell("exit 0")))
 
     assert "exists" == answer["error"]
