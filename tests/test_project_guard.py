@@ -16,6 +16,8 @@ from tests._support import eventually, eventually_blocking
 
 ROOT = Path(__file__).parents[1]
 
+pytestmark = pytest.mark.timeout(900)  # the first one runs eighty tests, many of them three times
+
 # Each of these breaks one rule, but for the first ones.
 FAULTY = '''
 import asyncio, atexit, functools, json, os, socket, subprocess, sys, threading, time

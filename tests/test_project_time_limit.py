@@ -14,6 +14,8 @@ from tests._support import eventually_blocking
 
 ROOT = Path(__file__).parents[1]
 
+pytestmark = pytest.mark.timeout(900)  # the first one starts all the others
+
 HANGS = '''
 import asyncio, os, socket, subprocess, threading, time
 import pytest
@@ -155,7 +157,7 @@ class Run:
 
     def end(self) -> tuple[int, str]:
         """Wait for its end; return its code and what it printed."""
-        output, _ = self._process.communicate(timeout=240)
+        output, _ = self._process.communicate(timeout=840)
         return self._process.returncode, output
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests._timed import KEPT
 from tests.test_project_guard import run_pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 STEPS = """
 import asyncio

@@ -1,7 +1,7 @@
-"""Builds: a context is streamed to the daemon, which makes an image of it, with BuildKit or the classic builder.
+"""Builds: the daemon makes an image from a context that is streamed to it, with BuildKit or the classic builder.
 
-Both are asked over ``/build``. BuildKit takes a plain tar body as well as the classic builder does, and needs no
-session for that; what does need one (secrets, SSH keys) fails with an error that says so.
+Both builders are behind ``/build``, and both take a plain tar archive as the body of the request. BuildKit needs no
+session for that. Secrets and SSH keys do need one; a build that uses them fails with an error that says so.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ async def build_image(
     on_progress: Callable[[ImageProgress], None],
     operation: str = "submit",
 ) -> str:
-    """Build an image, name it, and return its id. Cancelling leaves no image and no container of it.
+    """Build an image, tag it, and return its id. Cancelling leaves neither an image nor a container.
 
     Args:
-        daemon: Who builds it.
-        name: Its name and tag.
-        context: Makes the stream of the context's tar archive; called again where the connection was cut.
-        dockerfile: The path of the Dockerfile in it.
+        daemon: The daemon that builds the image.
+        name: The image's name and tag.
+        context: Returns a new stream of the context's tar archive; called again after a broken connection.
+        dockerfile: The path of the Dockerfile in the archive.
         build_args: The build arguments.
         labels: Labels of the image.
-        platform: What it is built for, such as ``linux/arm64``.
-        network: The network of its RUN instructions; else the daemon's own.
-        buildkit: Whether BuildKit builds it, and not the classic builder.
-        on_progress: Told what the builder says.
-        operation: For messages.
+        platform: The platform to build for, such as ``linux/arm64``; by default the daemon's.
+        network: The network of RUN instructions; by default the daemon's.
+        buildkit: Whether to use BuildKit instead of the classic builder.
+        on_progress: Called with each line that the builder writes.
+        operation: The operation that errors name.
 
     Raises:
         WorkspaceError: The build failed; the message has the builder's last lines.
@@ -86,13 +86,13 @@ async def build_image(
 
 
 class _Reader:
-    """What a builder says, as lines and as what it has made.
+    """Reads a builder's records.
 
     Attributes:
-        lines: The last lines.
-        image: The image's id, once there is one.
-        made: Images that were not there before, as far as they are known.
-        container: The container that runs now, where it is known.
+        lines: The last lines of output.
+        image: The image's id, once it is built.
+        made: The ids of images that this build has added, as far as the builder tells them.
+        container: The id of the container that runs now, if the builder tells it.
     """
 
     def __init__(self, name: str, on_progress: Callable[[ImageProgress], None]) -> None:
@@ -116,11 +116,11 @@ class _Reader:
 
 
 class _Classic(_Reader):
-    """The classic builder's lines; each step makes an image, and a RUN a container."""
+    """Reads the classic builder's lines. Each of its steps makes an image, and a RUN makes a container."""
 
     def __init__(self, name: str, on_progress: Callable[[ImageProgress], None]) -> None:
         super().__init__(name, on_progress)
-        self._is_ours = False  # whether the step that runs makes an image of its own
+        self._is_ours = False  # whether the current step makes a new image
 
     def read(self, record: Mapping[str, Any]) -> None:
         text = str(record.get("stream", ""))
@@ -141,7 +141,7 @@ class _Classic(_Reader):
 
 
 class _BuildKit(_Reader):
-    """BuildKit's records of its steps."""
+    """Reads BuildKit's records of its steps."""
 
     def __init__(self, name: str, on_progress: Callable[[ImageProgress], None]) -> None:
         super().__init__(name, on_progress)
@@ -163,7 +163,7 @@ class _BuildKit(_Reader):
 
 
 class _Build:
-    """One build on its way."""
+    """A build in progress."""
 
     def __init__(
         self,
@@ -180,9 +180,9 @@ class _Build:
         self._id = secrets.token_hex(16)
         self._params = {**params, "buildid": self._id}
         self._is_sent = False
-        self._is_named = False  # perhaps: it was asked for
+        self._is_named = False  # true as soon as the tag was requested
         self._is_given_up = False
-        self._broken: Exception | None = None  # what went wrong with the context
+        self._broken: Exception | None = None  # the error of the context
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> str:
@@ -217,11 +217,15 @@ class _Build:
             await _closed(body)
         if not self._reader.image:
             raise SchedulerError(
-                what, why="its end was cut off", backend=self._daemon.backend, operation=operation, retryable=True
+                what,
+                why="the builder's answer was cut off",
+                backend=self._daemon.backend,
+                operation=operation,
+                retryable=True,
             )
 
     async def _body(self) -> AsyncGenerator[bytes]:
-        """Yield the context; what goes wrong with it ends the request, which would wait for more for ever."""
+        """Yield the context; an error in it ends the request, which would otherwise wait for more forever."""
         size = 0
         try:
             async with aclosing(self._context()) as pieces:
@@ -237,7 +241,7 @@ class _Build:
         self._is_sent = True
 
     def _failed(self, error: SchedulerError) -> AsyncSchedError:
-        if error.what != self._what:  # it is not about the build
+        if error.what != self._what:  # it is not from the build itself
             return error
         text = _WRAPPING.sub("", error.why)
         fix = "correct the Dockerfile or the workspace"
@@ -250,15 +254,15 @@ class _Build:
     # Being cancelled
 
     async def _undo(self, task: asyncio.Task[None]) -> None:
-        """End the build and remove what it has made, cancelled again or not."""
+        """End the build and remove what it has made, even if this is cancelled again."""
         undoing = asyncio.create_task(self._remove(task))
         try:
             await outlast([undoing], _CLEANUP)
         except asyncio.CancelledError:
-            pass  # it has been waited for all the same, and a cancellation is on its way
+            pass  # `outlast` has waited nevertheless, and the caller raises its own cancellation
         if not undoing.done():
             undoing.cancel()
-            task.cancel()  # closes the connection, which ends a build too, some time later
+            task.cancel()  # this closes the connection, which ends the build too, but later
             await asyncio.wait([undoing, task], timeout=1.0)
             _log.warning("the build of %s did not end within %g s: parts of it may be left", self._name, _CLEANUP)
         elif (error := undoing.exception()) is not None:
@@ -269,7 +273,7 @@ class _Build:
             self._is_given_up = True
             if self._is_sent:
                 await self._interrupt()
-            else:  # nothing is made before the context is complete
+            else:  # the daemon makes nothing before it has the whole context
                 task.cancel()
             await asyncio.wait([task])
         if not task.cancelled():
@@ -281,7 +285,7 @@ class _Build:
             await remove_image(self._daemon, image, unnamed=True, operation=self._operation)
 
     async def _interrupt(self) -> None:
-        """Have the daemon end the build, and say so: closing the connection would tell nobody when it has ended."""
+        """Ask the daemon to end the build: closing the connection would not show when it has ended."""
         if self._params["version"] == "2":
             path, params = "build/cancel", {"id": self._id}
             what = f"cannot end the build of {self._name}"
@@ -299,4 +303,4 @@ async def _closed(body: AsyncGenerator[bytes]) -> None:
     try:
         await body.aclose()
     except RuntimeError:
-        pass  # aiohttp still reads it, and closes it when it notices that its request is over
+        pass  # aiohttp is still reading it, and closes it when it notices that the request is over

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -53,6 +54,9 @@ class ForeignAnswerError(Exception):
 
 FOREIGN = (DockerError, aiohttp.ClientError, OSError, json.JSONDecodeError, ForeignAnswerError)
 """What may go wrong with a daemon; TimeoutError, of the loop and of sockets alike, is an OSError."""
+
+_TO_REGISTRY = re.compile(r'\b(?:Get|Head|Patch|Post|Put) "https?://')
+"""How a daemon begins what it says of its own requests; it sends them to registries only."""
 
 # What a daemon's message says of a request that cannot be met, and what to do about it.
 _REQUESTS = (
@@ -108,7 +112,8 @@ def answer_error(status: int, message: str, what: str, backend: str, operation: 
             backend=backend,
             operation=operation,
         )
-    if status == IN_BAND or "pull access denied" in lower or "no basic auth credentials" in lower:
+    is_of_registry = status >= 500 and _TO_REGISTRY.search(text)  # it could not be reached, or was cut off
+    if status == IN_BAND or is_of_registry or "pull access denied" in lower or "no basic auth credentials" in lower:
         return _registry_error(text, what, backend, operation)
     kind = _BY_STATUS.get(status, SchedulerError)
     fix = next((fix for phrase, fix in _REQUESTS if phrase in lower), "")

@@ -123,7 +123,8 @@ async def _pull(
     daemon.pulls += 1
     async with daemon.progress("images/create", params, headers, what=what, operation=operation) as steps:
         async for step in steps:
-            on_progress(progress_of(image, step))
+            if "status" in step:
+                on_progress(progress_of(image, step))
 
 
 def progress_of(image: str, step: dict[str, Any]) -> ImageProgress:

@@ -24,7 +24,7 @@ class Remote:
 
     Attributes:
         digest: Its digest.
-        platforms: What it is for, such as ``linux/amd64``; empty where the registry does not say.
+        platforms: The platforms it runs on, such as ``linux/amd64``; empty if the registry does not tell them.
     """
 
     digest: str
@@ -32,11 +32,11 @@ class Remote:
 
 
 async def find_remote(daemon: Daemon, image: str, auth: str, *, operation: str = "submit") -> Remote | None:
-    """Ask the registry of an image for it, which pulls nothing; None if it has none of this name.
+    """Look an image up in its registry, without pulling it; None if there is no image of this name.
 
     Raises:
-        AuthError: The registry wants a login. Some say so of what does not exist, too.
-        SchedulerError: The registry, or the daemon, cannot be reached.
+        AuthError: The registry requires a login. Some registries say so of images that do not exist, too.
+        UnavailableError: The registry, or the daemon, cannot be reached.
     """
     what = f"cannot ask the registry for {image}"
     headers = {"X-Registry-Auth": auth or _NO_LOGIN}
@@ -49,7 +49,7 @@ async def find_remote(daemon: Daemon, image: str, auth: str, *, operation: str =
 
 
 def platform_of(found: dict[str, Any]) -> str:
-    """Write a platform as the daemon tells it of an image (`Os`) or a registry (`os`): ``linux/arm64/v8``."""
+    """Return a platform, such as ``linux/arm64/v8``, from the fields of an image (`Os`) or of a registry (`os`)."""
     parts = (found.get(key) or found.get(key.lower()) for key in ("Os", "Architecture", "Variant"))
     return "/".join(str(part) for part in parts if part)
 
@@ -64,22 +64,22 @@ async def push_image(
     *,
     operation: str = "submit",
 ) -> None:
-    """Name an image of the daemon, and push it. Cancelling leaves layers in the registry.
+    """Tag an image of the daemon, and push it. Cancelling leaves layers in the registry.
 
-    A push that is cut goes on: the daemon tries each layer five times, and where our connection to the daemon is cut
-    the push is asked for again. Layers that have arrived are not sent again.
+    A push that is interrupted continues: the daemon tries each layer five times, and if our connection to the daemon
+    breaks, the push is requested again. Layers that have arrived are not sent again.
 
     Args:
-        daemon: Who has it.
+        daemon: The daemon that has the image.
         image: The image's name or id.
-        repository: Where to, such as ``registry.example:5000/team/app``.
-        tag: Under which tag.
+        repository: The repository to push to, such as ``registry.example:5000/team/app``.
+        tag: The image's tag there.
         auth: The login, as `registry_auth` makes it.
-        on_progress: Told what the daemon says.
-        operation: For messages.
+        on_progress: Called with each step that the daemon reports.
+        operation: The operation that errors name.
 
     Raises:
-        AuthError: The registry wants another login.
+        AuthError: The registry refuses the login.
         NotFoundError: There is no such image, or no such repository.
         UnavailableError: The registry cannot be reached.
     """
@@ -94,8 +94,9 @@ async def push_image(
         path = f"images/{repository}/push"
         async with daemon.progress(path, {"tag": tag}, headers, what=what, operation=operation) as steps:
             async for step in steps:
-                is_pushed = is_pushed or "aux" in step  # the digest, which is told last
-                on_progress(progress_of(name, step))
+                is_pushed = is_pushed or "aux" in step  # the digest, which comes last and is no step
+                if "status" in step:
+                    on_progress(progress_of(name, step))
         if not is_pushed:
             raise CutOffError(what, why="the push was cut off", backend=daemon.backend, operation=operation)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import click
+
 from asyncsched.cli.console import Console
+from asyncsched.cli.times import duration
 from asyncsched.cli.verb import Verb, verb
 
 __all__ = ["command"]
@@ -15,12 +18,15 @@ class _Doctor(Verb):
 
 
 @verb("doctor", cls=_Doctor)
-def command(console: Console) -> int:
-    """Check schedulers, plugins and configuration, each in one line; schedulers are asked at once, for 3 s each.
+@click.option(
+    "--timeout", type=duration, metavar="TIME", default="3s", show_default=True, help="How long schedulers may take."
+)
+def command(console: Console, timeout: float) -> int:
+    """Check schedulers, plugins and configuration, each in one line; schedulers are all asked at once.
 
     The exit code tells whether something is broken; what is not installed or not configured is not.
     """
     from asyncsched.cli.doctor_checks import check_all
     from asyncsched.cli.loop import run_with_runner
 
-    return run_with_runner(console, lambda runner: check_all(console, runner))
+    return run_with_runner(console, lambda runner: check_all(console, runner, within=timeout))

@@ -23,18 +23,21 @@ from asyncsched.specs.resources import built_in_names, named_resources
 
 __all__ = ["check_all"]
 
-WITHIN = 3.0
-"""Seconds that a scheduler has to answer."""
-
 _Row = dict[str, object]
 
 
-async def check_all(console: Console, runner: Runner) -> int:
-    """Print a line for each thing that was checked, and return the worst exit code."""
+async def check_all(console: Console, runner: Runner, *, within: float) -> int:
+    """Print a line for each thing that was checked, and return the worst exit code.
+
+    Args:
+        console: Where it is printed.
+        runner: Whose schedulers are asked.
+        within: Seconds that a scheduler has to answer.
+    """
     rows: list[_Row] = [{"check": "asyncsched", "state": "ok", "detail": _versions()}]
     codes: list[int] = []
     broken = {name for name in await runner.scheduler_backends() if _is_broken(name)}
-    for found, code in (*await _configuration(runner), *await _schedulers(runner, broken), *_plugins(broken)):
+    for found, code in (*await _configuration(runner), *await _schedulers(runner, broken, within), *_plugins(broken)):
         rows.append(found)
         codes.append(code)
     console.print_rows(("check", "state", "detail"), rows)
@@ -82,11 +85,11 @@ def _is_broken(scheduler: str) -> bool:
     return False
 
 
-async def _schedulers(runner: Runner, broken: Container[str]) -> list[tuple[_Row, int]]:
+async def _schedulers(runner: Runner, broken: Container[str], within: float) -> list[tuple[_Row, int]]:
     names = [name for name in await runner.scheduler_backends() if name not in broken]
 
     async def ask(name: str) -> int:
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(within):
             return len(await runner.list(name, limit=1))
 
     checked: list[tuple[_Row, int]] = []
@@ -97,7 +100,7 @@ async def _schedulers(runner: Runner, broken: Container[str]) -> list[tuple[_Row
             checked.append((_row(check, answer, "not installed" if is_absent else "not configured"), 0))
         elif isinstance(answer, TimeoutError):
             checked.append(
-                ({"check": check, "state": "silent", "detail": f"no answer within {WITHIN:g} s"}, UNREACHABLE)
+                ({"check": check, "state": "silent", "detail": f"no answer within {within:g} s"}, UNREACHABLE)
             )
         elif isinstance(answer, Exception):
             code = exit_code(answer)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, cast
 from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
 from asyncsched.specs.app import MISSING, AppDef, Role
 from asyncsched.specs.encodable import half_character
-from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount, source_of
+from asyncsched.specs.keeping import Keeper, secrets_in
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.options import CfgVal
-from asyncsched.specs.secret import reveal
+from asyncsched.specs.secret import MASK, SHORTEST_UNDECLARED, Secret, reveal
 from asyncsched.specs.secret_ref import SecretRef
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def check_app(app: AppDef) -> None:
         if role.name in names:
             raise ValueError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
         names.add(role.name)
+    _check_public(app)
 
 
 def check_name(what: str, name: object) -> None:
@@ -113,6 +115,61 @@ def _check_env(role: str, env: object) -> None:
             raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")
 
 
+def _check_public(app: AppDef) -> None:
+    """Refuse secrets where everybody sees them: in names, and in what is mounted."""
+    known = [*_secrets(app)]
+    for what, name in _names(app):
+        if not isinstance(name, str):
+            raise ConfigError(f"{what} is {name!r}", why="names are texts", fix=f"write {str(name)!r}")
+    for what, text in (*_names(app), *_paths(app)):
+        if isinstance(text, Secret):
+            raise ConfigError(f"{what} is a Secret", why=_SEEN, fix="write it as a text, or leave the secret out of it")
+    for what, name in _titles(app):
+        if Keeper().name(name) == MASK or any(secret in name for secret in known):
+            raise ConfigError(f"{what} holds a secret", why=_SEEN, fix="choose another name")
+
+
+_SEEN = "names and paths are in ids, labels and files, for everybody to see who may see the app"
+
+
+def _titles(app: AppDef) -> Iterator[tuple[str, str]]:
+    yield "the name of the app", app.name
+    yield from ((f"the name of role {number}", role.name) for number, role in enumerate(app.roles))
+
+
+def _names(app: AppDef) -> Iterator[tuple[str, object]]:
+    yield from _titles(app)
+    yield from (("a name in the app's metadata", name) for name in app.metadata)
+    for role in app.roles:
+        yield from ((f"a variable's name of role {role.name!r}", name) for name in role.env)
+        yield from ((f"a name in the metadata of role {role.name!r}", name) for name in role.metadata)
+        yield from ((f"a port's name of role {role.name!r}", name) for name in role.port_map)
+        yield from ((f"a device's name of role {role.name!r}", name) for name in role.resource.devices)
+
+
+def _paths(app: AppDef) -> Iterator[tuple[str, object]]:
+    for role in app.roles:
+        for number, mount in enumerate(role.mounts):
+            yield from ((f"{name} of mount {number} of role {role.name!r}", text) for name, text in _texts_of(mount))
+
+
+def _texts_of(mount: Mount) -> Iterator[tuple[str, object]]:
+    yield from ((name, value) for name, value in vars(mount).items() if name != "read_only")
+
+
+def _secrets(app: AppDef) -> Iterator[str]:
+    """Yield the secrets that are no common words: a role called postgres may have that for its password, too."""
+    for secret in secrets_in(app):
+        value = reveal(secret)
+        is_common = len(value) < _SHORTEST or value.isalpha()
+        if len(value) >= SHORTEST_UNDECLARED and (isinstance(secret, Secret) or not is_common):
+            yield value
+
+
+_SHORTEST = 8
+"""Characters of a secret that was not declared as one, and yet is not taken for a common word."""
+
+
 def _check_kept(app: AppDef) -> None:
     """Refuse what a described app could not tell: the caller has to fill it in again."""
     lost = {f"app {app.name!r}": _lost({"metadata": app.metadata})}
@@ -156,7 +213,7 @@ def _lost(value: object) -> Iterator[tuple[str, str]]:
         for number, item in enumerate(cast("Sequence[object]", value)):
             yield from ((f" {number}{place}", why) for place, why in _lost(item))
     elif isinstance(value, (BindMount, VolumeMount, DeviceMount)):
-        yield from _lost(source_of(value))
+        yield from (found for _, text in _texts_of(value) for found in _lost(text))
     elif isinstance(value, NotKept):
         yield "", value.why
     elif isinstance(value, str) and NOT_KEPT in reveal(value):

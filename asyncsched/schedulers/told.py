@@ -12,6 +12,7 @@ from typing import Any, cast
 from asyncsched.specs.app import AppDef, Resource, Role
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo, Made
+from asyncsched.specs.keeping import Keeper
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.plain import Plain, plain
 
@@ -75,7 +76,9 @@ async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]
     fields = [field for name in names for field in made_from.get(name, ())] if made_from else _UNKNOWN
     lost = [field for field in _EMPTY if field in fields]
     left_out = f"; {' and '.join(lost)} of the role are left out" if lost else ""
-    why = f"the request was edited after its dry-run, in {listed(map('.'.join, edited))}{left_out}"
+    keeper = await _keeper(info, made.app, now)
+    shown = (".".join(map(keeper.name, place)) for place in edited)
+    why = f"the request was edited after its dry-run, in {listed(shown)}{left_out}"
     return _without(made.app, lost, why)
 
 
@@ -126,6 +129,10 @@ def _has_hook(role: Role) -> bool:
 
 async def _copy(request: object) -> Plain:
     return plain(request) if _is_small(request) else await asyncio.to_thread(plain, request)
+
+
+async def _keeper(info: AppDryRunInfo[Any], *values: object) -> Keeper:
+    return Keeper(*values) if _is_small(info.request) else await asyncio.to_thread(Keeper, *values)
 
 
 def _is_small(request: object) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
     "revealed_env",
     "show_secrets",
     "showing_secrets",
+    "spellings",
 ]
 
 MASK = "***"
@@ -139,15 +140,16 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     Values are found as they are and as JSON, a Python literal or a URL would write them. A plain string
     shorter than four characters is left alone; a :class:`Secret` of any length is replaced.
     """
-    spellings = {spelling for secret in secrets for spelling in _spellings(secret)}
-    if not spellings:
+    known = {spelling for secret in secrets for spelling in spellings(secret)}
+    if not known:
         return text
     # The longest first: a secret may contain another one.
-    longest_first = sorted(spellings, key=len, reverse=True)
+    longest_first = sorted(known, key=len, reverse=True)
     return re.sub("|".join(map(re.escape, longest_first)), MASK, text)
 
 
-def _spellings(secret: str) -> Iterator[str]:
+def spellings(secret: str) -> Iterator[str]:
+    """Yield how a secret is written: as it is, and as JSON, a Python literal or a URL has it."""
     value = reveal(secret)
     if not value or (len(value) < SHORTEST_UNDECLARED and not isinstance(secret, Secret)):
         return

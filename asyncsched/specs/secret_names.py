@@ -67,7 +67,7 @@ def is_secret_name(name: str) -> bool:
     return _is_secret(name, os.environ.get("ASYNCSCHED_SECRET_NAMES", ""))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _is_secret(name: str, more: str) -> bool:
     words = re.sub(_WORD_ENDS, "_", name).upper()
     if re.search(_SECRET_WORDS, words) or name in ("pwd", "Pwd") or _is_key(name):

@@ -18,7 +18,7 @@ _BLOCK = 512
 def archived(
     tree: Tree, entries: Sequence[Entry], extra: Mapping[str, bytes], digests: Mapping[str, bytes], below: str = ""
 ) -> Iterator[bytes]:
-    """Yield an archive in pieces of about `CHUNK` bytes.
+    """Yield an archive in pieces of at most `CHUNK` bytes, but for what belongs together.
 
     Args:
         tree: Where the files are.
@@ -30,11 +30,11 @@ def archived(
     pending: list[bytes] = []
     size = 0
     for piece in _pieces(tree, entries, extra, digests, below):
-        pending.append(piece)
-        size += len(piece)
-        if size >= CHUNK:
+        if pending and size + len(piece) > CHUNK:
             yield b"".join(pending)
             pending, size = [], 0
+        pending.append(piece)
+        size += len(piece)
     yield b"".join([*pending, bytes(2 * _BLOCK)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TypeVar
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
 from asyncsched.workspace.files import Entry, LocalTree, Tree, taken
-from asyncsched.workspace.threads import Check, in_thread
+from asyncsched.workspace.threads import Check, abandon, in_thread
 
 __all__ = ["Context", "Entry", "absolute", "open_tree"]
 
@@ -85,16 +86,20 @@ class Context:
         return await in_thread(sum_up)
 
     async def read_file(self, path: str) -> bytes | None:
-        """Return what a small file in the workspace's root says, whether it is left out or not; None without one."""
+        """Return what a small file in the workspace's root says, whether it is left out or not; None without one.
+
+        Raises:
+            WorkspaceError: It cannot be read, or is a link that leads out of the workspace.
+        """
 
         def look(check: Check) -> bytes | None:
             with closing(open_tree(self.workspace)) as tree:
-                return tree.read_rules(path)
+                return tree.read_rules(path, from_inside=True)
 
         return await in_thread(look)
 
     async def tar(self, extra: Mapping[str, bytes] | None = None, *, below: str = "") -> AsyncGenerator[bytes]:
-        """Yield a tar archive of the workspace: the same bytes for the same files; a mebibyte or so at a time.
+        """Yield a tar archive of the workspace in small pieces: the same bytes for the same files.
 
         Times are 0 and owners are root. Where `digest` was called, the bytes are those that it has seen, or this
         raises. Close it (``aclosing``) when you leave it before its end.
@@ -107,11 +112,16 @@ class Context:
             WorkspaceError: A file cannot be read, or has changed since.
         """
         stream = _Stream(self, extra or {}, below)
+        coming = asyncio.ensure_future(in_thread(stream.step))
         try:
-            while piece := await in_thread(stream.step):
+            while piece := await coming:
+                coming = asyncio.ensure_future(in_thread(stream.step))  # it is read while this one is sent
                 yield piece
         finally:
-            await finished_in_thread(stream.close)
+            try:
+                await abandon(coming)
+            finally:
+                await finished_in_thread(stream.close)
 
 
 class _Stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import itertools
@@ -94,7 +95,7 @@ class DirWorkspace:
             found = await in_thread(copy)
             if expected not in (None, found):
                 raise changed_since(context.workspace)
-        except BaseException:
+        except (Exception, asyncio.CancelledError):  # no other leaves time to wait, and the next clean-up removes it
             if made:
                 await finished_in_thread(lambda: remove(directory))
             raise

@@ -23,11 +23,13 @@ from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.specs.options import CfgVal
-from asyncsched.workspace.image_names import check_image_repo, check_platform, is_content_tag
+from asyncsched.workspace.image_names import REPOSITORY, check_image_repo, check_platform, is_content_tag
+from asyncsched.workspace.threads import abandon
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
-    from asyncsched.workspace.image import ImagePlan, Source
+    from asyncsched.workspace.image import ImagePlan
+    from asyncsched.workspace.source import Source
 
 __all__ = ["DockerWorkspaceMixin", "ImageWorkspaces", "build_workspace_image"]
 
@@ -58,19 +60,18 @@ class ImageWorkspaces:
                 raise WorkspaceError(
                     f"the role {role.name} names no image to lay the workspace over", fix="give it an image"
                 )
-        images = await _images()
-        repository = self._repository(cfg, images.REPOSITORY)
+        repository = self._repository(cfg)
         platform = scheduler._image_platform(cfg)
         if platform is not None:
             check_platform(platform)
-        source: Source = await images.Source.read(workspace)
+        source, images = await _read(workspace), await _images()
         for note in source.context.notes:
             _log.warning("%s", note)
         auth = scheduler._login(cfg)
         plans: dict[str, ImagePlan] = {}
         async with scheduler._image_daemon() as daemon:
             for image in dict.fromkeys(role.image for role in app.roles):
-                plans[image] = await source.plan(daemon, image, repository, platform, auth)
+                plans[image] = await images.plan_image(source, daemon, image, repository, platform, auth)
         app = copied(app)
         for role in app.roles:
             role.image = plans[role.image].name
@@ -86,9 +87,9 @@ class ImageWorkspaces:
         """Build what neither the daemon has nor, where it is pushed to, the registry."""
         detail = plan.detail
         assert isinstance(detail, _Detail)
-        source: Source = await (await _images()).Source.read(plan.workspace)
+        source, images = await _read(plan.workspace), await _images()
         for each in detail.images:
-            if not source.has(each):
+            if not images.is_plan_of(each, source):
                 raise WorkspaceError(
                     f"the workspace {plan.workspace} has changed since the dry-run",
                     why=f"its hash is not {each.hash} any more",
@@ -104,18 +105,21 @@ class ImageWorkspaces:
         images, auth = await _images(), self._scheduler._login(cfg)
         if await images.is_built(daemon, plan):
             return
-        if self._scheduler.pushes_images and await images.is_pushed(daemon, plan.name, auth):
-            return
-        await source.build(daemon, plan, auth, reporter(cfg))
+        report = reporter(cfg)
+        if self._scheduler.pushes_images:
+            report(_asking(plan.name))
+            if await images.is_pushed(daemon, plan.name, auth):
+                return
+        await images.build_plan(source, daemon, plan, auth, report)
 
     async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
         """Push images of the daemon, with the logins of Docker's own configuration."""
         await self._scheduler._push_images(images, {})
 
-    def _repository(self, cfg: Mapping[str, CfgVal], local: str) -> str:
+    def _repository(self, cfg: Mapping[str, CfgVal]) -> str:
         scheduler, given = self._scheduler, cfg.get("image_repo")
         if not scheduler.pushes_images and not given:
-            return local
+            return REPOSITORY
         return check_image_repo(
             given, scheduler.backend, "the workspace's image has to be pushed to where it is pulled"
         )
@@ -208,10 +212,10 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
     async def _push(self, daemon: Daemon, image: str, repository: str, tag: str, cfg: Mapping[str, CfgVal]) -> None:
         from asyncsched._dockerd import push_image
 
-        login = await self._image_login(repository, cfg)
+        login, report = await self._image_login(repository, cfg), reporter(cfg)
+        report(_asking(f"{repository}:{tag}"))
         if await _is_there(daemon, image, repository, tag, login):
             return
-        report = reporter(cfg)
         try:
             await push_image(daemon, image, repository, tag, login, report)
         except (AuthError, NotFoundError):
@@ -249,13 +253,25 @@ async def build_workspace_image(
     """
     if platform is not None:
         check_platform(platform)
-    images = await _images()
-    built: str = await images.build_once(img, workspace, platform, on_progress or _silent)
+    source = await _read(workspace)
+    built: str = await (await _images()).build_once(img, source, platform, on_progress or _silent)
     return built
 
 
 def _silent(_: ImageProgress) -> None:
     pass
+
+
+async def _read(workspace: str) -> Source:
+    """Read a workspace while what talks to Docker is imported."""
+    check_package("building an image", "aiodocker", "docker")
+    source: Any = await asyncio.to_thread(import_module, "asyncsched.workspace.source")
+    reading: asyncio.Task[Source] = asyncio.create_task(source.Source.read(workspace))
+    try:
+        await _images()
+        return await reading
+    finally:
+        await abandon(reading)
 
 
 async def _images() -> Any:
@@ -264,12 +280,18 @@ async def _images() -> Any:
 
 
 async def _is_there(daemon: Daemon, image: str, repository: str, tag: str, login: str) -> bool:
-    """Return whether a repository has this very image under this tag."""
+    """Return whether a repository has this very image under this tag.
+
+    Raises:
+        UnavailableError: The registry, or the daemon, cannot be reached.
+    """
     from asyncsched._dockerd import find_remote, inspect_image
-    from asyncsched.errors import SchedulerError
+    from asyncsched.errors import SchedulerError, UnavailableError
 
     try:
         remote = await find_remote(daemon, f"{repository}:{tag}", login)
+    except UnavailableError:
+        raise  # a push would wait as long again
     except SchedulerError as error:
         _log.debug("%s", error)  # some refuse what does not exist; the push will say why
         return False
@@ -277,6 +299,10 @@ async def _is_there(daemon: Daemon, image: str, repository: str, tag: str, login
         return remote is not None
     local = await inspect_image(daemon, image) or {}
     return any(each.endswith(f"@{remote.digest}") for each in local.get("RepoDigests") or ())
+
+
+def _asking(name: str) -> ImageProgress:
+    return ImageProgress(image=name, status="Waiting for the registry to answer")
 
 
 def _parted(name: str) -> tuple[str, str]:

@@ -16,11 +16,14 @@ NAMES = ("Dockerfile.asyncsched", "Dockerfile.torchx")
 _BELOW = "workspace"
 _DEFAULT = f"ARG IMAGE\nFROM $IMAGE\nCOPY {_BELOW}/ .\n".encode()
 _FROM = re.compile(r"FROM\s+(?:--\S+\s+)*(?P<image>\S+)(?:\s+AS\s+(?P<stage>\S+))?\s*$", re.IGNORECASE)
-_ARG = re.compile(r"ARG\s+(?P<name>\w+)(?:=(?P<value>\S*))?", re.IGNORECASE)
+_ARG = re.compile(r"ARG\s+(?P<words>.*)", re.IGNORECASE | re.DOTALL)
+_ASSIGNED = re.compile(r"""(?P<name>\w+)(?:=(?P<value>(?:"[^"]*"|'[^']*'|\S)*))?(?:\s+|$)""")
 _COPY_FROM = re.compile(r"COPY\s+(?:--\S+\s+)*?--from=(?P<image>\S+)", re.IGNORECASE)
 _MOUNT_FROM = re.compile(r"--mount=\S*\bfrom=(?P<image>[^\s,]+)")
-_VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)(?::-(?P<default>[^}]*))?\}|(?P<bare>\w+))")
 _SESSION = re.compile(r"--mount=\S*\btype=(?P<kind>secret|ssh)\b")
+_DIRECTIVE = re.compile(r"#\s*(?P<name>[A-Za-z]\w*)\s*=\s*(?P<value>\S.*?)\s*$")
+_HEREDOC = re.compile(r"""<<(?P<tabs>-?)(?P<quote>["']?)(?P<end>\w+)(?P=quote)""")
+_MAY_HAVE_HEREDOC = re.compile(r"(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +69,14 @@ class Dockerfile:
         known = dict(values)
         stages: set[str] = set()
         found: dict[str, None] = {}
+        escape = self._escape()
         for line in self._instructions():
-            if argument := _ARG.match(line):
-                if argument["value"] is not None and not stages:
-                    known.setdefault(argument["name"], _filled(argument["value"].strip("\"'"), known))
+            if arguments := _ARG.match(line):
+                for each in _ASSIGNED.finditer(arguments["words"]) if not stages else ():
+                    if each["value"] is not None:
+                        known.setdefault(each["name"], _filled(each["value"], known, escape))
             elif start := _FROM.match(line):
-                image = _filled(start["image"], known)
+                image = _filled(start["image"], known, escape)
                 if image.lower() not in stages:
                     found[image] = None
                 stages.add((start["stage"] or f"stage {len(stages)}").lower())
@@ -89,24 +94,73 @@ class Dockerfile:
                     why="secrets and SSH keys come over a session that only `docker build` has",
                     fix="build the image with `docker build`, and name it as the role's image",
                 )
+        if self.is_hidden and self.needs_buildkit():
+            raise WorkspaceError(
+                f"{self.path} is left out by .dockerignore, and only BuildKit understands it",
+                why="BuildKit gets it among the files, and would copy it into the image with them",
+                fix=f"write !{self.path} as the last line of .dockerignore, or do without --mount, << and # syntax",
+            )
 
     def needs_buildkit(self) -> bool:
         """Return whether the classic builder would not understand it."""
-        text = self.text.decode(errors="replace")
-        return "--mount=" in text or "<<" in text or text.lower().startswith("# syntax")
+        text = self._text()
+        return "--mount=" in text or "<<" in text or "syntax" in self._directives()
+
+    def _text(self) -> str:
+        return self.text.decode(errors="replace").removeprefix("\ufeff")
+
+    def _directives(self) -> dict[str, str]:
+        """Return what the comments at its very beginning say to the builder."""
+        found: dict[str, str] = {}
+        for line in self._text().split("\n"):
+            directive = _DIRECTIVE.match(line)
+            if directive is None:
+                break
+            found[directive["name"].lower()] = directive["value"]
+        return found
+
+    def _escape(self) -> str:
+        return self._directives().get("escape", "\\")
 
     def _instructions(self) -> Iterator[str]:
-        """Yield the instructions, each as one line, without comments."""
-        lines = self.text.decode(errors="replace").splitlines()
-        kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-        for line in re.sub(r"\\[ \t]*\n", " ", kept).splitlines():
-            if line.strip():
-                yield line.strip()
+        """Yield the instructions, each as one line, without comments and without the texts that follow a ``<<``."""
+        goes_on = re.compile(rf"{re.escape(self._escape())}[ \t]*$")
+        whole = ""
+        lines = iter(self._text().replace("\r\n", "\n").split("\n"))
+        for line in lines:
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            part = goes_on.sub("", line)
+            whole += part
+            if part != line:
+                continue
+            yield whole.strip()
+            for heredoc in _HEREDOC.finditer(whole) if _MAY_HAVE_HEREDOC.match(whole.lstrip()) else ():
+                _skip(lines, heredoc)
+            whole = ""
+        if whole.strip():
+            yield whole.strip()
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
+def _skip(lines: Iterator[str], heredoc: re.Match[str]) -> None:
+    for line in lines:
+        if (line.lstrip("\t") if heredoc["tabs"] else line) == heredoc["end"]:
+            return
+
+
+def _filled(text: str, values: Mapping[str, str], escape: str) -> str:
+    """Return a word with its variables filled in, and without its quotes."""
+    part = re.compile(
+        rf"""'(?P<literal>[^']*)'|{re.escape(escape)}(?P<escaped>.)|(?P<quote>")|"""
+        r"\$(?:\{(?P<braced>\w+)(?::?(?P<kind>[-+])(?P<other>(?:[^{}]|\$\{[^{}]*\})*))?\}|(?P<bare>\w+))"
+    )
+
     def value(found: re.Match[str]) -> str:
-        name = found["braced"] or found["bare"]
-        return values.get(name) or found["default"] or ""
+        if found["literal"] is not None or found["escaped"] or found["quote"]:
+            return found["literal"] or found["escaped"] or ""
+        known = values.get(found["braced"] or found["bare"], "")
+        if found["kind"] == "+":
+            return _filled(found["other"], values, escape) if known else ""
+        return known or (_filled(found["other"], values, escape) if found["kind"] else "")
 
-    return _VARIABLE.sub(value, text)
+    return part.sub(value, text)

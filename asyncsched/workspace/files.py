@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "taken"]
 
-CHUNK = 1 << 20
-"""Bytes that are read at once."""
+CHUNK = 256 << 10
+"""Bytes that are read at once: a packed archive has a few such pieces in memory; smaller ones take more time."""
 
 LARGEST_RULES = 1 << 20
 """Bytes that the file of patterns may have."""
@@ -75,8 +75,13 @@ class Tree(Protocol):
         """Open a file for reading."""
         ...
 
-    def read_rules(self, name: str) -> bytes | None:
-        """Return what a small file in the root says; None if there is none."""
+    def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
+        """Return what a small file in the root says; None if there is none.
+
+        Args:
+            name: The file.
+            from_inside: Raise WorkspaceError if it is a link that leads out of the tree.
+        """
         ...
 
     def close(self) -> None:
@@ -188,10 +193,10 @@ class LocalTree:
             raise changed_error(self.name, entry.path)
         return file
 
-    def read_rules(self, name: str) -> bytes | None:
+    def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
         """Return what a small file in the root says; None if there is none."""
         try:
-            fd = os.open(name, _FILE & ~os.O_NOFOLLOW, dir_fd=self._root)
+            fd = self._open_inside(name) if from_inside else os.open(name, _FILE & ~os.O_NOFOLLOW, dir_fd=self._root)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -200,6 +205,19 @@ class LocalTree:
             raise WorkspaceError(f"{name} of the workspace {self.name} is not a file", fix="replace or remove it")
         with file:
             return file.read(LARGEST_RULES)
+
+    def _open_inside(self, name: str) -> int:
+        """Open a file, or the file of the tree that a link leads to, whatever is changed meanwhile."""
+        root = os.path.realpath(self.name)
+        path = os.path.relpath(os.path.realpath(f"{root}/{name}"), root)
+        if path.partition("/")[0] == "..":
+            raise WorkspaceError(
+                f"{name} of the workspace {self.name} is a link that leads out of it",
+                why="nothing from outside a workspace is sent",
+                fix="replace the link by the file",
+            )
+        directory, _, last = path.rpartition("/")
+        return os.open(last, _FILE, dir_fd=self._directory(directory))
 
     def close(self) -> None:
         """Let go of it."""

@@ -6,7 +6,8 @@
 - ``!`` takes back what an earlier pattern has left out; the last pattern that matches decides.
 - A directory that is left out is looked into only where a ``!`` pattern begins with its path: ``!**/keep.txt`` brings
   back nothing from it.
-- ``#`` begins a comment at the beginning of a line only, and ``\\`` takes the next letter as it is.
+- ``#`` begins a comment at the beginning of a line only. ``\\`` takes the next sign as it is; what it means before a
+  letter or a digit is Go's: ``\\d``, ``\\pL``, ``\\z``.
 
 Other tools (git, the peers' own parsers) read such files in other ways. These are the rules by which ``docker build``
 packs a context before it is uploaded.
@@ -15,8 +16,6 @@ packs a context before it is uploaded.
 from __future__ import annotations
 
 import posixpath
-import re
-import warnings
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -26,6 +25,9 @@ __all__ = ["Ignore", "Verdict"]
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 """What Docker takes for white space around a pattern; Python would strip more."""
+
+_NOT_UTF8 = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")
+"""What Go takes bytes for that are not UTF-8, by what Python takes them for."""
 
 _SPECIAL = frozenset(".+()$")
 """Letters that mean something in a regular expression and nothing in a pattern; Docker lets ``|{}`` mean it in both."""
@@ -57,7 +59,8 @@ class Ignore:
         name: The file's name, for messages.
 
     Raises:
-        WorkspaceError: A pattern is malformed; the message names it.
+        WorkspaceError: A pattern is malformed; the message names it. What only shows when a pattern is needed is raised
+            when a path is held against it.
     """
 
     def __init__(self, text: str = "", name: str = ".dockerignore") -> None:
@@ -168,21 +171,34 @@ def _matcher(text: str, line: str, name: str) -> Callable[[str], bool]:
     if kind == "suffix":
         suffix = text[2:]
         return lambda path: path.endswith(suffix) or (suffix[0] == "/" and path == suffix[1:])
-    try:
-        with warnings.catch_warnings(action="ignore"):  # Python warns of what looks like a nested set
-            return _found(re.compile(rf"^{expression}\Z", re.ASCII))  # not in brackets: | is weaker than both ends
-    except re.error as error:
-        raise _malformed(line, name, str(error)) from None
+    return _Expression(expression, line, name)
 
 
-def _found(expression: re.Pattern[str]) -> Callable[[str], bool]:
-    return lambda path: expression.search(path) is not None
+class _Expression:
+    """A pattern as a regular expression, which is read when it is first needed: one that never is may be malformed."""
+
+    def __init__(self, expression: str, line: str, name: str) -> None:
+        self._expression, self._line, self._name = expression, line, name
+        self._search: Callable[[str], object] | None = None
+
+    def __call__(self, path: str) -> bool:
+        if self._search is None:
+            self._search = self._compiled()
+        return self._search(path if path.isascii() else path.translate(_NOT_UTF8)) is not None
+
+    def _compiled(self) -> Callable[[str], object]:
+        from asyncsched.workspace.go_regex import compiled  # most patterns need none
+
+        try:  # the whole is not put into brackets, so that | is weaker than both ends
+            return compiled(f"^{self._expression.translate(_NOT_UTF8)}$").search
+        except ValueError as error:
+            raise _malformed(self._line, self._name, str(error)) from None
 
 
 def _translated(text: str) -> tuple[str, str]:
     """Return a pattern as a regular expression, and how it is matched: exact, prefix, suffix or by the expression."""
     expression, kind = "", "exact"
-    at, count = 0, 0
+    at, count = len(text) - len(text.removeprefix("\ufeff")), 0  # Go's scanner passes over it
     while at < len(text):
         letter = text[at]
         at += 1

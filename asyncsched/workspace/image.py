@@ -5,34 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from asyncsched._dockerd import Daemon, build_image, find_remote, inspect_image
 from asyncsched._dockerd.credentials import registry_auth
-from asyncsched.errors import AsyncSchedError
+from asyncsched.errors import AsyncSchedError, UnavailableError
 from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.workspace.base_images import Auth, BaseImage, OtherPlatformError, fetch_base, find_base
-from asyncsched.workspace.context import Context
-from asyncsched.workspace.dockerfile import NAMES, Dockerfile
-from asyncsched.workspace.hashing import workspace_hash
-from asyncsched.workspace.image_names import is_id
+from asyncsched.workspace.dockerfile import Dockerfile
+from asyncsched.workspace.image_names import REPOSITORY, is_id
+from asyncsched.workspace.source import Source
 
 __all__ = [
-    "REPOSITORY",
     "ImagePlan",
-    "Source",
     "build_once",
+    "build_plan",
     "check_image",
     "docker_login",
     "is_built",
+    "is_plan_of",
     "is_pushed",
+    "plan_image",
 ]
-
-REPOSITORY = "asyncsched-workspace"
-"""The repository of images that stay with their daemon."""
 
 LABEL = "asyncsched.workspace"
 """The label of an image that was built of a workspace: its hash."""
@@ -59,103 +55,53 @@ class ImagePlan:
     platform: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A workspace that was read, and what images of it are built by.
+async def plan_image(
+    source: Source, daemon: Daemon, image: str, repository: str, platform: str | None, auth: Auth
+) -> ImagePlan:
+    """Return what would be built over an image; builds and pulls nothing.
 
-    Attributes:
-        context: Its files.
-        digest: Their digest.
-        dockerfile: The Dockerfile.
+    Raises:
+        WorkspaceError: There is no such image, or it is for another platform.
+        SchedulerError: There is no daemon.
     """
-
-    context: Context
-    digest: str
-    dockerfile: Dockerfile
-
-    @classmethod
-    async def read(cls, workspace: str) -> Source:
-        """Read a workspace and its Dockerfile; raises WorkspaceError where that cannot be."""
-        context = await Context.read(workspace)
-        dockerfile = await _dockerfile(context)
-        dockerfile.check()
-        return cls(context=context, digest=await context.digest(), dockerfile=dockerfile)
-
-    async def plan(self, daemon: Daemon, image: str, repository: str, platform: str | None, auth: Auth) -> ImagePlan:
-        """Return what would be built over an image; builds and pulls nothing.
-
-        Raises:
-            WorkspaceError: There is no such image, or it is for another platform.
-            SchedulerError: There is no daemon.
-        """
-        values = self._values(image)
-        names = self.dockerfile.images(values)
-        bases = tuple([await find_base(daemon, name, platform, auth) for name in names])
-        found = workspace_hash(
-            self.digest,
-            dockerfile=self.dockerfile.text,
-            build_args=self.dockerfile.arguments(values),
-            platform=platform,
-            base=",".join(base.digest for base in bases),
-        )
-        return ImagePlan(image=image, bases=bases, hash=found, name=f"{repository}:{found}", platform=platform)
-
-    def has(self, plan: ImagePlan) -> bool:
-        """Return whether these are the files of a plan."""
-        return plan.hash == workspace_hash(
-            self.digest,
-            dockerfile=self.dockerfile.text,
-            build_args=self.dockerfile.arguments(self._values(plan.image)),
-            platform=plan.platform,
-            base=",".join(base.digest for base in plan.bases),
-        )
-
-    async def build(
-        self, daemon: Daemon, plan: ImagePlan, auth: Auth, on_progress: Callable[[ImageProgress], None]
-    ) -> str:
-        """Build a plan's image and return its id; what it starts from is pulled first. Cancelling leaves nothing."""
-        names = [await fetch_base(daemon, base, plan.platform, auth, on_progress) for base in plan.bases]
-        by_name = dict(zip((base.name for base in plan.bases), names, strict=True))
-        return await build_image(
-            daemon,
-            plan.name,
-            self._archive,
-            dockerfile=self.dockerfile.path,
-            build_args=self._values(by_name.get(plan.image, plan.image)),
-            labels={LABEL: plan.hash},
-            platform=plan.platform,
-            buildkit=await self._takes_buildkit(daemon, names, plan.platform),
-            on_progress=on_progress,
-        )
-
-    async def _takes_buildkit(self, daemon: Daemon, bases: Sequence[str], platform: str | None) -> bool:
-        # BuildKit copies what it is sent three times, the classic builder twice: what both do alike, that does sooner.
-        if self.dockerfile.below and platform is None:
-            return False
-        # BuildKit takes an id for a repository's name, and puts a Dockerfile that was left out into the image.
-        if any(map(is_id, bases)) or (self.dockerfile.is_hidden and not self.dockerfile.needs_buildkit()):
-            return False
-        return await daemon.has_buildkit(operation="submit")
-
-    async def _archive(self) -> AsyncGenerator[bytes]:
-        extra = self.dockerfile.extra
-        if self.dockerfile.is_hidden and all(entry.path != ".dockerignore" for entry in self.context.entries):
-            extra[".dockerignore"] = f"{self.dockerfile.path}\n.dockerignore\n".encode()
-        async with aclosing(self.context.tar(extra, below=self.dockerfile.below)) as pieces:
-            async for piece in pieces:
-                yield piece
-
-    def _values(self, image: str) -> dict[str, str]:
-        return {"IMAGE": image, "WORKSPACE": self.context.workspace}
+    names = source.dockerfile.images(source.build_args(image))
+    bases = tuple([await find_base(daemon, name, platform, auth) for name in names])
+    found = source.hash(image, platform, [base.digest for base in bases])
+    return ImagePlan(image=image, bases=bases, hash=found, name=f"{repository}:{found}", platform=platform)
 
 
-async def _dockerfile(context: Context) -> Dockerfile:
-    for name in NAMES:
-        text = await context.read_file(name)
-        if text is not None:
-            is_hidden = all(entry.path != name for entry in context.entries)
-            return Dockerfile(text=text, path=name, is_hidden=is_hidden)
-    return Dockerfile.default()
+def is_plan_of(plan: ImagePlan, source: Source) -> bool:
+    """Return whether these are the files of a plan."""
+    return plan.hash == source.hash(plan.image, plan.platform, [base.digest for base in plan.bases])
+
+
+async def build_plan(
+    source: Source, daemon: Daemon, plan: ImagePlan, auth: Auth, on_progress: Callable[[ImageProgress], None]
+) -> str:
+    """Build a plan's image and return its id; what it starts from is pulled first. Cancelling leaves nothing."""
+    names = [await fetch_base(daemon, base, plan.platform, auth, on_progress) for base in plan.bases]
+    by_name = dict(zip((base.name for base in plan.bases), names, strict=True))
+    return await build_image(
+        daemon,
+        plan.name,
+        source.archive,
+        dockerfile=source.dockerfile.path,
+        build_args=source.build_args(by_name.get(plan.image, plan.image)),
+        labels={LABEL: plan.hash},
+        platform=plan.platform,
+        buildkit=await _takes_buildkit(source.dockerfile, daemon, names, plan.platform),
+        on_progress=on_progress,
+    )
+
+
+async def _takes_buildkit(dockerfile: Dockerfile, daemon: Daemon, bases: Sequence[str], platform: str | None) -> bool:
+    # BuildKit copies what it is sent three times, the classic builder twice: what both do alike, that does sooner.
+    if dockerfile.below and platform is None:
+        return False
+    # BuildKit takes an id for a repository's name, and puts a Dockerfile that was left out into the image.
+    if dockerfile.is_hidden or any(map(is_id, bases)):
+        return False
+    return await daemon.has_buildkit(operation="submit")
 
 
 async def is_built(daemon: Daemon, plan: ImagePlan) -> str | None:
@@ -168,9 +114,15 @@ async def is_built(daemon: Daemon, plan: ImagePlan) -> str | None:
 
 
 async def is_pushed(daemon: Daemon, name: str, auth: Auth) -> bool:
-    """Return whether a registry has an image; False where it cannot be asked: the push will say why."""
+    """Return whether a registry has an image; False if it refuses to tell: the push will say why.
+
+    Raises:
+        UnavailableError: The registry, or the daemon, cannot be reached.
+    """
     try:
         return await find_remote(daemon, name, await auth(name)) is not None
+    except UnavailableError:
+        raise
     except AsyncSchedError as error:
         _log.debug("%s", error)
         return False
@@ -187,15 +139,14 @@ async def check_image(daemon: Daemon, image: str, platform: str, auth: Auth) -> 
 
 
 async def build_once(
-    image: str, workspace: str, platform: str | None, on_progress: Callable[[ImageProgress], None]
+    image: str, source: Source, platform: str | None, on_progress: Callable[[ImageProgress], None]
 ) -> str:
     """Build one image on the daemon of the environment, unless it is there, and return its id."""
-    source = await Source.read(workspace)
     daemon = Daemon(backend="local_docker")
     try:
-        plan = await source.plan(daemon, image, REPOSITORY, platform, docker_login)
+        plan = await plan_image(source, daemon, image, REPOSITORY, platform, docker_login)
         there = await is_built(daemon, plan)
-        return there or await source.build(daemon, plan, docker_login, on_progress)
+        return there or await build_plan(source, daemon, plan, docker_login, on_progress)
     finally:
         await daemon.close()
 

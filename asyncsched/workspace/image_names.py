@@ -7,7 +7,10 @@ import re
 from asyncsched.errors import RunOptionError
 from asyncsched.specs.app import AppDef
 
-__all__ = ["check_image_repo", "check_platform", "is_content_tag", "is_id", "push_ids", "repository_of"]
+__all__ = ["REPOSITORY", "check_image_repo", "check_platform", "is_content_tag", "is_id", "push_ids", "repository_of"]
+
+REPOSITORY = "asyncsched-workspace"
+"""The repository of images that stay with their daemon."""
 
 _REPOSITORY = r"(?i)[a-z0-9](?:(?:[a-z0-9._/-]|:\d+/)*[a-z0-9])?"
 _PLATFORM = r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?"

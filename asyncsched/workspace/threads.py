@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from asyncsched._tasks import outlast
 
-__all__ = ["Check", "in_thread"]
+__all__ = ["Check", "abandon", "in_thread"]
 
 ResultT = TypeVar("ResultT")
 
@@ -50,9 +50,19 @@ async def in_thread(work: Callable[[Check], ResultT]) -> ResultT:
         stop.set()
         if not has_begun:  # every thread of the pool may be busy: it does nothing when its turn comes
             working.cancel()
-        try:
-            await outlast([working], LONGEST_STEP)
-        finally:
-            if working.done() and not working.cancelled():
-                working.exception()  # it is known, and need not be told
+        await _ended(working)
         raise
+
+
+async def abandon(work: asyncio.Future[ResultT]) -> None:
+    """Cancel a task of `in_thread`, and wait until its thread has ended; what has come of it is not told."""
+    work.cancel()
+    await _ended(work)
+
+
+async def _ended(work: asyncio.Future[ResultT]) -> None:
+    try:
+        await outlast([work], LONGEST_STEP)
+    finally:
+        if work.done() and not work.cancelled():
+            work.exception()  # it is known, and need not be told

@@ -96,8 +96,8 @@ class UrlTree:
         except Exception as error:  # as above
             raise self._failed(entry.path, error) from error
 
-    def read_rules(self, name: str) -> bytes | None:
-        """Return what a small file in the root says; None if there is none."""
+    def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
+        """Return what a small file in the root says; None if there is none. Links are not known here."""
         try:
             if not self._files.isfile(f"{self._root}/{name}"):
                 return None

@@ -127,7 +127,7 @@ async def test_command_or_variables_beyond_the_tags_are_refused_until_they_are_f
 
 
 def test_a_node_that_the_service_does_not_show_has_variables_all_the_same() -> None:
-    container = {"image": "i", "environment": [{"name": "TORCHX_ROLE_NAME", "value": "worker"}]}
+    container = {**BARE, "environment": [{"name": "TORCHX_ROLE_NAME", "value": "worker"}]}
     ranges = [{"targetNodes": "0:1", "container": container}]
     row = {
         "jobId": "11111111-2222-3333-4444-555555555555",
@@ -196,12 +196,13 @@ BARE: dict[str, Any] = {
     "command": ["play", STEPS],
     "environment": [{"name": "A", "value": "1"}],
     "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "128"}],
+    "linuxParameters": {"sharedMemorySize": 128},
 }
 VOLUME = {"mountPoints": [{"sourceVolume": "v", "containerPath": "/v"}]}
 BY_HAND: list[tuple[str, dict[str, Any]]] = [
     *((name, {name: sample(shape)}) for name, shape in DEFINITION.members.items() if name not in {*BARE, *VOLUME}),
     *(
-        (f"linuxParameters.{name}", {"linuxParameters": {name: sample(shape)}})
+        (f"linuxParameters.{name}", {"linuxParameters": {"sharedMemorySize": 128, name: sample(shape)}})
         for name, shape in DEFINITION.members["linuxParameters"].members.items()
     ),
     ("the volume at /v", VOLUME),
@@ -248,6 +249,13 @@ def test_what_no_role_holds_of_a_job_that_was_made_by_hand_is_named(name: str, m
         assert name in CARRIED or name in why
 
 
+INDEX = {"name": "TORCHX_ROLE_IDX", "value": "7"}
+TWO_NODES: dict[str, Any] = {
+    "numNodes": 2,
+    "nodeRangeProperties": [{"targetNodes": "0:1", "container": BARE}],
+}
+
+
 @pytest.mark.parametrize(
     ("name", "more"),
     [
@@ -256,12 +264,35 @@ def test_what_no_role_holds_of_a_job_that_was_made_by_hand_is_named(name: str, m
         ("other containers", {"ecsProperties": {"taskProperties": [{"containers": [BARE, {**BARE, "name": "b"}]}]}}),
         ("ipcMode", {"ecsProperties": {"taskProperties": [{"ipcMode": "host", "containers": [BARE]}]}}),
         ("user", {"ecsProperties": {"taskProperties": [{"containers": [{**BARE, "user": "me"}]}]}}),
+        ("arrayProperties", {"arrayProperties": {"size": 2}, "container": BARE}),
+        ("environment.TORCHX_ROLE_IDX", {"container": {**BARE, "environment": [INDEX]}}),
+        ("linuxParameters.sharedMemorySize, which is not set", {"container": {**BARE, "linuxParameters": {}}}),
+        ("nodeProperties.mainNode", {"nodeProperties": {"mainNode": 1, **TWO_NODES}}),
     ],
 )
 def test_what_is_not_in_the_container_is_named_too(name: str, more: dict[str, Any]) -> None:
     (role,) = describe_app({"jobId": "x", "jobName": "job", "jobQueue": QUEUE, "status": "RUNNABLE", **more}, {}).roles
 
     assert f"no role holds its {name}" in role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
+
+
+def test_ranges_that_overlap_have_each_node_once_and_are_named() -> None:
+    groups = [{"targetNodes": text, "container": BARE} for text in ("0:", "2:3", "3")]
+    row = {"jobId": "x", "jobName": "job", "jobQueue": QUEUE, "status": "RUNNABLE"}
+    found = describe_app({**row, "nodeProperties": {"numNodes": 6, "nodeRangeProperties": groups}}, {})
+
+    assert [4, 1, 1] == [role.num_replicas for role in found.roles]
+    assert [4, 1, 1] == [len(status.replicas) for status in found.roles_statuses]
+    assert all("nodeRangeProperties, which overlap" in each.env[NOT_KEPT].why for each in found.roles)  # type: ignore[attr-defined] # it is one
+
+
+@pytest.mark.parametrize(("host", "told"), [("localhost", {}), ("first", {"TORCHX_RANK0_HOST": "first"})])
+def test_the_first_host_that_a_job_was_given_by_hand_is_told(host: str, told: dict[str, str]) -> None:
+    container = {**BARE, "environment": [{"name": "TORCHX_RANK0_HOST", "value": host}]}
+    row = {"jobId": "x", "jobName": "job", "jobQueue": QUEUE, "status": "RUNNABLE", "container": container}
+    (role,) = describe_app(row, {}).roles
+
+    assert told == role.env
 
 
 @pytest.mark.parametrize(

@@ -375,3 +375,24 @@ def test_who_asks_for_no_memory_on_fargate_gets_the_least_that_goes_with_the_pro
     container: Any = job.job_def["containerProperties"]
 
     assert [{"type": "VCPU", "value": "4"}, {"type": "MEMORY", "value": "8192"}] == container["resourceRequirements"]
+
+
+def test_what_a_request_overrides_by_itself_is_sent() -> None:
+    job = BatchJob("j", "q", None, {"type": "container", "containerProperties": {"command": ["a"]}}, {})
+    own = {"memory": 7, "environment": [{"name": "A", "value": "2"}]}
+    job.job_def["containerProperties"]["environment"] = [{"name": k, "value": "1"} for k in "AB"]  # type: ignore[index] # it is a dict
+    job.submit = {"containerOverrides": own}
+    sent = to_wire(job, "d")["containerOverrides"]
+
+    environment = [{"name": "B", "value": "1"}, {"name": "A", "value": "2"}]
+    assert {"command": ["a"], "memory": 7, "environment": environment} == sent
+
+
+@pytest.mark.parametrize("name", ["nodeOverrides", "ecsPropertiesOverride"])
+def test_overrides_that_would_be_lost_are_refused(name: str) -> None:
+    job = BatchJob(
+        "j", "q", None, {"type": "container", "containerProperties": {"command": ["a"]}}, {}, submit={name: {}}
+    )
+
+    with pytest.raises(ConfigError, match=f"submit holds {name}"):
+        to_wire(job, "d")

@@ -249,7 +249,8 @@ def test_variables_come_back_as_secrets_and_mounts_as_they_were() -> None:
             {"sourceVolume": "a", "containerPath": "/d", "readOnly": True},
             {"sourceVolume": "b", "containerPath": "/e"},
         ],
-        "linuxParameters": {"devices": [{"hostPath": "/dev/x", "permissions": ["READ"]}]},
+        "linuxParameters": {"devices": [{"hostPath": "/dev/x", "permissions": ["READ"]}], "sharedMemorySize": 128},
+        "resourceRequirements": [{"type": "MEMORY", "value": "128"}],
     }
     role = describe_app(row(container=container), {}).roles[0]
 

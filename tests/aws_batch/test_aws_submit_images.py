@@ -13,9 +13,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from asyncsched.errors import AuthError, NotFoundError, RunOptionError, WorkspaceError
+from asyncsched.errors import AuthError, NotFoundError, RunOptionError, UnavailableError, WorkspaceError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.specs import AppDef, AppState, Resource, Role
+from asyncsched.testing.contract import ContractRig
+from asyncsched.testing.contract.workspaces import WorkspaceContract
 from asyncsched.workspace import build_workspace_image
 from tests.aws_batch.conftest import QUEUE, quick
 from tests.aws_emulator.cloud import Cloud
@@ -109,6 +111,21 @@ async def test_a_workspace_is_pushed_with_the_token_and_once(
     assert 0 == server.cloud.traffic.calls["CreateRepository"]
 
 
+@pytest.mark.one_loop
+class TestWorkspaceContract(WorkspaceContract):
+    """What the contract says of workspaces, where images are pushed and containers run from them."""
+
+    @pytest.fixture
+    async def rig(self, scheduler: AWSBatchScheduler, repository: str) -> ContractRig:
+        return ContractRig(
+            scheduler,
+            another=lambda: quick("other"),
+            cfg={"queue": QUEUE, "image_repo": repository},
+            image=BUSYBOX_IMAGE,
+            patience=60.0,
+        )
+
+
 async def test_without_the_token_nothing_is_pushed_or_submitted(
     server: Server, workspace: Path, repository: str
 ) -> None:
@@ -117,6 +134,24 @@ async def test_without_the_token_nothing_is_pushed_or_submitted(
         await scheduler.submit(job(), {"queue": QUEUE, "image_repo": repository}, str(workspace))
     await scheduler.close()
 
+    assert 0 == server.cloud.traffic.calls["SubmitJob"]
+
+
+async def test_a_registry_that_cannot_be_reached_is_told_before_anything_is_built(
+    scheduler: AWSBatchScheduler, server: Server, dockerd: Dockerd, workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "asyncsched.workspace")
+    cfg = {"queue": QUEUE, "image_repo": "127.0.0.1:9/team"}  # where nothing listens
+    before = {image["Id"] for image in dockerd.api.json("GET", "/images/json")}
+
+    with pytest.raises(UnavailableError, match=r"cannot ask the registry for 127\.0\.0\.1:9/team:\w+: .*refused"):
+        await scheduler.submit(job(), cfg, str(workspace))
+    with pytest.raises(UnavailableError, match="its registry can be reached"):
+        await scheduler._push_images({BUSYBOX_IMAGE: ("127.0.0.1:9/team", "1")}, {})
+
+    told = [record.message for record in caplog.records]
+    assert any(each.startswith("127.0.0.1:9/team:") and "Waiting for the registry" in each for each in told)
+    assert before == {image["Id"] for image in dockerd.api.json("GET", "/images/json")}
     assert 0 == server.cloud.traffic.calls["SubmitJob"]
 
 

@@ -41,7 +41,7 @@ def test_a_required_option_is_named(cli: Cli) -> None:
 
 
 def test_backends_that_are_not_configured_are_told_by_the_doctor(cli: Cli) -> None:
-    done = cli("doctor")
+    done = cli("doctor", "--timeout", "60s")  # a busy machine takes its time to load what AWS needs
     (line,) = [line for line in done.lines if line.startswith("scheduler aws_batch")]
 
     assert "not configured  No AWS region is set" in line

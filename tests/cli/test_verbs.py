@@ -246,14 +246,14 @@ def test_builtins(cli: Cli) -> None:
 @pytest.mark.slow
 def test_doctor_looks_at_everything(broken: Cli) -> None:
     cli = broken
-    done = cli("doctor")
+    done = cli("doctor", "--timeout", "10s")
     checks = {line.split("  ")[0]: line for line in done.lines}
 
     assert done.code in (5, 6)
     assert " ok" in checks["scheduler stage"]
     assert "cannot reach the cluster" in checks["scheduler down"]
     assert "not installed" in checks["scheduler absent"]
-    assert "no answer within 3 s" in checks["scheduler silent"]
+    assert "no answer within 10 s" in checks["scheduler silent"]
     (cli.folder / "asyncsched.toml").write_text("[scheduler.stage]\nquue = 'x'\n")
 
     assert "unknown option `quue` for stage (from ./asyncsched.toml:2)" in cli("doctor").out

@@ -103,6 +103,7 @@ async def test_a_push_needs_the_login_and_tells_how_far_it_is(
     assert f"{repository}@{found.digest}" in local["RepoDigests"]
     assert ("linux/amd64",) == found.platforms
     assert any((step.current or 0) > 0 for step in steps)
+    assert all(step.status for step in steps)
     assert f"{repository}:1" in {step.image for step in steps}
 
 
@@ -144,6 +145,8 @@ async def test_a_push_goes_on_where_the_connection_to_the_registry_was_cut(
 async def test_a_registry_that_is_not_there_is_named(daemon: Daemon, image: str) -> None:
     with pytest.raises(UnavailableError, match=r"cannot push 127\.0\.0\.1:9/x:1"):
         await push_image(daemon, image, "127.0.0.1:9/x", "1", "", lambda _: None)
+    with pytest.raises(UnavailableError, match=r"cannot ask the registry for 127\.0\.0\.1:9/x:1: .*refused"):
+        await find_remote(daemon, "127.0.0.1:9/x:1", "")
 
 
 async def test_an_image_that_is_not_there_cannot_be_pushed(daemon: Daemon) -> None:

@@ -13,6 +13,7 @@ from asyncsched.schedulers.gcp_batch.names import JobRef
 from asyncsched.schedulers.gcp_batch.status import JOB_STATES, describe_app, is_deleted, job_state
 from asyncsched.schedulers.gcp_batch.status_tasks import TASK_STATES
 from asyncsched.specs import AppDef, AppState, FailureCause
+from asyncsched.specs.not_kept import NOT_KEPT
 from tests.gcp_batch.conftest import played, quick
 from tests.gcp_double.server import Double
 
@@ -54,6 +55,12 @@ def task(state: str, *runs: tuple[str, int | None], index: int = 0) -> dict[str,
 def test_the_tables_are_those_of_googles_own_definitions() -> None:
     assert {state.name for state in batch_v1.JobStatus.State} == {*JOB_STATES}
     assert {state.name for state in batch_v1.TaskStatus.State} == {*TASK_STATES}
+
+
+def test_a_job_that_was_made_by_hand_is_not_taken_for_a_role_without_mounts_and_resource() -> None:
+    (role,) = describe_app(REF, job("RUNNING")).roles
+
+    assert "made by hand: its resource, its mounts" in role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
 
 
 @pytest.mark.parametrize("row", [{}, {"status": 7}, {"taskGroups": "x", "name": 3}, job("HALF_DONE")])

@@ -15,6 +15,8 @@ import pytest
 from asyncsched.errors import RunOptionError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppState
+from asyncsched.testing.contract import ContractRig
+from asyncsched.testing.contract.workspaces import WorkspaceContract
 from tests.kubernetes._cluster_apps import KINDS, app, ended, options
 from tests.services.dockerd import BUSYBOX_IMAGE
 from tests.services.kubernetes.cluster import Cluster
@@ -98,6 +100,22 @@ async def test_a_pod_pulls_the_workspace_with_the_secret_and_says_why_it_cannot_
     assert AppState.SUCCEEDED == end.state
     ((name, (repository, tag)),) = info.request.images_to_push.items()
     assert f"{repository}:{tag}" == name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestWorkspaceContract(WorkspaceContract):
+    """What the contract says of workspaces, with images that the nodes pull."""
+
+    @pytest.fixture
+    async def rig(self, kind: str, scheduler: KubernetesScheduler, tenant: Tenant, registry: Registry) -> ContractRig:
+        make_secret(tenant, registry)
+        return ContractRig(
+            scheduler,
+            another=lambda: KubernetesScheduler("other", kubeconfig=str(tenant.user), namespaces=[tenant.namespace]),
+            cfg=options(kind, tenant.namespace, image_repo=f"{registry.address}/contract", image_secret=SECRET),
+            image=BUSYBOX_IMAGE,
+            patience=WITHIN,
+        )
 
 
 async def test_nowhere_to_push_is_said_at_dry_run(

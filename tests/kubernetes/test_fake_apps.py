@@ -99,6 +99,7 @@ async def test_a_watch_that_is_told_in_its_middle_that_it_is_too_old_lists_again
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 async def test_twenty_replicas_through_sixty_cuts(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
     script = "i=0; while [ ! -e go ]; do echo $i; i=$((i+1)); sleep 0.1; done; echo last"
     app_id = await scheduler.submit(app(script, replicas=20), options("job"))

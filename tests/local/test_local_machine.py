@@ -20,6 +20,9 @@ from tests.local._local import AS_NOBODY, IS_ROOT, ONE_LOOP, Other, app, app_dir
 REPOSITORY = Path(__file__).parents[2]
 CONTRACT = "tests/local/test_local_contract.py"
 
+WITHIN = 900
+"""Seconds in which the whole suite has ended, however busy the machine is: it guards against hangs."""
+
 
 def _run_contract(*prefix: str, options: Sequence[str] = (), temp: Path) -> None:
     """Run the contract suite in a process of its own."""
@@ -32,13 +35,14 @@ def _run_contract(*prefix: str, options: Sequence[str] = (), temp: Path) -> None
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=280,
+        timeout=WITHIN - 60,
     )
     assert 0 == run.returncode, run.stdout
     assert " passed" in run.stdout
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(WITHIN)
 @pytest.mark.skipif(not _without.CALLS, reason="the numbers of this machine's system calls are not known here")
 @pytest.mark.parametrize(
     ("calls", "options"),
@@ -56,6 +60,7 @@ def test_the_contract_holds_where_a_call_is_missing(tmp_path: Path, calls: list[
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(WITHIN)
 @pytest.mark.skipif(not IS_ROOT, reason="the suite runs as an ordinary user already")
 def test_the_contract_holds_for_an_ordinary_user(ordinary_home: Path) -> None:
     _run_contract(*AS_NOBODY, temp=ordinary_home)

@@ -372,6 +372,7 @@ async def test_a_request_of_a_dry_run_that_is_made_by_hand_is_told_without_what_
         again = await scheduler.submit_dryrun(AppDef("job", found.roles))
 
         assert {**env, "PATH": found.roles[0].env["PATH"]} == found.roles[0].env
+        assert made.request.role_params["main"][0].env["PATH"] == again.request.role_params["main"][0].env["PATH"]
         assert app_id not in repr(again.request)
 
 
@@ -392,14 +393,22 @@ async def test_a_request_by_hand_whose_replicas_are_not_alike_is_not_told_by_its
         ({}, "/usr", "its replicas are started in /usr"),
         ({"inherit": ["HOME"]}, None, "the option copy_env"),
         ({"inherit": []}, "/", "its replicas are started in /, and they inherit only"),
+        ({"env": {"PATH": "/bin:/usr/bin"}}, None, "their PATH does not end with that of the submitter"),
+        ({"env": {"TORCHX_RANK0_HOST": "other"}}, None, "their TORCHX_RANK0_HOST is not what a submit would set"),
+        ({"env": {"TORCHX_RANK0_HOST": "localhost"}}, None, ""),
+        ({"env": {"ASYNCSCHED_RESULT_FILE": "/x"}}, None, "their ASYNCSCHED_RESULT_FILE is not what a submit would"),
+        ({"env": {"A\udc80": "x"}}, None, "U+DC80 is half a character"),
     ],
 )
 async def test_what_no_role_holds_of_a_request_by_hand_is_named(
     scheduler: LocalScheduler, tmp_path: Path, more: dict[str, Any], cwd: str | None, named: str
 ) -> None:
+    more = {**more}
+    env = more.pop("env", {})
     request = by_hand("by-hand", tmp_path, **more)
     for param in request.role_params["main"]:
-        param.args, param.cwd = ["sh", "-c", "pwd"], cwd or str(Path.cwd())
+        param.args, param.cwd = ["sh", "-c", "pwd; env | grep PATH="], cwd or str(Path.cwd())
+        param.env = {"WHO": "me", "PATH": f"{os.environ['PATH']}:{Path.cwd()}", **env}
     await scheduler.schedule(AppDryRunInfo(request, repr))
     found = await ended(scheduler, "by-hand")
 
@@ -408,7 +417,7 @@ async def test_what_no_role_holds_of_a_request_by_hand_is_named(
         await ended(scheduler, again)
         assert await texts(scheduler, "by-hand") == await texts(scheduler, again)
         return
-    with pytest.raises(ConfigError, match="made by hand") as caught:
+    with pytest.raises(ConfigError, match=r"made by hand|not kept") as caught:
         await scheduler.submit(AppDef("job", found.roles))
     assert named in (caught.value.why or "")
 

@@ -162,6 +162,7 @@ async def test_a_dropped_watch_ends_its_tasks_and_the_feed(rig: Rig) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 async def test_a_thousand_waiters_make_the_calls_of_one() -> None:
     async def calls(waiters: int) -> int:
         """Return the calls in 20 seconds while a thousand apps are waited for."""

@@ -73,13 +73,13 @@ async def test_much_output_arrives_whole_with_turns_for_others() -> None:
 
 async def test_a_program_that_is_not_there() -> None:
     with pytest.raises(NotFoundError, match="there is no program no-such-program"):
-        await programs().run(["no-such-program", "secret"], operation="try", timeout=5)
+        await programs().run(["no-such-program", "secret"], operation="try", timeout=60)
 
 
 async def test_a_file_that_is_no_program(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(SchedulerError, match="cannot be started"):
-        await programs().run([str(tmp_path / "text")], operation="try", timeout=5)
+        await programs().run([str(tmp_path / "text")], operation="try", timeout=60)
 
 
 async def test_over_its_time_it_is_ended_with_its_children(tmp_path: Path) -> None:

@@ -202,6 +202,18 @@ def test_a_secret_that_was_edited_is_in_no_reason() -> None:
     assert "marker" not in why
 
 
+@pytest.mark.parametrize("name", ["password=marker", "its-s3cret-too", "x marker-2"])
+def test_a_name_that_holds_a_secret_is_in_no_reason(name: str) -> None:
+    def edit(request: Any) -> None:
+        request.containers[0].kwargs["environment"] |= {name: "x", "C": Secret("marker-2")}
+
+    found, why = submitted_again(app(env={"A": Secret("s3cret-too")}), "local_docker", edit)
+
+    assert "containers.0.kwargs.environment.***" in why
+    assert name not in why
+    assert name not in repr(found)
+
+
 def test_many_edits_are_counted_and_long_names_cut() -> None:
     def edit(request: Any) -> None:
         request.containers[0].kwargs["environment"] |= {f"V{number}{'x' * 1000}": "" for number in range(20)}

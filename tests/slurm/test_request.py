@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsched.errors import InvalidRequestError, RunOptionError
+from asyncsched.errors import ConfigError, InvalidRequestError, RunOptionError
+from asyncsched.schedulers import read_app_note
+from asyncsched.schedulers.prepare import check_app
 from asyncsched.schedulers.slurm import SlurmJob, SlurmOpts, SlurmTask
 from asyncsched.schedulers.slurm.names import is_app_id, stem_of
 from asyncsched.schedulers.slurm.request import make_request, to_wire
@@ -135,6 +137,8 @@ def test_a_request_that_was_made_by_hand_says_what_it_runs() -> None:
         (each["role"], each["k"], each["stem"]) for each in record["replicas"]
     ]
     assert ["$x"] == record["note"]["roles"][0]["args"]
+    with pytest.raises(ConfigError, match=r"role 'w': not all of it was kept.*made by hand: resource, mounts"):
+        check_app(AppDef("a", read_app_note(record["note"])[0]))
 
 
 @pytest.mark.parametrize("tasks", [[], [[]], [[SlurmTask(["a"], {}), SlurmTask(["b"], {})]]])

@@ -30,12 +30,15 @@ class Packer:
         self._env["DOCKER_CONFIG"] = str(socket.parent / "config")
 
     def pack(self, directory: Path) -> dict[str, str] | None:
-        """Return the kind of each path that is sent, and of the directories above; None if it is refused."""
+        """Return the kind of each path that is sent, and of the directories above; None if it is refused.
+
+        A pattern that the command cannot read counts as refused as well where it says so, and then sends a part.
+        """
         self._received.clear()
         done = subprocess.run(
             ["docker", "build", "-q", str(directory)], env=self._env, capture_output=True, check=False, timeout=60
         )
-        if not self._received or done.returncode:
+        if not self._received or done.returncode or b"Error matching" in done.stderr:
             return None
         found: dict[str, str] = {}
         with tarfile.open(fileobj=io.BytesIO(self._received[0])) as archive:

@@ -29,6 +29,16 @@ def of(text: str) -> Dockerfile:
         ("# FROM not:this\nFROM \\\n  one:1\nRUN --mount=type=bind,from=three:3,target=/x true", ["one:1", "three:3"]),
         ("FROM ${NOTHING:-other:1}\nARG IMAGE=inside\nRUN echo FROM x", ["other:1"]),
         ("FROM one:1\nFROM one:1", ["one:1"]),
+        ('ARG IMAGE\nFROM "$IMAGE"', ["app:1"]),
+        ("ARG IMAGE\nFROM '$IMAGE'", ["$IMAGE"]),
+        ('ARG A=one B="t"wo\nFROM "$A:${B}"', ["one:two"]),
+        ("ARG A\nFROM ${A:-${IMAGE}}\nFROM ${IMAGE:+other:1}", ["app:1", "other:1"]),
+        ("# escape=`\nARG IMAGE\nFROM `\n  $IMAGE\nCOPY a\\ b\\", ["app:1"]),
+        ("# syntax=docker/dockerfile:1\n#Escape = `\r\nFR`\r\nOM `$x", ["$x"]),
+        ("#\n# escape=`\nFROM one`two", ["one`two"]),
+        ("FROM one:1\nRUN <<-A cat <<'B'\nFROM two:2 \\\n\tA\nFROM three:3\nB\nFROM four:4", ["one:1", "four:4"]),
+        ("FROM one:1\nRUN a \\\n\n# b\n  c\n\nFROM two:2\\", ["one:1", "two:2"]),
+        ("\ufeffFROM one:1", ["one:1"]),
     ],
 )
 def test_images_that_it_starts_from(text: str, images: list[str]) -> None:
@@ -46,6 +56,28 @@ def test_what_needs_a_session_is_refused(kind: str) -> None:
     with pytest.raises(WorkspaceError, match=f"--mount=type={kind}.*docker build"):
         of(f"FROM $IMAGE\nRUN --network=none \\\n  --mount=id=x,type={kind} true").check()
     of(f"FROM $IMAGE\n# RUN --mount=type={kind} true\nRUN --mount=type=cache,target=/c true").check()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_understood"),
+    [
+        ("FROM x\n# syntax=docker/dockerfile:1", True),
+        ("#syntax = docker/dockerfile:1\nFROM x", False),
+        ("# escape=`\n# SYNTAX=docker/dockerfile:1\nFROM x", False),
+        ("FROM x\nRUN <<EOF\ntrue\nEOF", False),
+        ("FROM x\nRUN --mount=type=cache,target=/c true", False),
+    ],
+)
+def test_what_the_classic_builder_understands(text: str, is_understood: bool) -> None:
+    hidden = Dockerfile(text=text.encode(), path="Dockerfile.asyncsched", is_hidden=True)
+
+    assert is_understood is not hidden.needs_buildkit()
+    if is_understood:
+        hidden.check()
+    else:
+        with pytest.raises(WorkspaceError, match=r"write !Dockerfile\.asyncsched as the last line of \.dockerignore"):
+            hidden.check()
+    of(text).check()
 
 
 def test_the_default_keeps_itself_out_of_the_image() -> None:

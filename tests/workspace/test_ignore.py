@@ -89,9 +89,56 @@ CASES: dict[str, set[str]] = {
     # What Docker does not escape means in a pattern what it means in a regular expression.
     "*.log|lib": {"a.log", "lib"},
     "{lib}*": set(),
+    "[a]{1}.log": {"a.log"},
+    "[a]{,2}.log": set(),  # Go takes what is no count as it is
+    "^{2}[a].log": {"a.log"},
+    # What a backslash means before a letter, and in brackets, is Go's.
+    "[[:alpha:]].log": {"a.log"},
+    "[[:^alpha:]]*": {"#hash", "!bang", "[x]"},
+    "\\pL.log": {"a.log"},
+    "\\p{Lu}.log": set(),
+    "\\p{^Lu}.log": {"a.log"},
+    "\\P{Any}*": set(),
+    "[\\PL]*": {"#hash", "!bang", "[x]"},
+    "\\Qa.log\\E": set(),  # the dot has a backslash by then
+    "\\Qlib\\E": {"lib"},
+    "\\Qlib": set(),  # the end of the pattern is taken as it is, too
+    "a.log\\z": {"a.log"},
+    "\\Aa.log": {"a.log"},
+    "\\ba.log": {"a.log"},
+    "\\Ba.log": set(),
+    "\\x61.log": {"a.log"},
+    "\\x{61}.log": {"a.log"},
+    "\\141.log": {"a.log"},
+    "docs/a\\sb.md": {"docs/a b.md"},
+    "docs/a\\Db\\W\\w*": {"docs/a b.md"},
+    # A pattern that cannot be read does no harm where none needs it.
+    "![z-a]\nlib": {"lib"},
 }
 
 MALFORMED = ["!", "[", "[a", "[]a]", "a[", "[a-]", "a\\", "!/", "[-a]"]
+"""What is refused whatever the workspace holds."""
+
+UNREADABLE = [
+    "[z-a]",
+    "[[:alpha:]",
+    "[[:letters:]]",
+    "\\q",
+    "\\é",
+    "\\1",
+    "\\C",
+    "\\E",
+    "\\x{110000}",
+    "[\\b]",
+    "[\\z]",
+    "\\pX",
+    "*{2}",
+    "[a]{2}{3}",
+    "[a]{1001}",
+    "[a]{2,1}",
+    "*a|{2}",
+]
+"""What is refused when a path is held against it."""
 
 
 def plant(root: Path, paths: tuple[str, ...] | list[str]) -> Path:
@@ -123,6 +170,28 @@ def test_the_table(rules: str, tmp_path: Path) -> None:
     plant(tmp_path, TREE)
 
     assert CASES[rules] == everything() - kept(tmp_path, rules).keys()
+
+
+@pytest.mark.parametrize("rules", UNREADABLE)
+def test_a_pattern_is_read_when_a_path_needs_it(rules: str) -> None:
+    by_need = Ignore(f"a\n{rules}\n")
+
+    assert by_need.judge("a").is_left_out
+    with pytest.raises(WorkspaceError, match="malformed pattern"):
+        by_need.judge("b")
+
+
+def test_a_script_of_unicode_is_said_to_be_unknown() -> None:
+    with pytest.raises(WorkspaceError, match="not a category of Unicode; its scripts are not known"):
+        Ignore("\\p{Greek}").judge("a")
+
+
+def test_bytes_that_are_not_utf8_are_one_letter_each() -> None:
+    ignore = Ignore("a?b\n\udcff*")
+
+    assert ignore.judge("a\udce4b").is_left_out
+    assert ignore.judge("\udce4").is_left_out  # to Go, one such byte is like another
+    assert not ignore.judge("a\udce4\udce4b").is_left_out
 
 
 @pytest.mark.parametrize("rules", MALFORMED)
@@ -160,7 +229,7 @@ def compare(packer: Packer, root: Path, rules: str) -> None:
 
 
 @pytest.mark.service("dockerd")
-@pytest.mark.parametrize("rules", [*CASES, *MALFORMED], ids=repr)
+@pytest.mark.parametrize("rules", [*CASES, *MALFORMED, *UNREADABLE], ids=repr)
 def test_docker_takes_what_the_table_says(rules: str, docker_build: Packer, tmp_path: Path) -> None:
     compare(docker_build, plant(tmp_path, TREE), rules)
 
@@ -204,6 +273,41 @@ TREES = st.lists(
     max_size=12,
     unique=True,
 ).map(lambda paths: [path for path in paths if not any(other.startswith(f"{path}/") for other in paths)])
+
+
+# What Docker hands on to Go's regular expressions, and what they do not take.
+EXPRESSIONS = st.lists(
+    st.sampled_from(
+        ["a", "b", ".", "*", "?", "**", "|", "^", "$", "(", "]", "{", "}", "{2}", "{0,1}", "{1,}", "{,2}", "{2,1}", "é"]
+        + ["[[:alpha:]]", "[^[:alpha:]]", "[[:^space:]a]", "[[:punct:]", "[[:no:]]", "[a-é]", "[b-a]", "[[a]", "[*a]"]
+        + ["[\\d]", "[^\\W]", "[\\s-a]", "[\\pL]", "[^\\p{Lu}]", "[\\x61-c]", "[\\b]", "[.-\\]]", "[\\PL\\z]"]
+        + [f"\\{letter}" for letter in "abcdefgnpqrstuvwxzABCDEPQSWZ0123_-.*?[]{}|^$é"]
+        + ["\\Q", "\\E", "\\Qa", "\\pL", "\\PL", "\\p{Ll}", "\\p{^N}", "\\p{L", "\\x61", "\\x{e9}", "\\x{}", "\\141"]
+    ),
+    min_size=1,
+    max_size=5,
+).map("".join)
+LINES = st.builds(
+    lambda mark, parts: mark + "/".join(parts),
+    st.sampled_from(["", "", "!"]),
+    st.lists(EXPRESSIONS | NAMES, min_size=1, max_size=2),
+)
+
+
+@pytest.mark.service("dockerd")
+@settings(max_examples=100)
+@given(paths=TREES, patterns=st.lists(LINES | PATTERNS, min_size=1, max_size=4))
+@example(paths=["a", "b/a"], patterns=["*", "!b/[z-a]"])
+@example(paths=["a", "b/a", "c"], patterns=["b", "!b/a", "[z-a]"])
+@example(paths=["a", "é"], patterns=["a", "\ufeff?"])
+def test_docker_reads_the_same_of_any_expression(
+    docker_build: Packer, tmp_path_factory: pytest.TempPathFactory, paths: list[str], patterns: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("tree")
+    try:
+        compare(docker_build, plant(root, paths), "\n".join(patterns))
+    finally:
+        shutil.rmtree(root)
 
 
 @pytest.mark.service("dockerd")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from asyncsched import sync
 from asyncsched._dockerd import Daemon, inspect_image, push_image, remove_image
 from asyncsched.errors import RunOptionError, SchedulerError, WorkspaceError
 from asyncsched.schedulers.docker import DockerScheduler
@@ -117,6 +119,12 @@ async def test_the_same_files_are_the_same_image_elsewhere_and_later(workspace: 
     assert [] == steps
 
 
+def test_code_that_cannot_await_builds_the_same(docker_host: str, workspace: Path) -> None:
+    first = sync.build_workspace_image(BUSYBOX_IMAGE, str(workspace))
+
+    assert first == asyncio.run(build_workspace_image(BUSYBOX_IMAGE, str(workspace)))
+
+
 @pytest.mark.parametrize("name", ["Dockerfile.asyncsched", "Dockerfile.torchx"])
 async def test_the_workspace_says_how_it_is_built(scheduler: DockerScheduler, workspace: Path, name: str) -> None:
     (workspace / name).write_text(
@@ -142,6 +150,42 @@ async def test_a_dockerfile_that_is_left_out_still_counts_and_stays_out(
     assert sorted([".dockerignore", "empty", "lib64", "main.sh"]) == sorted(lines)
 
 
+async def test_a_dockerfile_that_is_left_out_cannot_need_buildkit(scheduler: DockerScheduler, workspace: Path) -> None:
+    dockerfile = "ARG IMAGE\nFROM $IMAGE\nWORKDIR /here\nRUN --mount=type=cache,target=/c true\nCOPY . .\n"
+    (workspace / "Dockerfile.asyncsched").write_text(dockerfile)
+    (workspace / ".dockerignore").write_text("Dockerfile.*\n")
+    app = AppDef("app", [sh("ls -A")])
+
+    with pytest.raises(WorkspaceError, match=r"left out by \.dockerignore.* write !Dockerfile\.asyncsched"):
+        await scheduler.submit_dryrun(app, None, str(workspace))
+    (workspace / ".dockerignore").write_text("Dockerfile.*\n!Dockerfile.asyncsched\n")
+    await scheduler.submit_dryrun(app, None, str(workspace))
+
+
+@pytest.mark.parametrize("builder", ["buildkit", "classic"])
+async def test_quotes_directives_and_links_of_a_dockerfile_mean_what_they_mean_to_docker(
+    scheduler: DockerScheduler, dockerd: Dockerd, workspace: Path, builder: str
+) -> None:
+    text = '# escape=`\nARG IMAGE\nFROM `\n  "$IMAGE"\nENV SAID=back\\slash\nCOPY main.sh /\n'
+    (workspace / "lib" / "Dockerfile").write_text(text)
+    (workspace / "Dockerfile.asyncsched").symlink_to("lib/Dockerfile")
+    image: str = dockerd.api.json("GET", f"/images/{BUSYBOX_IMAGE}/json")["Id"]  # which BuildKit cannot start from
+    role = sh("printf '%s\\n' \"$SAID\"; /main.sh", image=BUSYBOX_IMAGE if builder == "buildkit" else image)
+
+    lines = await output(scheduler, await scheduler.submit(AppDef("app", [role]), None, str(workspace)))
+
+    assert ["back\\slash", "from the workspace"] == lines
+
+
+async def test_a_dockerfile_comes_from_inside_the_workspace(scheduler: DockerScheduler, workspace: Path) -> None:
+    (workspace.parent / "Dockerfile").write_text("FROM scratch\n")
+    for target in ("../Dockerfile", str(workspace.parent / "Dockerfile"), "lib64/../../Dockerfile"):
+        (workspace / "Dockerfile.asyncsched").symlink_to(target)
+        with pytest.raises(WorkspaceError, match=r"Dockerfile\.asyncsched .* is a link that leads out of it"):
+            await scheduler.submit_dryrun(AppDef("app", [sh("true")]), None, str(workspace))
+        (workspace / "Dockerfile.asyncsched").unlink()
+
+
 async def test_a_failing_build_shows_the_last_lines_and_nothing_runs(
     scheduler: DockerScheduler, workspace: Path, dockerd: Dockerd
 ) -> None:
@@ -152,6 +196,32 @@ async def test_a_failing_build_shows_the_last_lines_and_nothing_runs(
 
     assert "nothing-of-this-name" in str(caught.value)
     assert "last lines" in str(caught.value)
+    assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+async def test_a_build_that_is_cancelled_while_its_files_are_sent_leaves_nothing(
+    docker_host: str, dockerd: Dockerd, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (workspace / "large").open("wb") as file:
+        file.truncate(64 << 20)
+    temporary = workspace.parent / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    before = {image["Id"] for image in dockerd.api.json("GET", "/images/json?all=1")}
+    sending = asyncio.Event()
+
+    def report(step: ImageProgress) -> None:
+        if step.status == "Sending the workspace":
+            sending.set()
+
+    building = asyncio.create_task(build_workspace_image(BUSYBOX_IMAGE, str(workspace), on_progress=report))
+    await asyncio.wait_for(sending.wait(), 60)
+    building.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await building
+
+    assert [] == [*temporary.iterdir()]
+    assert before == {image["Id"] for image in dockerd.api.json("GET", "/images/json?all=1")}
     assert [] == dockerd.api.json("GET", "/containers/json?all=1")
 
 

@@ -1,9 +1,9 @@
 """Roles as a compact JSON and back, for services that can keep a note: a label, an annotation, a tag, a state file.
 
-A role's note has the names of its fields, without those that have their default. No secret is in it: in its place
-stands null, or ``***`` in its metadata, which are read back as `NotKept`. What a service has no room for is left out
-and named; a role that is read back says so by the variable ``<NOT_KEPT>``, so that nobody takes what is missing for
-empty.
+A role's note has the names of its fields, without those that have their default. What it keeps is said in
+`asyncsched.specs.keeping`: in place of a text that is not kept stands null, or ``***`` in metadata, which are read back
+as `NotKept`. What a service has no room for, and what a reader of the note would not get as it was, is left out and
+named; a role that is read back says so by the variable ``<NOT_KEPT>``, so that nobody takes what is missing for empty.
 What is read may have been written by anybody, or by another release: what is not understood has its default.
 """
 
@@ -15,22 +15,23 @@ from typing import Any, cast
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.schedulers.told import listed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
-from asyncsched.specs.encodable import half_character
+from asyncsched.specs.keeping import A_SECRET, Keeper, is_number
 from asyncsched.specs.macros import escaped
-from asyncsched.specs.masking import find_secrets, hidden, is_hidden
+from asyncsched.specs.masking import is_hidden
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, source_of
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.plain import JsonValue
-from asyncsched.specs.secret import MASK, Secret, redact
-from asyncsched.specs.secret_names import is_secret_name
+from asyncsched.specs.secret import Secret
 from asyncsched.specs.secret_ref import SecretRef
 
 __all__ = [
     "app_note",
+    "kept_metadata",
     "left_out",
     "note_by_hand",
     "note_of_role",
     "read_app_note",
+    "role_notes",
     "role_of_command",
     "role_of_note",
     "shortened",
@@ -55,12 +56,26 @@ _MOST_NAMED = 50
 _REASONS = "reasons"
 """Says in a note of what was not kept why that is, where it is no secret."""
 
-_SECRET = "a secret"  # noqa: S105 - a reason, no password
-
 
 def app_note(app: AppDef) -> Note:
     """Return the note of a whole app: its roles and its metadata."""
-    return {"roles": [note_of_role(role) for role in app.roles], "metadata": _texts(hidden(app.metadata))}
+    return {"roles": [*role_notes(app)], "metadata": kept_metadata(app)}
+
+
+def kept_metadata(app: AppDef) -> Note:
+    """Return an app's metadata, with ``***`` in place of what is not kept."""
+    return {name: str(value) for name, value in Keeper(app).data(app.metadata).items()}
+
+
+def role_notes(app: AppDef) -> list[Note]:
+    """Return the notes of an app's roles: nothing with a secret of the app in it, in whatever role it is said."""
+    keeper = Keeper(app)
+    return [_checked(role, _note_of_role(role, keeper)) for role in app.roles]
+
+
+def note_of_role(role: Role) -> Note:
+    """Return what is to be kept of a role that is an app by itself."""
+    return role_notes(AppDef("", [role]))[0]
 
 
 def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
@@ -74,57 +89,67 @@ def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
 def note_by_hand(made_with: Iterable[str]) -> Note:
     """Return the note of a role of whose request, which was made by hand, only the names of its fields are known."""
     why = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not written down"
-    names = listed(iter(dict.fromkeys(made_with)), _MOST_NAMED)
+    keeper = Keeper()
+    names = listed(map(keeper.name, dict.fromkeys(made_with)), _MOST_NAMED)
     return {_NOT_KEPT: f"{why}; it was made with {names}" if names else why}
 
 
-def note_of_role(role: Role) -> Note:
-    """Return what is to be kept of a role: nothing with a secret in it, in whatever place a secret is said again."""
-    note = _note_of_role(role)
-    secrets = find_secrets(role.env, [role.entrypoint, *role.args], role.metadata)
-    if not secrets:
-        return note
-    again: Note = {name: _unsaid(note[name], secrets, None) for name in _TEXTS if name in note}
-    return note | again | {name: _unsaid(note[name], secrets, MASK) for name in _DATA if name in note}
-
-
-_TEXTS = ("image", "base_image", "entrypoint", "args", "env", "mounts")
-_DATA = ("metadata", "resource")
-
-
-def _unsaid(value: JsonValue, secrets: Sequence[str], instead: JsonValue) -> JsonValue:
-    """Return a part of a note in which something else stands for each text that holds one of the secrets."""
-    if isinstance(value, str):
-        return value if redact(value, secrets) == value else instead
-    if isinstance(value, dict):
-        return {name: _unsaid(item, secrets, instead) for name, item in value.items()}
-    return [_unsaid(item, secrets, instead) for item in value] if isinstance(value, list) else value
-
-
-def _note_of_role(role: Role) -> Note:
+def _note_of_role(role: Role, keeper: Keeper) -> Note:
+    texts = _Texts(keeper)
+    args = ((f"argument {number}", arg) for number, arg in enumerate(role.args))
+    entrypoint, *words = texts.listed([("entrypoint", role.entrypoint), *args])
     note: Note = {
         "name": role.name,
-        "image": _kept([role.image])[0],
-        "entrypoint": _kept([role.entrypoint])[0],
-        "args": _kept(role.args),
-        "num_replicas": role.num_replicas,
-        "max_retries": role.max_retries,
-        "resource": _resource(role.resource),
-        "env": {name: _env_value(name, value) for name, value in role.env.items()},
+        "image": texts.one("image", role.image),
+        "entrypoint": entrypoint,
+        "args": words,
+        "num_replicas": _count(role.num_replicas),
+        "max_retries": _count(role.max_retries),
+        "resource": _resource(role.resource, keeper),
+        "env": texts.env(role.env),
     }
     more: Note = {
-        "retry_policy": "" if role.retry_policy is RetryPolicy.APPLICATION else role.retry_policy.value,
-        "min_replicas": role.min_replicas,
-        "port_map": dict(role.port_map),
-        "mounts": [_mount_note(mount) for mount in role.mounts],
-        "metadata": hidden(role.metadata),
+        "retry_policy": "" if role.retry_policy is RetryPolicy.APPLICATION else str(role.retry_policy),
+        "min_replicas": _count(role.min_replicas),
+        "port_map": _counts(role.port_map, keeper),
+        "mounts": [_mount_note(f"mount {k}", mount, texts) for k, mount in enumerate(role.mounts)],
+        "metadata": {**keeper.data(role.metadata)},
     }
     if role.base_image is not None:
-        note["base_image"] = _kept([role.base_image])[0]
-    more[_REASONS] = _reasons(role)
+        note["base_image"] = texts.one("base_image", role.base_image)
+    more[_REASONS] = {place: why for place, why in texts.reasons.items() if why != A_SECRET}
     if isinstance(lacking := role.env.get(NOT_KEPT), NotKept):
         more[_NOT_KEPT] = lacking.why
     return note | {name: value for name, value in more.items() if value}
+
+
+def _checked(role: Role, note: Note) -> Note:
+    """Return a role's note without the fields that could not be read from it as they were: that, too, is told."""
+    again = vars(role_of_note(note))
+    lost = [name for name, value in again.items() if name != "name" and not _is_same(getattr(role, name), value)]
+    if not lost:
+        return note
+    why = f"{' and '.join(lost)}: a secret stands in a name there, or what no note gives back as it was"
+    told = [str(note[_NOT_KEPT])] if _NOT_KEPT in note else []
+    return {name: value for name, value in note.items() if name not in lost} | {_NOT_KEPT: "; ".join([*told, why])}
+
+
+def _is_same(old: object, new: object) -> bool:
+    """Tell whether a value was read back as it was, or as one that names what was not kept."""
+    if isinstance(new, NotKept):
+        return True
+    if isinstance(old, Mapping) and isinstance(new, dict):
+        before, after = cast("Mapping[object, object]", old), cast("dict[object, object]", new)
+        told = any(isinstance(value, NotKept) for name, value in after.items() if name not in before)
+        return (told or before.keys() <= after.keys()) and all(
+            _is_same(before[name], value) for name, value in after.items() if name in before
+        )
+    if isinstance(old, (list, tuple)) and isinstance(new, list):
+        items, others = cast("Sequence[object]", old), cast("list[object]", new)
+        return len(items) == len(others) and all(map(_is_same, items, others))
+    if isinstance(old, (Resource, BindMount, VolumeMount, DeviceMount)):
+        return type(old) is type(new) and _is_same(vars(old), vars(new))
+    return old == new
 
 
 def shortened(note: Mapping[str, JsonValue], fits: Callable[[Note], bool]) -> Note:
@@ -208,55 +233,63 @@ def _written(text: str) -> str:
         return NotKept(str(error))
 
 
-def _kept(texts: Sequence[str]) -> list[JsonValue]:
-    """Return texts, with null for each that has a secret in it or was not kept before."""
-    shown = cast("list[JsonValue]", hidden(texts))
-    return [
-        None if isinstance(text, (Secret, NotKept)) or kept != text or half_character(text) else str(text)
-        for text, kept in zip(texts, shown, strict=True)
-    ]
+class _Texts:
+    """The texts of a role as its note has them: null for each that is not kept, and the reason for that.
+
+    Attributes:
+        reasons: Why a text is not kept, by its place.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self.reasons: dict[str, str] = {}
+
+    def one(self, place: str, text: str) -> JsonValue:
+        return self.listed([(place, text)])[0]
+
+    def listed(self, places: Sequence[tuple[str, str]]) -> list[JsonValue]:
+        """Return texts that stand one after the other."""
+        whys = self._keeper.words([text for _, text in places])
+        self.reasons |= {place: why for (place, _), why in zip(places, whys, strict=True) if why}
+        return [None if why else str(text) for (_, text), why in zip(places, whys, strict=True)]
+
+    def env(self, env: Mapping[str, str]) -> Note:
+        texts = {name: "" if isinstance(value, SecretRef) else value for name, value in env.items() if name != NOT_KEPT}
+        note: Note = {}
+        for name, (shown, why) in zip(texts, self._keeper.values(texts), strict=True):
+            value = env[name]
+            if isinstance(value, SecretRef):
+                note[shown] = [value.name, value.key]
+            else:
+                note[shown] = None if why else str(value)
+                self.reasons |= {f"variable {shown}": why} if why else {}
+        return note
 
 
-def _env_value(name: str, value: str) -> JsonValue:
-    if isinstance(value, SecretRef):
-        return [value.name, value.key]
-    return None if is_secret_name(name) else _kept([value])[0]
-
-
-def _reasons(role: Role) -> Note:
-    """Return why a text was not kept, where it is no secret."""
-    texts = {f"variable {name}": value for name, value in role.env.items() if name != NOT_KEPT}
-    texts |= {f"argument {number}": arg for number, arg in enumerate(role.args)}
-    texts |= {"image": role.image, "base_image": role.base_image or "", "entrypoint": role.entrypoint}
-    texts |= {f"mount {number}": source_of(mount) for number, mount in enumerate(role.mounts)}
-    return {place: why for place, text in texts.items() if (why := _reason(text))}
-
-
-def _reason(text: str) -> str:
-    if isinstance(text, NotKept):
-        return "" if text.why == _SECRET else text.why
-    return "" if isinstance(text, Secret) else half_character(text)
-
-
-def _resource(resource: Resource) -> Note:
-    note: Note = {"cpu": resource.cpu, "gpu": resource.gpu, "memMB": resource.memMB}
+def _resource(resource: Resource, keeper: Keeper) -> Note:
+    note: Note = {name: _count(getattr(resource, name)) for name in ("cpu", "gpu", "memMB")}
     if resource.capabilities:
-        note["capabilities"] = hidden(resource.capabilities)
+        note["capabilities"] = {**keeper.data(resource.capabilities)}
     if resource.devices:
-        note["devices"] = dict(resource.devices)
+        note["devices"] = _counts(resource.devices, keeper)
     return note
 
 
-def _mount_note(mount: Mount) -> Note:
+def _count(value: object) -> JsonValue:
+    """Return a number; null for anything else, which then is not read back as it was."""
+    return cast("float", value) if is_number(value) else None
+
+
+def _counts(counts: Mapping[str, int], keeper: Keeper) -> Note:
+    return {name: _count(value) for name, value in counts.items() if keeper.name(name) == name}
+
+
+def _mount_note(place: str, mount: Mount, texts: _Texts) -> Note:
     kind = "device" if isinstance(mount, DeviceMount) else "bind" if isinstance(mount, BindMount) else "volume"
-    note: Note = {"type": kind, "src": _kept([source_of(mount)])[0], "dst": mount.dst_path}
+    note: Note = {"type": kind, "src": texts.one(place, source_of(mount)), "dst": texts.one(place, mount.dst_path)}
     if isinstance(mount, DeviceMount):
-        return note | {"perm": mount.permissions}
+        return note | {"perm": texts.one(place, mount.permissions)}
     return note | {"readonly": mount.read_only}
-
-
-def _texts(metadata: object) -> Note:
-    return {name: str(value) for name, value in _object(metadata).items()}
 
 
 # Reading
@@ -264,18 +297,17 @@ def _texts(metadata: object) -> Note:
 
 def _lacking(data: Mapping[str, object]) -> dict[str, str]:
     """Return the variable that says what a role lacks, if it lacks anything."""
-    if why := data.get(_NOT_KEPT):
-        return {NOT_KEPT: NotKept(_text(why))}
+    whys = [_text(data[_NOT_KEPT])] if data.get(_NOT_KEPT) else []
     left = left_out(data)
     if data.get(_ENV_LEFT_OUT):
         left = ["env"] if "args" in data else ["env", "args", "metadata"]
     if left:
-        return {NOT_KEPT: NotKept(f"{' and '.join(left)} did not fit into the service's note")}
-    if not data.keys() & {"entrypoint", "args"}:
-        return {NOT_KEPT: NotKept("entrypoint, args, env, mounts and resource were not written down")}
-    if "env" not in data:
-        return {NOT_KEPT: NotKept("env and mounts were not written down")}
-    return {}
+        whys.append(f"{' and '.join(left)} did not fit into the service's note")
+    if not whys and not data.keys() & {"entrypoint", "args"}:
+        whys = ["entrypoint, args, env, mounts and resource were not written down"]
+    if not whys and "env" not in data:
+        whys = ["env and mounts were not written down"]
+    return {NOT_KEPT: NotKept("; ".join(whys))} if whys else {}
 
 
 def _env(data: Mapping[str, object]) -> dict[str, str]:
@@ -287,7 +319,7 @@ def _env(data: Mapping[str, object]) -> dict[str, str]:
 
 
 def _word(value: object, why: object = None) -> str:
-    return NotKept(_text(why or _SECRET)) if value is None else _text(value)
+    return NotKept(_text(why or A_SECRET)) if value is None else _text(value)
 
 
 def _unhidden(value: object) -> Any:
@@ -296,7 +328,7 @@ def _unhidden(value: object) -> Any:
         return {name: _unhidden(item) for name, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
         return [_unhidden(item) for item in cast("list[object]", value)]
-    return NotKept(_SECRET) if isinstance(value, str) and is_hidden(value) else value
+    return NotKept(A_SECRET) if isinstance(value, str) and is_hidden(value) else value
 
 
 def _read_env_value(value: object, why: object) -> str:
@@ -317,11 +349,11 @@ def _read_resource(value: object) -> Resource:
 
 
 def _read_mount(note: Mapping[str, object], why: object) -> Mount | None:
-    src, dst = _unhidden(_word(note.get("src", ""), why)), _text(note.get("dst", ""))
+    src, dst = _unhidden(_word(note.get("src", ""), why)), _word(note.get("dst", ""), why)
     make: Mapping[str, Callable[[], Mount]] = {
         "bind": lambda: BindMount(src, dst, note.get("readonly") is True),
         "volume": lambda: VolumeMount(src, dst, note.get("readonly") is True),
-        "device": lambda: DeviceMount(src, dst, _text(note.get("perm") or "rwm")),
+        "device": lambda: DeviceMount(src, dst, _word(note.get("perm", "rwm"), why)),
     }
     kind = make.get(_text(note.get("type", "")))
     return kind() if kind is not None else None

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 from itertools import count, takewhile
 
-from asyncsched.schedulers._common.roles import note_of_role, shortened
+from asyncsched.schedulers._common.roles import role_notes, shortened
 from asyncsched.schedulers._common.untrusted import LONGEST_JSON, Once, read_json, shown
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.specs.app import AppDef
@@ -39,8 +39,8 @@ def note_tags(app: AppDef, room: int) -> dict[str, str]:
     """
     tags: dict[str, str] = {}
     most = min(MOST_TAGS, room // len(app.roles))
-    for index, role in enumerate(app.roles):
-        packed = _packed(shortened(note_of_role(role), lambda note: len(_packed(note)) <= most * LONGEST_TAG))
+    for index, role in enumerate(role_notes(app)):
+        packed = _packed(shortened(role, lambda note: len(_packed(note)) <= most * LONGEST_TAG))
         if len(packed) <= most * LONGEST_TAG:
             parts = range(0, len(packed), LONGEST_TAG)
             tags |= {_key(index, n): packed[start : start + LONGEST_TAG] for n, start in enumerate(parts)}

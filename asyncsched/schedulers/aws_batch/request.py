@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from asyncsched.errors import ConfigError
+from asyncsched.schedulers._common.roles import kept_metadata
 from asyncsched.schedulers.aws_batch.names import parse_app_id, queue_name
 from asyncsched.schedulers.aws_batch.names_tags import NOT_KEPT_TAG, VERSION_TAG
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
@@ -37,8 +38,7 @@ from asyncsched.schedulers.aws_batch.request_limits import (
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import Ignored, pretty
-from asyncsched.specs.masking import hidden, is_hidden
-from asyncsched.specs.secret import Secret, revealed
+from asyncsched.specs.secret import MASK, Secret, revealed
 
 __all__ = [
     "DEFINITION_PREFIX",
@@ -218,6 +218,7 @@ def definition_to_wire(job: BatchJob) -> Json:
 
 def to_wire(job: BatchJob, definition: str) -> Json:
     """Return what `SubmitJob` gets; `definition` is the name and revision, or the ARN."""
+    _check_overrides(job)
     request: Json = {"jobName": job.name, "jobQueue": job.queue, "jobDefinition": definition, **job.submit}
     request |= {key: job.job_def[key] for key in _KNOWN_TO_SUBMIT if key in job.job_def}
     if "consumableResourceProperties" in request:
@@ -237,8 +238,27 @@ def to_wire(job: BatchJob, definition: str) -> Json:
         ]
         request["ecsPropertiesOverride"] = {"taskProperties": tasks}
     else:
-        request["containerOverrides"] = _overrides(cast("Json", job.job_def["containerProperties"]))
+        ours = _overrides(cast("Json", job.job_def["containerProperties"]))
+        request["containerOverrides"] = _overridden(ours, cast("Json", job.submit.get("containerOverrides", {})))
     return cast("Json", revealed(request))
+
+
+def _overridden(ours: Json, theirs: Json) -> Json:
+    """Return what a submit overrides, with what the request has written for `SubmitJob` in its place."""
+    given = cast("list[dict[str, str]]", theirs.get("environment", []))
+    names = {row["name"] for row in given}
+    kept = [row for row in cast("list[dict[str, str]]", ours["environment"]) if row["name"] not in names]
+    return {**ours, **theirs, "environment": kept + given}
+
+
+def _check_overrides(job: BatchJob) -> None:
+    for name in ("nodeOverrides", "ecsPropertiesOverride"):
+        if name in job.submit:
+            raise ConfigError(
+                f"the request's submit holds {name}",
+                why="they are made from job_def, which holds all that its containers get",
+                fix="write it there",
+            )
 
 
 def definition_hash(definition: Mapping[str, object]) -> str:
@@ -329,9 +349,9 @@ def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dic
         ours[SECRET_ARGS_TAG] = "true"
     check_own_tags(app.metadata)
     check_own_tags(options.tags or {})
-    metadata = cast("dict[str, str]", hidden(app.metadata))
-    ours |= {NOT_KEPT_TAG + name: "" for name, value in metadata.items() if is_hidden(value)}
-    theirs = {name: value for name, value in metadata.items() if not is_hidden(value)} | (options.tags or {})
+    metadata = cast("dict[str, str]", kept_metadata(app))
+    ours |= {NOT_KEPT_TAG + name.replace("*", "-"): "" for name, value in metadata.items() if value == MASK}
+    theirs = {name: value for name, value in metadata.items() if value != MASK} | (options.tags or {})
     return {**theirs, **ours}
 
 

@@ -21,6 +21,8 @@ from asyncsched.specs.secret import Secret
 __all__ = [
     "INSTANCE_TYPE",
     "OWN_ENV",
+    "RANK0_ENV",
+    "ROLE_INDEX_ENV",
     "ROLE_NAME_ENV",
     "SECRET_ARGS_TAG",
     "as_task",

@@ -19,7 +19,7 @@ from asyncsched.schedulers.aws_batch.names_tags import (
     session_of,
     was_made_by_hand,
 )
-from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, SECRET_ARGS_TAG
+from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE, OWN_ENV, RANK0_ENV, SECRET_ARGS_TAG
 from asyncsched.schedulers.aws_batch.request_secrets import read_secret_ref
 from asyncsched.schedulers.aws_batch.status_by_hand import lost_fields
 from asyncsched.schedulers.aws_batch.status_causes import REASON_PENDING, cause_of
@@ -287,14 +287,21 @@ def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], node
     if note is not None:
         shown.args, shown.env = [], role_of_note(note).env
     elif not is_ours(row) or was_made_by_hand(row):
-        shown.env = {name: value for name, value in shown.env.items() if name not in OWN_ENV}
-        if lost := lost_fields(row, _shown_container(group, children, nodes)):
+        shown.env = {name: value for name, value in shown.env.items() if not _is_ours(row, name, value)}
+        if lost := lost_fields(row, _shown_container(group, children, nodes), number):
             why = f"the job was made by hand: no role holds its {listed(iter(lost))}; run options may"
-            shown.env = {NOT_KEPT: NotKept(why), **shown.env}
+            if isinstance(first := shown.env.get(NOT_KEPT), NotKept):
+                why = f"{why}; {first.why}"
+            shown.env = {**shown.env, NOT_KEPT: NotKept(why)}
     else:
         why = "env and args are shown as AWS Batch fills them in: the job's tags do not tell how they were given"
         shown.env = {**shown.env, NOT_KEPT: NotKept(why)}
     return shown
+
+
+def _is_ours(row: Row, name: str, value: str) -> bool:
+    """Tell whether a submit sets this variable to this value by itself."""
+    return name in OWN_ENV and (name != RANK0_ENV or (value == "localhost" and "nodeProperties" not in row))
 
 
 def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from asyncsched.schedulers.aws_batch.status_rows import Row, part, parts
+from asyncsched.schedulers.aws_batch.request_container import ROLE_INDEX_ENV
+from asyncsched.schedulers.aws_batch.status_rows import Row, environment_of, overlap, part, parts
 
 __all__ = ["lost_fields"]
 
@@ -38,17 +39,23 @@ _BY_DEFAULT: Mapping[str, object] = {
 }
 """What a submit sets where no option says otherwise."""
 
-_OF_JOB = ("parameters", "eksProperties")
+_OF_JOB = ("parameters", "eksProperties", "arrayProperties")
 
 
-def lost_fields(row: Row, container: Row) -> list[str]:
+def lost_fields(row: Row, container: Row, number: int) -> list[str]:
     """Return the names of what a role cannot hold.
 
     Args:
         row: The job.
         container: What one of its nodes runs.
+        number: The number of its role.
     """
     lost = [name for name in _OF_JOB if row.get(name)]
+    lost += _of_nodes(part(row, "nodeProperties"))
+    if environment_of(container).get(ROLE_INDEX_ENV, str(number)) != str(number):
+        lost.append(f"environment.{ROLE_INDEX_ENV}")
+    if not _is_on_fargate(row, container) and "sharedMemorySize" not in part(container, "linuxParameters"):
+        lost.append("linuxParameters.sharedMemorySize, which is not set")
     lost += [
         name
         for name, value in _without_nothing(container)
@@ -56,6 +63,17 @@ def lost_fields(row: Row, container: Row) -> list[str]:
         and value != _BY_DEFAULT.get(name)
     ]
     return sorted({*lost, *_of_resources(container), *_of_linux(container), *_of_mounts(container)})
+
+
+def _of_nodes(properties: Row) -> Iterator[str]:
+    if properties.get("mainNode"):
+        yield "nodeProperties.mainNode"
+    if properties and overlap(properties):
+        yield "nodeProperties.nodeRangeProperties, which overlap,"
+
+
+def _is_on_fargate(row: Row, container: Row) -> bool:
+    return "FARGATE" in (row.get("platformCapabilities") or ()) or "fargatePlatformConfiguration" in container
 
 
 def _without_nothing(row: Row) -> Iterator[tuple[str, object]]:

@@ -18,6 +18,7 @@ __all__ = [
     "last_run",
     "node_groups",
     "node_ids",
+    "overlap",
     "part",
     "parts",
     "time_of",
@@ -89,15 +90,34 @@ def node_groups(row: Row) -> list[NodeGroup]:
         container = container_of(row)
         size = min(part(row, "arrayProperties").get("size", 1), MAX_ARRAY)
         return [NodeGroup(_role_name(container) or row["jobName"], range(size), container)]
+    ranges = _ranges(properties)
+    owners = _owners(ranges)
     groups: list[NodeGroup] = []
     for index, group in enumerate(parts(properties, "nodeRangeProperties")):
         container = container_of(group)
-        nodes = _nodes(group.get("targetNodes", ""), _node_count(row))
+        nodes = [node for node in ranges[index] if owners[node] == index] if overlap(properties) else ranges[index]
         groups.append(NodeGroup(_role_name(container) or f"group-{index}", nodes, container))
     return groups
 
 
-def _nodes(text: str, total: int) -> Sequence[int]:
+def overlap(properties: Row) -> bool:
+    """Tell whether a node is in several of a job's ranges, of which AWS Batch obeys the one inside the other."""
+    ranges = _ranges(properties)
+    return len(_owners(ranges)) < sum(map(len, ranges))
+
+
+def _ranges(properties: Row) -> list[range]:
+    total = min(properties.get("numNodes", 0), MAX_NODES)
+    return [_nodes(group.get("targetNodes", ""), total) for group in parts(properties, "nodeRangeProperties")]
+
+
+def _owners(ranges: Sequence[range]) -> dict[int, int]:
+    """Return the number of the range that each node belongs to: of several, the smallest."""
+    by_size = sorted(range(len(ranges)), key=lambda index: -len(ranges[index]))
+    return {node: index for index in by_size for node in ranges[index]}
+
+
+def _nodes(text: str, total: int) -> range:
     """Return the nodes of a range such as ``0``, ``1:``, ``:3`` or ``2:5``, of those that there are."""
     first, colon, last = text.partition(":")
     start = _index(first, 0)

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import TypeVar
 
 from asyncsched.errors import InvalidRequestError
-from asyncsched.schedulers._common.roles import note_of_role, shortened
+from asyncsched.schedulers._common.roles import kept_metadata, shortened
 from asyncsched.schedulers._common.untrusted import (
     read_float,
     read_id,
@@ -29,7 +29,6 @@ from asyncsched.schedulers._common.untrusted import (
     shown,
 )
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.masking import hidden
 from asyncsched.specs.plain import JsonValue
 
 __all__ = [
@@ -261,13 +260,13 @@ def app_labels(
     return own
 
 
-def role_labels(shared: Mapping[str, str], role: Role, index: int) -> dict[str, str]:
+def role_labels(shared: Mapping[str, str], role: Role, note: Mapping[str, JsonValue], index: int) -> dict[str, str]:
     """Return the labels of a role's containers: the app's, and its own.
 
     Raises:
         InvalidRequestError: They could not be read back: the app would run, and nobody could tell its state.
     """
-    own = {**shared, ROLE: role.name, ROLE_INDEX: str(index), **role_note(note_of_role(role))}
+    own = {**shared, ROLE: role.name, ROLE_INDEX: str(index), **role_note(note)}
     if role.max_retries > 0:
         own[RETRIES] = str(role.max_retries)
     if fault := read_identity(own).fault:
@@ -299,7 +298,7 @@ def label_filters(app_id: str, digest: str) -> list[str]:
 
 
 def _write_metadata(app: AppDef) -> str:
-    text = json.dumps(hidden(app.metadata))
+    text = json.dumps(kept_metadata(app))
     try:
         read_json(text)
     except ValueError as error:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError
-from asyncsched.schedulers._common.roles import note_by_hand, note_of_role
+from asyncsched.schedulers._common.roles import note_by_hand, note_of_role, role_notes
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request_host import make_host_kwargs
@@ -144,8 +144,8 @@ def make_request(
     copied = _copied(options.copy_env or (), environ)
     copied.pop(RESULT_FILE, None)
     shared = {**copied, **rank0, **(options.env or {})}
-    for index, role in enumerate(app.roles):
-        role_labels = names.role_labels(app_labels, role, index)
+    for index, (role, note) in enumerate(zip(app.roles, role_notes(app), strict=True)):
+        role_labels = names.role_labels(app_labels, role, note, index)
         for replica in range(role.num_replicas):
             job.containers.append(_container(app_id, role, replica, shared, role_labels, options))
     return job
@@ -217,7 +217,9 @@ def completed(job: DockerJob, app: AppDef | None = None, *, session: str, versio
     counted: Counter[str] = Counter()
     roles = list(dict.fromkeys(each.role for each in job.containers))
     notes = {role: names.role_note(_note_by_hand(job, role)) for role in roles}
-    notes |= {role.name: names.role_note(note_of_role(role)) for role in (app.roles if app is not None else ())}
+    if app is not None:
+        told = zip(app.roles, role_notes(app), strict=True)
+        notes |= {role.name: names.role_note(note) for role, note in told}
     for each in job.containers:
         number = counted[each.role] if each.replica is None else each.replica
         counted[each.role] = number + 1

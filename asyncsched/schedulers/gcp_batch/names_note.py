@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
-from asyncsched.schedulers._common.roles import app_note, note_of_role, read_app_note, shortened
+from asyncsched.schedulers._common.roles import app_note, read_app_note, role_notes, shortened
 from asyncsched.schedulers._common.untrusted import (
     LONGEST_JSON,
     Once,
@@ -64,11 +64,11 @@ def make_note(app: AppDef | None, *, name: str, session: str, pending_timeout: f
         head["pending_timeout"] = str(pending_timeout)
     if app is None:
         return _text(head | {"by_hand": True})
-    (role,) = app.roles
     whole: dict[str, JsonValue] = {**head, **app_note(app)}
     if _fits(whole):
         return _text(whole)
-    shorter = shortened(note_of_role(role), lambda note: _fits({**whole, "roles": [note]}))
+    (role,) = role_notes(app)
+    shorter = shortened(role, lambda note: _fits({**whole, "roles": [note]}))
     candidates: list[dict[str, JsonValue]] = [{**whole, "roles": [shorter]}, {**head, "roles": [shorter]}, head]
     return next(text for text in map(_text, candidates) if len(text) <= LONGEST_JSON or text == _text(head))
 

@@ -282,7 +282,8 @@ def _role(row: Row, name: str, note: AppNote) -> Role:
     role = role_of_command(
         name, text(container, "imageUri"), [text(container, "entrypoint"), *words], env, task_count(row)
     )
-    if is_ours(row) and not note.is_by_hand:
-        why = "env and args are shown as Google Cloud Batch has them: the job's note does not tell how they were given"
-        role.env = {**role.env, NOT_KEPT: NotKept(why)}
+    why = "env and args are shown as Google Cloud Batch has them: the job's note does not tell how they were given"
+    if note.is_by_hand or not is_ours(row):
+        why = "the job was made by hand: its resource, its mounts and what else it holds are in no role"
+    role.env = {**role.env, NOT_KEPT: NotKept(why)}
     return role

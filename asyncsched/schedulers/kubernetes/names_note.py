@@ -11,8 +11,8 @@ from asyncsched.errors import ConfigError
 from asyncsched.schedulers._common.roles import (
     app_note,
     note_by_hand,
-    note_of_role,
     read_app_note,
+    role_notes,
     role_of_note,
     shortened,
 )
@@ -49,7 +49,7 @@ def note_of(app: AppDef) -> str:
     def fits(note: Mapping[str, JsonValue]) -> bool:
         return len(_written(note)) <= share and _is_readable(_written(note))
 
-    return _written({"roles": [shortened(note_of_role(role), fits) for role in app.roles], "metadata": metadata})
+    return _written({"roles": [shortened(role, fits) for role in role_notes(app)], "metadata": metadata})
 
 
 def note_of_hand_made(made_with: Iterable[str]) -> str:

@@ -143,7 +143,8 @@ def _replica(
     values = macros.Values(img_root=image.root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
     first, last = around  # which hold no macros: they are the submitter's
-    applied.env["PATH"] = _join(first, reveal(applied.env.get("PATH") or (options.env or {}).get("PATH", "")), last)
+    path = reveal(applied.env.get("PATH") or (options.env or {}).get("PATH", ""))
+    applied.env["PATH"] = path if _is_around(path, first, last) else _join(first, path, last)
     wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
     if options.log_dir and not options.merge_streams:
         wanted.append("combined")
@@ -163,6 +164,12 @@ def _replica(
 
 def _join(*paths: str) -> str:
     return os.pathsep.join(path for path in paths if path)
+
+
+def _is_around(path: str, first: str, last: str) -> bool:
+    """Tell whether a role that was told of a request has what a submit puts around its ``PATH``."""
+    sep = os.pathsep
+    return (not first or f"{path}{sep}".startswith(f"{first}{sep}")) and f"{sep}{path}".endswith(f"{sep}{last}")
 
 
 def split_devices(request: PopenRequest, roles: Sequence[Role], devices: int) -> bool:
@@ -218,24 +225,28 @@ def to_wire(
         "on_failure": request.on_failure,
         "max_log_bytes": request.max_log_bytes,
         "env": _inherited(request.inherit, environ),
-        "spec": app_note(app or _app_of(request, cwd)),
+        "spec": app_note(app or _app_of(request, cwd, environ.get("PATH", ""))),
         "log_dir": request.log_dir,
         "replicas": replicas,
         **({"workspace": workspace} if workspace else {}),
     }
 
 
-def _app_of(request: PopenRequest, cwd: str) -> AppDef:
+def _app_of(request: PopenRequest, cwd: str, path: str) -> AppDef:
     """Return an app that would be started as a request says that was put together by hand."""
-    return AppDef("", [_role_of(request, cwd, name, params) for name, params in request.role_params.items() if params])
+    roles = request.role_params.items()
+    return AppDef("", [_role_of(request, cwd, path, name, params) for name, params in roles if params])
 
 
-def _role_of(request: PopenRequest, cwd: str, name: str, params: Sequence[ReplicaParam]) -> Role:
+def _role_of(request: PopenRequest, cwd: str, path: str, name: str, params: Sequence[ReplicaParam]) -> Role:
     first, *others = [_without_ours(request, name, k, param) for k, param in enumerate(params)]
     role = role_of_command(name, "", *first, len(params))
     lost = [f"its replicas are started in {each}" for each in {param.cwd or "/": 0 for param in params} if each != cwd]
     if request.inherit is not None:
         lost.append("they inherit only some of the submitter's variables (the option copy_env)")
+    lost += [f"their {each} is not what a submit would set" for each in _ALWAYS_SET & first[1].keys()]
+    if not _is_around(reveal(first[1].get("PATH", "")), "", _join(path, cwd)):
+        lost.append("their PATH does not end with that of the submitter and the working directory")
     if any(first != other for other in others):
         role.args, role.env = [], {}
         lost.insert(0, "its replicas are not alike")
@@ -250,13 +261,15 @@ def _without_ours(
 ) -> tuple[Sequence[str], dict[str, str]]:
     """Return what a replica runs, and its environment without what a dry-run has put there for this app alone."""
     log_dir = Path(request.log_dir)
+    directory = log_dir / _replica_directory(role, k)
     ours = {
         "PYTHONUNBUFFERED": "x",
+        RANK0: "localhost",
+        RESULT_FILE: str(directory / RESULT),
         ELASTIC_LOGS: str(log_dir / "torchelastic" / _directory(role)),
-        ERROR_FILE: str(log_dir / _replica_directory(role, k) / "error.json"),
+        ERROR_FILE: str(directory / "error.json"),
     }
-    env = {name: value for name, value in param.env.items() if name not in _ALWAYS_SET and value != ours.get(name)}
-    return param.args, env
+    return param.args, {name: value for name, value in param.env.items() if value != ours.get(name)}
 
 
 def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:

@@ -312,6 +312,8 @@ def _app_of(tasks: Sequence[SlurmTask]) -> AppDef:
 def _role_of(name: str, tasks: Sequence[SlurmTask]) -> Role:
     first, *others = tasks
     role = role_of_command(name, "", first.args, first.env, len(tasks))
+    why = "its request was made by hand: resource, mounts and retries are in options of its components, not in a role"
     if any((first.args, first.env) != (other.args, other.env) for other in others):
-        role.args, role.env = [], {NOT_KEPT: NotKept("its request was made by hand, and its replicas are not alike")}
+        role.args, role.env, why = [], {}, f"{why}; its replicas are not alike"
+    role.env = {NOT_KEPT: NotKept(why), **role.env}
     return role

@@ -1,0 +1,68 @@
+"""A workspace that was read, and what images of it are built by; it needs nothing that talks to Docker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from asyncsched.workspace.context import Context
+from asyncsched.workspace.dockerfile import NAMES, Dockerfile
+from asyncsched.workspace.hashing import workspace_hash
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A workspace that was read, and what images of it are built by.
+
+    Attributes:
+        context: Its files.
+        digest: Their digest.
+        dockerfile: The Dockerfile.
+    """
+
+    context: Context
+    digest: str
+    dockerfile: Dockerfile
+
+    @classmethod
+    async def read(cls, workspace: str) -> Source:
+        """Read a workspace and its Dockerfile; raises WorkspaceError where that cannot be."""
+        context = await Context.read(workspace)
+        dockerfile = await _dockerfile(context)
+        dockerfile.check()
+        return cls(context=context, digest=await context.digest(), dockerfile=dockerfile)
+
+    def hash(self, image: str, platform: str | None, bases: Sequence[str]) -> str:
+        """Return the workspace hash of what is built over an image, with the digests of all that it starts from."""
+        return workspace_hash(
+            self.digest,
+            dockerfile=self.dockerfile.text,
+            build_args=self.dockerfile.arguments(self.build_args(image)),
+            platform=platform,
+            base=",".join(bases),
+        )
+
+    def build_args(self, image: str) -> dict[str, str]:
+        """Return the build arguments for an image that the files are laid over."""
+        return {"IMAGE": image, "WORKSPACE": self.context.workspace}
+
+    async def archive(self) -> AsyncGenerator[bytes]:
+        """Yield what a builder is sent; close it (``aclosing``) when you leave it before its end."""
+        extra = self.dockerfile.extra
+        if self.dockerfile.is_hidden and all(entry.path != ".dockerignore" for entry in self.context.entries):
+            extra[".dockerignore"] = f"{self.dockerfile.path}\n.dockerignore\n".encode()
+        async with aclosing(self.context.tar(extra, below=self.dockerfile.below)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+
+async def _dockerfile(context: Context) -> Dockerfile:
+    for name in NAMES:
+        text = await context.read_file(name)
+        if text is not None:
+            is_hidden = all(entry.path != name for entry in context.entries)
+            return Dockerfile(text=text, path=name, is_hidden=is_hidden)
+    return Dockerfile.default()
