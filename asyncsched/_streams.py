@@ -8,9 +8,7 @@ import contextlib
 import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
-from typing import ClassVar, Generic, Self
-
-from typing_extensions import TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 from asyncsched._loops import one_loop
 

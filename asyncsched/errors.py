@@ -38,7 +38,6 @@ Four have a second name, that of the TorchX documents, for an ``except`` that wa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -262,7 +261,6 @@ class ConflictError(SchedulerError):
     """Something of that name exists already and is not the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFailure:
     """Why the log of one replica could not be delivered to its end.
 
@@ -274,11 +272,25 @@ class ReplicaFailure:
         app_id: The replica's app.
     """
 
-    role: str
-    replica: int
-    cause: BaseException
-    last_timestamp: datetime | None = None
-    app_id: str = ""
+    __slots__ = ("app_id", "cause", "last_timestamp", "replica", "role")
+
+    def __init__(
+        self,
+        *,
+        role: str,
+        replica: int,
+        cause: BaseException,
+        last_timestamp: datetime | None = None,
+        app_id: str = "",
+    ) -> None:
+        self.role = role
+        self.replica = replica
+        self.cause = cause
+        self.last_timestamp = last_timestamp
+        self.app_id = app_id
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
 
 class LogStreamError(SchedulerError):

@@ -67,6 +67,12 @@ def test_a_name_loads_neither_asyncio_nor_what_others_need() -> None:
     assert not {"asyncio", "anyio", "click", "rich"} & loaded_by("from asyncsched import AppDef, UnknownAppError")
 
 
+def test_the_whole_surface_loads_nothing_that_little_of_it_needs() -> None:
+    costly = {"hashlib", "json", "pathlib", "shutil", "tarfile", "typing_extensions", "urllib", "uuid"}
+
+    assert not costly & loaded_by(WHOLE_SURFACE)
+
+
 def test_the_whole_surface_loads_no_sdk_and_nothing_for_a_terminal() -> None:
     assert not (SDKS | {"click", "rich", "pytest"}) & loaded_by(WHOLE_SURFACE)
 

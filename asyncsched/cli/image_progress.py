@@ -10,8 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TextIO
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.cli.console import Console
 from asyncsched.cli.control_sequences import visible
 

@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from typing_extensions import override
-
 from asyncsched._tasks import gather_bounded
+from asyncsched._typing import override
 from asyncsched.cli.console import Console
 from asyncsched.cli.control_sequences import visible
 from asyncsched.errors import ConfigError

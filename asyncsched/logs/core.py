@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
-from typing_extensions import override
-
 from asyncsched._streams import StreamCore
 from asyncsched._tasks import close_all, outlast
+from asyncsched._typing import override
 from asyncsched.errors import LogStreamError, ReplicaFailure, UnknownAppError
 from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
 from asyncsched.logs.closing import Closer

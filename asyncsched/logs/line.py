@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.specs.stream import Stream
 
 __all__ = ["LogGap", "LogLine", "LogOrigin", "decode", "gap_line", "label"]

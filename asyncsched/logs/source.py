@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
+from asyncsched._typing import override
 
 if TYPE_CHECKING:
     from asyncsched.logs.line import LogLine

@@ -7,9 +7,8 @@ from functools import partial
 from operator import length_hint
 from typing import NamedTuple
 
-from typing_extensions import override
-
 from asyncsched._streams import SteppedStream
+from asyncsched._typing import override
 from asyncsched.logs.core import LogCore, LogSink, OpenLogs, open_nothing
 from asyncsched.logs.gather import Opening, open_all
 from asyncsched.logs.line import LogLine

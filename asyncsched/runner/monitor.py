@@ -11,10 +11,9 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
-from typing_extensions import override
-
 from asyncsched._streams import AsyncStream, SteppedStream, StreamCore, Waiter
 from asyncsched._tasks import close_all, outlast
+from asyncsched._typing import override
 from asyncsched.logs.budget import LoopBudget, budget_of
 from asyncsched.runner.answers import AppEvent, app_event
 from asyncsched.schedulers.watch import StateStream

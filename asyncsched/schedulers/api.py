@@ -20,9 +20,7 @@ from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Seq
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Literal, Self
-
-from typing_extensions import Unpack
+from typing import Literal, Self, Unpack
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol
-
-from typing_extensions import TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
@@ -29,8 +27,15 @@ __all__ = ["TERMINAL", "OptsT", "RequestT", "SchedulerHooks", "WorkspaceBuilder"
 TERMINAL = frozenset(state for state in AppState if state.is_terminal())
 """The states in which an app has ended."""
 
-OptsT = TypeVar("OptsT", default=Any)
-RequestT = TypeVar("RequestT", default=Any)
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    OptsT = TypeVar("OptsT", default=Any)
+    RequestT = TypeVar("RequestT", default=Any)
+else:
+    from typing import TypeVar
+
+    OptsT, RequestT = TypeVar("OptsT"), TypeVar("RequestT")
 
 
 class WorkspaceBuilder(Protocol):
@@ -95,6 +100,13 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         has_images: Whether apps run from images. Where they do not, a workspace that a ``.torchxconfig`` names is not
             used: TorchX has none there.
     """
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            """Take what is left out to be Any, as the defaults of the type variables say."""
+            given = given if isinstance(given, tuple) else (given,)
+            return super().__class_getitem__((*given, *(Any for _ in cls.__parameters__[len(given) :])))
 
     # Not a ClassVar, although it is one: a ClassVar may not hold a type variable (PEP 526).
     options: type[OptsT]

@@ -6,8 +6,7 @@ import asyncio
 import copy
 import weakref
 from collections.abc import Mapping
-
-from typing_extensions import Unpack
+from typing import Unpack
 
 from asyncsched.errors import ConfigError, MalformedHandleError, UsageError
 from asyncsched.logs.budget import budget_of

@@ -7,9 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from typing_extensions import override
-
 from asyncsched._streams import SteppedStream, StreamCore, Waiter
+from asyncsched._typing import override
 from asyncsched.logs.budget import LoopBudget, budget_of
 from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent, own_copy
 

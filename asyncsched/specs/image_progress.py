@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 __all__ = ["ImageProgress"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ImageProgress:
     """How far the pull, the build or the push of an image has come.
 
@@ -19,8 +16,16 @@ class ImageProgress:
         total: Bytes in all, where the daemon says.
     """
 
-    image: str
-    status: str
-    layer: str = ""
-    current: int | None = None
-    total: int | None = None
+    __slots__ = ("current", "image", "layer", "status", "total")
+
+    def __init__(
+        self, *, image: str, status: str, layer: str = "", current: int | None = None, total: int | None = None
+    ) -> None:
+        self.image = image
+        self.status = status
+        self.layer = layer
+        self.current = current
+        self.total = total
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"

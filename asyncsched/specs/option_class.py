@@ -25,7 +25,7 @@ def read_options(options: type[object]) -> Iterator[tuple[str, runopt]]:
         raise TypeError(f"{options!r} is not a dataclass")
     declared = _declared.get(options)
     if declared is None:
-        hints = get_type_hints(options, include_extras=True)
+        hints = get_type_hints(options, localns={**vars(options), "Doc": Doc}, include_extras=True)
         declared = _declared[options] = [_declaration(each, hints[each.name]) for each in fields(options) if each.init]
     for field, opt_type, choices, help_text in declared:
         required, default = _default(field)  # anew each time: a factory's values are not shared

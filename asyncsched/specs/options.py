@@ -7,8 +7,7 @@ prints them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from asyncsched.errors import RunOptionError
 from asyncsched.specs.masking import masked
@@ -29,8 +28,7 @@ def get_type_name(tp: object) -> str:
     return tp.__name__ if isinstance(tp, type) and not hasattr(tp, "__origin__") else str(tp)
 
 
-@dataclass(frozen=True, slots=True)
-class runopt:  # noqa: N801 - the documents' name
+class runopt(NamedTuple):  # noqa: N801 - the documents' name
     """One run option.
 
     Args:
@@ -45,7 +43,7 @@ class runopt:  # noqa: N801 - the documents' name
     opt_type: type[object]
     is_required: bool
     help: str
-    choices: tuple[str, ...] = field(default=(), kw_only=True)
+    choices: tuple[str, ...] = ()
 
     @property
     def type_name(self) -> str:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import cast
 
-from typing_extensions import override
-
 from asyncsched._tasks import outlast
+from asyncsched._typing import override
 from asyncsched.clock import Clock
 
 __all__ = ["VirtualClock"]

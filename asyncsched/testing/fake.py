@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from typing_extensions import Doc, Unpack, override
-
+from asyncsched._typing import override
 from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
 from asyncsched.logs.select import LogQuery
@@ -31,6 +30,8 @@ from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine,
 from asyncsched.testing.service import NEVER_STARTS, NO_LIMITS, FakeApp, FakeService, Limits
 
 if TYPE_CHECKING:
+    from typing_extensions import Doc
+
     from asyncsched.testing.fake_logs import FakeHub
 
 __all__ = ["MISSING_PROGRAM", "NEVER_STARTS", "FakeOptions", "FakeRequest", "FakeScheduler", "Mode", "create_scheduler"]

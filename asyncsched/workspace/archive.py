@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from asyncsched.errors import WorkspaceError
 from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
+from asyncsched.workspace.hashing import sha256
 from asyncsched.workspace.threads import Check
 
 __all__ = ["archived", "content", "digest_of", "file_digest"]
@@ -48,9 +47,9 @@ def _pieces(
         path = f"{below}/{entry.path}" if below else entry.path
         if path in extra:
             continue
-        yield _header(replace(entry, path=path))
+        yield _header(entry._replace(path=path))
         if entry.kind == "file":
-            summed = hashlib.sha256()
+            summed = sha256()
             for piece in content(tree, entry):
                 summed.update(piece)
                 yield piece
@@ -98,7 +97,7 @@ def _padding(size: int) -> bytes:
 
 def file_digest(tree: Tree, entry: Entry, check: Check) -> bytes:
     """Return the digest of what a file holds."""
-    summed = hashlib.sha256()
+    summed = sha256()
     for piece in content(tree, entry):
         check()
         summed.update(piece)
@@ -112,7 +111,7 @@ def digest_of(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> str:
         entries: What the workspace holds, in the order in which it is read.
         digests: The digest of each file, by path.
     """
-    summed = hashlib.sha256(b"asyncsched workspace 1\n")
+    summed = sha256(b"asyncsched workspace 1\n")
     for entry in entries:
         for field in (entry.kind, f"{entry.mode:o}", entry.path, entry.target):
             raw = field.encode("utf-8", "surrogateescape")

@@ -7,24 +7,20 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
-from asyncsched.workspace.archive import archived, digest_of, file_digest
 from asyncsched.workspace.files import Entry, LocalTree, Tree, taken
-from asyncsched.workspace.ignore import Ignore
 from asyncsched.workspace.threads import Check, abandon, in_thread
 
 __all__ = ["Context", "Entry", "absolute", "open_tree"]
 
 ItemT = TypeVar("ItemT")
 
-_URL = re.compile(r"(?P<kind>[A-Za-z][A-Za-z0-9+.-]*)(::|://)")
+_URL = r"(?P<kind>[A-Za-z][A-Za-z0-9+.-]*)(::|://)"
 
 
-@dataclass(slots=True, eq=False)
 class Context:
     """A workspace as it was when it was read; its files are opened again when their bytes are needed.
 
@@ -34,10 +30,16 @@ class Context:
         notes: What is passed over, and why: what is neither a file nor a directory nor a link.
     """
 
-    workspace: str
-    entries: Sequence[Entry]
-    notes: Sequence[str]
-    _digests: dict[str, bytes] = field(default_factory=dict[str, bytes], init=False, repr=False)
+    __slots__ = ("_digests", "entries", "notes", "workspace")
+
+    def __init__(self, workspace: str, entries: Sequence[Entry], notes: Sequence[str]) -> None:
+        self.workspace = workspace
+        self.entries = entries
+        self.notes = notes
+        self._digests: dict[str, bytes] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.workspace!r}, {len(self.entries)} entries)"
 
     @classmethod
     async def read(cls, workspace: str, *, ignore: str = ".dockerignore", leave_out: Sequence[str] = ()) -> Context:
@@ -52,6 +54,8 @@ class Context:
             WorkspaceError: It is not there, cannot be read, or what the file says is malformed.
             MissingExtraError: It is a URL, and fsspec is not installed.
         """
+        from asyncsched.workspace.ignore import Ignore  # only who reads a workspace pays for these
+
         place = absolute(workspace)
 
         def look(check: Check) -> Context:
@@ -70,6 +74,8 @@ class Context:
         Raises:
             WorkspaceError: A file cannot be read, or has changed since `read`.
         """
+
+        from asyncsched.workspace.archive import digest_of, file_digest
 
         def sum_up(check: Check) -> str:
             with closing(open_tree(self.workspace)) as tree:
@@ -130,6 +136,8 @@ class _Stream:
 
     def step(self, check: Check) -> bytes:
         if self._tree is None:
+            from asyncsched.workspace.archive import archived
+
             self._tree = open_tree(self._context.workspace)
             self._pieces = archived(self._tree, self._context.entries, self._extra, self._context._digests, self._below)
         return next(self._pieces, b"")
@@ -148,7 +156,7 @@ def _checked(items: Iterable[ItemT], check: Check) -> Iterator[ItemT]:
 
 def open_tree(place: str, leave_out: Sequence[str] = ()) -> Tree:
     """Open the directory or the URL that a workspace is; call it in a thread."""
-    if _URL.match(place):
+    if re.match(_URL, place):
         from asyncsched.workspace.urls import UrlTree  # few have one
 
         return UrlTree(place)
@@ -163,7 +171,7 @@ def absolute(workspace: str) -> str:
     from pathlib import Path  # only who reads a workspace pays for these
     from urllib.parse import unquote, urlsplit
 
-    url = _URL.match(workspace)
+    url = re.match(_URL, workspace)
     if url is not None:
         return unquote(urlsplit(workspace).path) if url["kind"] == "file" else workspace
     try:

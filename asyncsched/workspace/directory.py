@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
-import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, cast
 
 from asyncsched._tasks import finished_in_thread
@@ -19,7 +17,7 @@ from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.workspace.archive import digest_of
 from asyncsched.workspace.context import Context, open_tree
 from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
-from asyncsched.workspace.hashing import workspace_hash
+from asyncsched.workspace.hashing import sha256, workspace_hash
 from asyncsched.workspace.threads import Check, in_thread
 
 if TYPE_CHECKING:
@@ -57,7 +55,6 @@ _NOT_HERE = frozenset(
 """Errors that say that a file system, or two of them, cannot do it in this way."""
 
 
-@dataclass(frozen=True, slots=True)
 class DirWorkspace:
     """Copies a workspace into directories.
 
@@ -66,8 +63,12 @@ class DirWorkspace:
         leave_out: Directories that are not copied, such as one that copies are made in.
     """
 
-    workspace: str
-    leave_out: Sequence[str] = ()
+    def __init__(self, workspace: str, leave_out: Sequence[str] = ()) -> None:
+        self.workspace = workspace
+        self.leave_out = leave_out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.workspace!r}, {self.leave_out!r})"
 
     async def context(self) -> Context:
         """Return what would be copied."""
@@ -186,6 +187,8 @@ class _Copy:
                 raise _cannot_write(path, error) from error
         for path, entry in reversed(made):  # what is in it has to be there first: it may not be writable
             os.chmod(path, entry.mode & MODES)
+        from asyncsched.workspace.archive import digest_of
+
         return digest_of(self._context.entries, digests)
 
     def _copy_file(self, entry: Entry, path: str) -> bytes:
@@ -195,7 +198,7 @@ class _Copy:
             if os.fstat(target.fileno()).st_size != entry.size:
                 raise changed_error(self._tree.name, entry.path)
             target.seek(0)
-            summed = hashlib.sha256()
+            summed = sha256()
             while piece := target.read(CHUNK):
                 self._check()
                 summed.update(piece)

@@ -11,12 +11,10 @@ import logging
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.errors import AuthError, NotFoundError, WorkspaceError
 from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks
 from asyncsched.schedulers.registry import check_package
@@ -38,8 +36,7 @@ __all__ = ["DockerWorkspaceMixin", "ImageWorkspaces", "build_workspace_image"]
 _log = logging.getLogger("asyncsched.workspace")
 
 
-@dataclass(frozen=True, slots=True)
-class _Detail:
+class _Detail(NamedTuple):
     images: tuple[ImagePlan, ...]
     cfg: Mapping[str, CfgVal]
 

@@ -12,11 +12,12 @@ import os
 import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from asyncsched.errors import WorkspaceError
-from asyncsched.workspace.ignore import Ignore, Verdict
+
+if TYPE_CHECKING:
+    from asyncsched.workspace.ignore import Ignore, Verdict
 
 __all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "taken"]
 
@@ -40,8 +41,7 @@ _IS_ELSEWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO
 """Errors of opening something that was there a moment ago, as what it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A file, directory or link of a workspace.
 
     Attributes:
@@ -94,7 +94,7 @@ def taken(tree: Tree, ignore: Ignore, note: Callable[[str], None]) -> Iterator[E
 
     A directory that is left out, and holds something that is not, is yielded too.
     """
-    stack = [(_by_name(tree, "", note), Verdict(False))]
+    stack: list[tuple[Iterator[Entry], Verdict | None]] = [(_by_name(tree, "", note), None)]
     held: dict[str, Entry] = {}  # directories that are left out, by their paths, until something in them is not
     while stack:
         entries, verdict = stack[-1]

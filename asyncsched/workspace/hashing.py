@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-__all__ = ["workspace_hash"]
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+__all__ = ["sha256", "workspace_hash"]
+
+
+def sha256(data: bytes = b"") -> _Hash:
+    """Return a hash that more may be added to."""
+    import hashlib  # only who reads a workspace pays for it
+
+    return hashlib.sha256(data)
 
 
 def workspace_hash(
@@ -30,9 +40,9 @@ def workspace_hash(
     parts = {
         "base": base,
         "build_args": dict(build_args or {}),
-        "dockerfile": hashlib.sha256(dockerfile).hexdigest(),
+        "dockerfile": sha256(dockerfile).hexdigest(),
         "files": context_digest,
         "platform": platform,
         "version": 1,
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

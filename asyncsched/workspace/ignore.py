@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asyncsched.errors import WorkspaceError
 
@@ -33,8 +33,7 @@ _SPECIAL = frozenset(".+()$")
 """Letters that mean something in a regular expression and nothing in a pattern; Docker lets ``|{}`` mean it in both."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the patterns say of one path.
 
     Attributes:
@@ -46,8 +45,7 @@ class Verdict:
     matched: tuple[bool, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
+class _Pattern(NamedTuple):
     text: str
     takes_back: bool
     matches: Callable[[str], bool]

@@ -24,9 +24,9 @@ __all__ = [
 REPOSITORY = "asyncsched-workspace"
 """The repository of images that stay with their daemon."""
 
-_REPOSITORY = re.compile(r"[a-z0-9](?:(?:[a-z0-9._/-]|:\d+/)*[a-z0-9])?", re.IGNORECASE)
-_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?")
-_CONTENT_TAG = re.compile(r"[0-9a-f]{64}")
+_REPOSITORY = r"(?i)[a-z0-9](?:(?:[a-z0-9._/-]|:\d+/)*[a-z0-9])?"
+_PLATFORM = r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?"
+_CONTENT_TAG = r"[0-9a-f]{64}"
 
 
 def is_id(image: str) -> bool:
@@ -36,7 +36,7 @@ def is_id(image: str) -> bool:
 
 def is_content_tag(tag: str) -> bool:
     """Tell whether a tag is a hash of what it names, so that nothing else can have it."""
-    return _CONTENT_TAG.fullmatch(tag) is not None
+    return re.fullmatch(_CONTENT_TAG, tag) is not None
 
 
 def repository_of(image: str) -> str:
@@ -72,7 +72,7 @@ def check_image_repo(image_repo: object, backend: str, why: str) -> str:
             why=why,
             fix="name a repository that you may push to, such as image_repo=registry.example/team/app",
         )
-    if not _REPOSITORY.fullmatch(image_repo):
+    if not re.fullmatch(_REPOSITORY, image_repo):
         raise RunOptionError(
             f"image_repo={image_repo!r} does not name a repository",
             key="image_repo",
@@ -84,7 +84,7 @@ def check_image_repo(image_repo: object, backend: str, why: str) -> str:
 
 def check_platform(platform: str, option: str = "platform") -> None:
     """Raise RunOptionError for what no platform is called."""
-    if not _PLATFORM.fullmatch(platform):
+    if not re.fullmatch(_PLATFORM, platform):
         raise RunOptionError(
             f"{option}={platform!r} does not name a platform",
             key=option,

@@ -82,6 +82,18 @@ async def test_a_job_that_is_purged_while_it_is_watched_is_gone(virtual: Virtual
     assert AppState.RUNNING == getattr(gone.current, "state", None)
 
 
+async def test_statuses_that_no_watched_job_is_in_are_not_listed(virtual: Virtual) -> None:
+    cloud = virtual.cloud
+    jobs = running_jobs(cloud, 1200, QUEUE)
+    async with virtual.scheduler().watch([f"{QUEUE}:{job.id}" for job in jobs]) as watch:
+        for job in jobs[:2]:
+            cloud.batch.listed.clear()
+            cloud.timeline.after(20, lambda job=job: end(cloud, job))
+            await anext(event async for event in watch if event.over)
+
+    assert {"RUNNING"} == cloud.batch.listed.keys()
+
+
 async def test_a_page_token_that_expires_costs_a_watch_nothing(virtual: Virtual) -> None:
     cloud, clock = virtual.cloud, virtual.clock
     jobs = running_jobs(cloud, 1200, QUEUE)  # a list of two pages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ class Batch:
         self._cloud = cloud
         self.jobs: dict[str, Job] = {}
         self._order = 0
+        #: How often each status was listed.
+        self.listed: Counter[str] = Counter()
         #: Give an empty page with a token before the first one of each list.
         self.sparse = False
         #: Refuse every token that has been given out so far.
@@ -112,6 +115,7 @@ class Batch:
         return {"jobs": rows}
 
     def listjobs(self, request: Json) -> Json:
+        self.listed[request.get("jobStatus", "RUNNING")] += 1
         selectors = [key for key in ("jobQueue", "arrayJobId", "multiNodeJobId") if key in request]
         if len(selectors) != 1:
             raise client_error("Exactly one of jobQueue, arrayJobId, multiNodeJobId must be specified")

@@ -48,8 +48,8 @@ class Log:
 
     def _open(self, kinds: Sequence[int]) -> None:
         places = Places(self._above, self.place.name, "")
-        places.make()
-        self.segments = Segments(places, kinds=kinds, limit=1 << 40, time_ns=self._time_ns)
+        with places.make() as at:
+            self.segments = Segments(places, at, kinds=kinds, limit=1 << 40, time_ns=self._time_ns)
 
     def write(self, *chunks: tuple[int, bytes]) -> None:
         elsewhere(lambda: [self.segments.add(kind, data) for kind, data in chunks])

@@ -7,11 +7,13 @@ import inspect
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
 
 import pytest
 
 from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
 from asyncsched.schedulers import (
+    Scheduler,
     get_default_scheduler_name,
     get_scheduler,
     get_scheduler_factories,
@@ -19,6 +21,7 @@ from asyncsched.schedulers import (
 )
 from asyncsched.schedulers.built_in import BUILT_IN, BuiltIn
 from asyncsched.schedulers.registry import _LazyFactory, find_factory
+from asyncsched.testing import FakeOptions
 
 
 def plugin(name: str, value: str) -> EntryPoint:
@@ -199,3 +202,11 @@ def test_the_parameters_that_are_declared_are_those_that_the_factory_takes(name:
 
     assert ["session_name", *built_in.takes] == taken
     assert {*built_in.parameters} <= {*built_in.takes}
+
+
+def test_a_scheduler_may_leave_out_the_type_of_its_request() -> None:
+    class Halfway(Scheduler[FakeOptions]):
+        """Its request is of any type."""
+
+    assert Scheduler[FakeOptions] == Scheduler[FakeOptions, Any]
+    assert issubclass(Halfway, Scheduler)

@@ -38,7 +38,7 @@ _SHOWN = 60
 _TOLD = 4096
 _LONGEST_FLOAT = 32
 # Everything but brackets outside of strings. A string without an end goes on to the end of the text.
-_NO_BRACKETS = re.compile(r'[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NO_BRACKETS = r'(?s)[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
 
 
 def read_text(value: object, longest: int = LONGEST_TEXT) -> str:
@@ -144,7 +144,7 @@ class Once:
 
 def _is_flat_enough(text: str) -> bool:
     """Tell whether brackets are nested at most `DEEPEST` deep, or a little more; the parser must not find out."""
-    left, before = _NO_BRACKETS.sub("", text), ""
+    left, before = re.sub(_NO_BRACKETS, "", text), ""
     for _ in range(DEEPEST):
         left, before = left.replace("[]", "").replace("{}", ""), left
         if left == before:

@@ -7,7 +7,7 @@ only what has changed is described. Which one is cheaper is learned from the las
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -32,12 +32,15 @@ class Sweeper:
         #: What was told of each job by its queue's list, and when it was described last.
         self._listed: dict[str, Summary] = {}
         self._described: dict[str, Summary] = {}
+        #: The status that each job had when it was seen last, in a list or described.
+        self._status: dict[str, str] = {}
         self._cost: dict[tuple[Connection, str], int] = {}
         self._turn = 0
 
     def note(self, row: Mapping[str, Any]) -> None:
         """Take note of a job that has been described."""
         self._described[row["jobId"]] = _summary(row)
+        self._status[row["jobId"]] = row["status"]
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         """Yield what is new of these apps, and perhaps some of what is not."""
@@ -61,7 +64,7 @@ class Sweeper:
         watched = {known.job_id: app_id for app_id, known in apps.items()}
         now: dict[str, Summary] = {}
         calls = 0
-        for status in ACTIVE:
+        for status in self._statuses(watched):
             pages = list_jobs(connection, jobQueue=queue, jobStatus=status, maxResults=MAX_ROWS)
             async with aclosing(pages):
                 async for rows in pages:
@@ -75,6 +78,16 @@ class Sweeper:
         async for answers in self._jobs.describe_all([*changed, *self._next_nodes(apps, set(changed))]):
             yield answers
         self._listed |= now
+        self._status |= {job_id: str(summary[0]) for job_id, summary in now.items()}
+
+    def _statuses(self, job_ids: Iterable[str]) -> Sequence[str]:
+        """Return the statuses that are listed: from the first one that a job is in to the last.
+
+        A job moves on. One that moves back, to be tried again, is in no list: it is asked for, and its status is listed
+        from then on.
+        """
+        held = {self._status.get(job_id, ACTIVE[0]) for job_id in job_ids}
+        return ACTIVE[min((at for at, status in enumerate(ACTIVE) if status in held), default=len(ACTIVE) - 1) :]
 
     def _is_new(self, job_id: str, now: Summary | None) -> bool:
         # The two operations might word a reason differently: what a list repeats is no news either.
@@ -99,6 +112,7 @@ class Sweeper:
             watched = {each.job_id for each in known.values() if each is not None}
             self._listed = {job_id: told for job_id, told in self._listed.items() if job_id in watched}
             self._described = {job_id: told for job_id, told in self._described.items() if job_id in watched}
+            self._status = {job_id: status for job_id, status in self._status.items() if job_id in watched}
 
 
 def _by_queue(jobs: Jobs, known: Mapping[str, Known | None]) -> dict[tuple[Connection, str], dict[str, Known]]:

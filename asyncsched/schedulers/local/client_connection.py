@@ -9,8 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.errors import InvalidRequestError, UnavailableError
 from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.status_record import BACKEND

@@ -13,8 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.errors import ConfigError, RunOptionError, SchedulerError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers._common.program import Programs

@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
 from asyncsched.logs.follow import follower_of, open_directory

@@ -10,10 +10,9 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
-from typing_extensions import Unpack, override
-
+from asyncsched._typing import override
 from asyncsched.errors import ConfigError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.local.supervisor.layout import FORMAT
@@ -29,8 +28,7 @@ class SpoiltError(SchedulerError):
     """What is there in an app's place can be read by no release, now or later: it may be deleted unread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaRecord:
+class ReplicaRecord(NamedTuple):
     """One replica.
 
     Attributes:
@@ -70,8 +68,7 @@ class ReplicaRecord:
     result_of_another: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorRecord:
+class SupervisorRecord(NamedTuple):
     """The supervisor of an app.
 
     Attributes:
@@ -89,8 +86,7 @@ class SupervisorRecord:
     socket: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppRecord:
+class AppRecord(NamedTuple):
     """One app.
 
     Attributes:

@@ -12,17 +12,18 @@ from .machine import stat_fields
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
-_libc = ctypes.CDLL(None)
+_prctl = ctypes.CDLL(None).prctl
+_KILL = int(signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant that loses its own, so that none escapes."""
-    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
     """Have the kernel kill us when our parent dies; it stays so after exec, but for programs that change the user."""
-    _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    _prctl(PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
 
 
 Children = Callable[[int], list[int]]

@@ -1,19 +1,27 @@
 """What a replica does between fork and exec: set itself up, tell, and wait until all the others are good too.
 
 Little of it, and plainly: each page that is touched here is copied or mapped anew, which is most of what a start costs.
+That is why `signal` of the standard library, which goes through an enum, is not used, and why one child of those that
+look for the same program looks for it: each of the two took a seventh of a start and more.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from .census import die_with_parent
+from .files import USED_UP
+from .layout import MARK
 from .limits import Limits, restore
 from .marks import put_brand
 from .program import find_program
+
+if TYPE_CHECKING:
+    from signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
+else:  # what is under `signal`, and is not described to type checkers
+    from _signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
 
 
 class Setup:
@@ -65,7 +73,7 @@ class Setup:
 
     def begin(self) -> None:
         """Do not hold open the gate for oneself."""
-        self._close(self._gate_write)
+        os.close(self._gate_write)
 
     def report(self, line: str) -> None:
         """Say one thing, at once and in one piece."""
@@ -77,23 +85,53 @@ class Setup:
         return bool(os.read(self._gate, 1))
 
 
-def become(
-    setup: Setup, which: int, spec: dict[str, Any], env: Mapping[str, str], outputs: list[int], brand: int
-) -> NoReturn:
+class Plan(NamedTuple):
+    """What a child is to become.
+
+    Attributes:
+        number: The replica's number in its app.
+        spec: The replica as it was asked for.
+        outputs: The ends of its pipes that it writes to, stdout first.
+        brand: Its brand.
+        mark: Its mark.
+        finds_program: Whether it finds its program before the gate; else another one does, whose program is the same.
+    """
+
+    number: int
+    spec: dict[str, Any]
+    outputs: list[int]
+    brand: int
+    mark: str
+    finds_program: bool
+
+
+def become(setup: Setup, plan: Plan, common_env: Mapping[str, str]) -> NoReturn:
     """Turn this freshly forked process into the replica's program; never returns."""
+    spec = plan.spec
     try:
-        _prepare(setup, outputs)
+        _prepare(setup, plan.outputs)
         _enter(spec["cwd"])
-        program = find_program(spec["argv"][0], env.get("PATH", os.defpath))
-        setup.report(f"{which}")
+        program = _find(spec, common_env) if plan.finds_program else ""
+        setup.report(f"{plan.number}")
         if setup.wait_at_gate():
             restore(setup.limits)
-            put_brand(brand)
-            os.execve(program, spec["argv"], env)
+            put_brand(plan.brand)
+            env = {**common_env, **spec["env"], MARK: plan.mark}
+            os.execve(program or _find(spec, common_env), spec["argv"], env)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent has to hear of it
-        setup.report(f"{which} {errno_of(error)} {describe(error)}")
+        setup.report(f"{plan.number} {errno_of(error)} {describe(error)}")
     finally:
         os._exit(127)
+
+
+def _find(spec: dict[str, Any], common_env: Mapping[str, str]) -> str:
+    return find_program(spec["argv"][0], search_path(spec, common_env))
+
+
+def search_path(spec: dict[str, Any], common_env: Mapping[str, str]) -> str:
+    """Return where a replica's program is searched for."""
+    path: str = spec["env"].get("PATH", common_env.get("PATH", os.defpath))
+    return path
 
 
 def errno_of(error: BaseException) -> int:
@@ -105,7 +143,8 @@ def describe(error: BaseException) -> str:
     """Return one line that says what stands in the way."""
     if not isinstance(error, OSError):
         return str(error) or type(error).__name__
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+    names_file = error.filename and error.errno not in USED_UP  # which was not the file's fault
+    return f"{error.filename}: {error.strerror}" if names_file else str(error.strerror)
 
 
 def _prepare(setup: Setup, outputs: list[int]) -> None:
@@ -114,10 +153,10 @@ def _prepare(setup: Setup, outputs: list[int]) -> None:
     die_with_parent()
     if os.getppid() != setup.parent:
         os._exit(127)
-    signal.set_wakeup_fd(-1)
+    set_wakeup_fd(-1)
     # One that comes between the gate and exec must not be taken by the handler that we have inherited. What else
     # is handled is as it was by default after exec; nothing is ignored.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal(SIGTERM, SIG_DFL)
     os.dup2(setup.null, 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)

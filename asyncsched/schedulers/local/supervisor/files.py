@@ -73,6 +73,32 @@ def open_path(parts: str, *, at: int, create: bool = False) -> int:
     return fd
 
 
+class OpenedParents:
+    """The directories that others are made in, each of which stays open until `close`.
+
+    Args:
+        at: The directory that they are in.
+    """
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self._opened: dict[str, int] = {}
+
+    def make(self, path: str) -> int:
+        """Make a directory some levels down, as `open_path` does, and open it."""
+        above, _, name = path.rpartition("/")
+        if name in ("", ".", "..") or not above:
+            return open_path(path, at=self._at, create=True)
+        if above not in self._opened:
+            self._opened[above] = open_path(above, at=self._at, create=True)
+        return open_directory(name, at=self._opened[above], create=True)
+
+    def close(self) -> None:
+        """Let go of them."""
+        while self._opened:
+            os.close(self._opened.popitem()[1])
+
+
 def create_file(name: str, *, at: int) -> int:
     """Open a file for appending, making it (0600) if need be; a link in its place is refused."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .census import kill_group
-from .child import Setup, become, describe, errno_of
+from .child import Plan, Setup, become, describe, errno_of, search_path
+from .files import OpenedParents
 from .layout import MARK, NOT_EXECUTED
 from .machine import start_time
-from .program import check_arguments
+from .program import check_arguments, variable_sizes
 
 if TYPE_CHECKING:
     from .app import App
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
     from .limits import Limits
     from .replica import Replica
 
-_Plan = tuple["Replica", dict[str, str], list[int]]
-"""A replica, its environment, and the ends of its pipes that it writes to."""
-
-FORKS_PER_ROUND = 8
+FORKS_PER_ROUND = 16
 """Forking for 200 replicas takes a while: the output of the apps that run already is read in between."""
 
 
@@ -79,6 +77,9 @@ class Launch:
         self._has_failed = False
         self._to_fork = iter(app.replicas)
         self._forked: set[Replica] = set()
+        self._parents = OpenedParents(app.at)
+        self._common_sizes: dict[str, int] | None = None
+        self._found: set[tuple[str, ...]] = set()
 
     def start(self) -> None:
         """Begin; `done` is called from the loop, or from here if not even a beginning can be made."""
@@ -104,36 +105,45 @@ class Launch:
         self._loop.call_later(0, self._step)
 
     def _fork(self, batch: list[Replica]) -> None:
-        # Everything is made ready before the first is forked: what is written to between two forks is copied.
-        plans: list[_Plan] = []
+        # Nothing else is done between two forks: each page that is written to there is copied.
+        setup, env, pids = self._setup, self._app.env, list[int]()
+        plans: list[Plan] = []
         try:
             plans.extend(map(self._plan, batch))  # Those before one that fails are in the list, too.
             for plan in plans:
-                self._fork_one(*plan)
+                pid = os.fork()
+                if pid == 0:
+                    become(setup, plan, env)
+                pids.append(pid)
         finally:
-            for _, _, outputs in plans:
-                for fd in outputs:
+            for replica, pid in zip(batch, pids, strict=False):
+                self._enter(replica, pid)
+            for plan in plans:
+                for fd in plan.outputs:
                     os.close(fd)
 
-    def _plan(self, replica: Replica) -> _Plan:
-        env = {**self._app.env, **replica.env, MARK: self._family.mark(replica)}
+    def _plan(self, replica: Replica) -> Plan:
+        spec, mark = replica.spec, self._family.mark(replica)
         try:
-            check_arguments(replica.spec["argv"], env)
+            if self._common_sizes is None:
+                self._common_sizes = variable_sizes(self._app.env)
+            check_arguments(spec["argv"], {**replica.env, MARK: mark}, self._common_sizes)
         except (OSError, ValueError) as error:
             raise LaunchError(_cannot_start(replica, describe(error)), errno=errno_of(error)) from None
-        return replica, env, replica.open_log(self._app.at)
+        program = *spec["argv"][:1], spec["cwd"], search_path(spec, self._app.env)
+        finds_program = program not in self._found
+        self._found.add(program)
+        outputs = replica.open_log(self._app.at, self._parents)
+        return Plan(replica.number, spec, outputs, self._family.brand(replica), mark, finds_program)
 
-    def _fork_one(self, replica: Replica, env: dict[str, str], outputs: list[int]) -> None:
-        brand = self._family.brand(replica)
-        pid = os.fork()
-        if pid == 0:
-            become(self._setup, replica.number, replica.spec, env, outputs, brand)
+    def _enter(self, replica: Replica, pid: int) -> None:
         replica.pid = pid
         self._family.enter(replica)
         self._forked.add(replica)
         _make_group(pid)
 
     def _all_forked(self) -> None:
+        self._parents.close()
         self._setup.close_childrens_ends()
         self._loop.add(self._setup.reports_read, self._on_report)
 
@@ -196,6 +206,7 @@ class Launch:
         if self._has_failed or self._is_open:
             return
         self._has_failed = True
+        self._parents.close()
         # Behind the gate there is no code of the user: nobody needs time to end.
         for replica in self._forked:
             kill_group(replica.pid)

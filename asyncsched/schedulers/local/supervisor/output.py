@@ -6,9 +6,18 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from .files import DIRECTORY, DISK_FULL, PASSING, create_file, missing_directories, open_path, remove_file
+from .files import (
+    DIRECTORY,
+    DISK_FULL,
+    PASSING,
+    OpenedParents,
+    create_file,
+    missing_directories,
+    open_path,
+    remove_file,
+)
 from .layout import COMBINED, END, LINE_START, RECORD, RESULT, ROTATED, STDERR, STDOUT, index_name, log_name
 
 LONGEST_LINE = 1 << 20
@@ -42,9 +51,23 @@ class Places:
         """Whether the user has named where the streams go."""
         return bool(self._named)
 
-    def make(self) -> None:
-        """Make the directories that are not there."""
-        os.close(open_path(self._inside, at=self._app_at, create=True))
+    @contextmanager
+    def make(self, parents: OpenedParents | None = None) -> Generator[tuple[int, int]]:
+        """Make the directories that are not there, and open them as `open` does.
+
+        Args:
+            parents: Makes the directory of the index; None where it is the only one.
+        """
+        if parents is not None:
+            index_at = parents.make(self._inside)
+        else:
+            index_at = open_path(self._inside, at=self._app_at, create=True)
+        with _closed(index_at):
+            self._make_named()
+            with self._beside(index_at) as logs_at:
+                yield index_at, logs_at
+
+    def _make_named(self) -> None:
         for path in missing_directories(self._named) if self._named else ():
             try:
                 os.mkdir(path)
@@ -55,15 +78,11 @@ class Places:
     @contextmanager
     def open(self) -> Generator[tuple[int, int]]:
         """Open the directory of the index and that of the streams."""
-        index_at = open_path(self._inside, at=self._app_at)
-        try:
-            logs_at = os.open(self._named, DIRECTORY) if self._named else os.dup(index_at)
-            try:
-                yield index_at, logs_at
-            finally:
-                os.close(logs_at)
-        finally:
-            os.close(index_at)
+        with _closed(open_path(self._inside, at=self._app_at)) as index_at, self._beside(index_at) as logs_at:
+            yield index_at, logs_at
+
+    def _beside(self, index_at: int) -> AbstractContextManager[int]:
+        return _closed(os.open(self._named, DIRECTORY)) if self._named else nullcontext(index_at)
 
     def find_result(self) -> list[int] | None:
         """Return which file is there under the name of the result, and of when."""
@@ -89,6 +108,15 @@ class Places:
                 os.rmdir(path)
         except (OSError, ValueError):
             pass  # They were never made, or others use them too, or have removed them.
+
+
+@contextmanager
+def _closed(fd: int) -> Generator[int]:
+    """Close a descriptor afterwards."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 class Sink:
@@ -150,7 +178,8 @@ class Segments:
     a record never stands in the index before its bytes are in their file.
 
     Args:
-        places: Where the files go; their directories have been made.
+        places: Where the files go.
+        at: The directories of the index and of the streams, which have just been made.
         kinds: The streams: stdout and stderr, or both as one.
         limit: How many bytes a segment may have.
         on_rotated: Called with the size of each segment that has ended.
@@ -160,6 +189,7 @@ class Segments:
     def __init__(
         self,
         places: Places,
+        at: tuple[int, int],
         *,
         kinds: Iterable[int],
         limit: int,
@@ -178,20 +208,20 @@ class Segments:
         # A third, readable file of both where the user has asked for a tree of logs.
         writes_third = places.is_named and COMBINED not in self._kinds
         self._merger = LineMerger(min(LONGEST_LINE, limit // 4)) if writes_third else None
-        self._sinks = self._open_sinks(0)
+        self._sinks = self._open_sinks(0, at)
         self._ended: dict[int, Sink] = {}
         self._size = 0
         self._newest = 0  # of this segment's records
 
-    def _open_sinks(self, segment: int) -> dict[int, Sink]:
+    def _open_sinks(self, segment: int, at: tuple[int, int]) -> dict[int, Sink]:
         """Open the files of a segment."""
+        index_at, logs_at = at
         sinks: dict[int, Sink] = {}
         kinds = (*self._kinds, COMBINED) if self._merger is not None else self._kinds
         try:
-            with self._places.open() as (index_at, logs_at):
-                for kind in kinds:
-                    sinks[kind] = Sink(log_name(kind, segment), at=logs_at)
-                sinks[INDEX] = Sink(index_name(segment), at=index_at)
+            for kind in kinds:
+                sinks[kind] = Sink(log_name(kind, segment), at=logs_at)
+            sinks[INDEX] = Sink(index_name(segment), at=index_at)
         except BaseException:
             _close_all(sinks)
             raise
@@ -206,7 +236,7 @@ class Segments:
             OSError: The files cannot be written, and not for want of room.
         """
         if not self._has_room(len(data)) or self._clock_was_set_back():
-            self._rotate()
+            self._rotate(self._places.open())
         flags = LINE_START if self._at_line_start[kind] else 0
         record = RECORD.pack(self._now(), self._sinks[kind].size, len(data), kind, flags, 0)
         self._at_line_start[kind] = data.endswith(b"\n")
@@ -253,10 +283,11 @@ class Segments:
         self._newest = max(self._newest, self._time_ns())
         return self._newest
 
-    def _rotate(self) -> None:
+    def _rotate(self, opening: AbstractContextManager[tuple[int, int]]) -> None:
         """Go on in a new segment; while there is no room for one, or no descriptor, the present one grows longer."""
         try:
-            sinks = self._open_sinks(self._segment + 1)
+            with opening as at:
+                sinks = self._open_sinks(self._segment + 1, at)
         except OSError as error:
             if error.errno not in PASSING:
                 raise
@@ -273,8 +304,8 @@ class Segments:
 
     def begin_anew(self) -> bool:
         """Go on in a new segment, whose directories are made first; tell whether everything is on the disk."""
-        self._places.make()
-        self._rotate()
+        with self._places.make() as at:
+            self._rotate(nullcontext(at))
         return not self._waiting
 
     def drop_oldest(self) -> None:

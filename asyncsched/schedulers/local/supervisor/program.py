@@ -19,20 +19,33 @@ SPARE = 4096
 BINFMT = "/proc/sys/fs/binfmt_misc"
 
 
-def check_arguments(argv: Sequence[str], env: Mapping[str, str]) -> None:
+def variable_sizes(env: Mapping[str, str]) -> dict[str, int]:
+    """Return how much room each variable takes; raises as `check_arguments` does."""
+    sizes: dict[str, int] = {}
+    for name, value in env.items():
+        if not name or "=" in name:
+            raise ValueError(f"not the name of a variable: {name!r}")
+        sizes[name] = _size(f"{name}={value}", f"variable {name!r}")
+    return sizes
+
+
+def check_arguments(argv: Sequence[str], env: Mapping[str, str], common: Mapping[str, int]) -> None:
     """Find what cannot be passed to a program; an error names no value.
+
+    Args:
+        argv: The words.
+        env: The variables that are its own.
+        common: The sizes of those that it shares with others; one of the same name gives way to its own.
 
     Raises:
         ValueError: A word holds a NUL, or is no text of this machine; a variable's name is none.
         OSError: There is too much of it.
     """
-    total = SPARE
+    total = SPARE + sum(common.values())
     for number, word in enumerate(argv):
         total += _size(word, "the command" if number == 0 else f"argument {number}")
-    for name, value in env.items():
-        if not name or "=" in name:
-            raise ValueError(f"not the name of a variable: {name!r}")
-        total += _size(f"{name}={value}", f"variable {name!r}")
+    for name, size in variable_sizes(env).items():
+        total += size - common.get(name, 0)
     if total > room_for_arguments():
         raise OSError(errno.E2BIG, "the arguments and the environment are too long")
 

@@ -12,6 +12,7 @@ from .output import Places, Segments
 
 if TYPE_CHECKING:
     from .events import Loop
+    from .files import OpenedParents
 
 CHUNK = 64 * 1024
 DISK_RETRY = 0.25
@@ -60,10 +61,10 @@ class Pump:
         self.lost = ""
         self.heard_at = 0.0
 
-    def open(self, places: Places) -> list[int]:
+    def open(self, places: Places, parents: OpenedParents) -> list[int]:
         """Make the log and the pipes; return the ends that the process writes to, stdout first."""
-        places.make()
-        self._log = Segments(places, kinds=self._kinds, limit=self._limit, on_rotated=self._on_rotated)
+        with places.make(parents) as at:
+            self._log = Segments(places, at, kinds=self._kinds, limit=self._limit, on_rotated=self._on_rotated)
         theirs: list[int] = []
         try:
             for kind in self._kinds:

@@ -14,6 +14,7 @@ from .pump import Pump
 
 if TYPE_CHECKING:
     from .app import App, Owner
+    from .files import OpenedParents
 
 SILENCE = 1.0
 ERROR_LIMIT = 256 * 1024
@@ -66,10 +67,10 @@ class Replica:
             on_change=self._pump_changed,
         )
 
-    def open_log(self, app_at: int) -> list[int]:
+    def open_log(self, app_at: int, parents: OpenedParents) -> list[int]:
         """Make the log's files and its pipes; return the ends that the process writes to, stdout first."""
         self._places = Places(app_at, self.spec["dir"], self.spec["logs"])
-        return self._pump.open(self._places)
+        return self._pump.open(self._places, parents)
 
     def begin(self) -> None:
         """Read its output from now on."""
