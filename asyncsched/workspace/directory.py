@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, cast
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
 from asyncsched.specs.dryrun import WorkspacePlan
-from asyncsched.workspace.archive import digest_of
 from asyncsched.workspace.context import Context, open_tree
 from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
 from asyncsched.workspace.hashing import sha256, workspace_hash
