@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 
 from asyncsched.errors import RunOptionError
@@ -53,6 +51,9 @@ def host_of(image: str) -> str:
 
 def token_login(image: str, user: str, password: str) -> str:
     """Return the login for an image's registry as the daemon takes it: a secret, for one request's header."""
+    import base64
+    import json
+
     login = {"username": user, "password": password, "serveraddress": host_of(image)}
     return base64.urlsafe_b64encode(json.dumps(login).encode()).decode()
 
