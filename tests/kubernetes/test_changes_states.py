@@ -153,6 +153,35 @@ async def test_what_came_while_the_watch_was_cut_is_told(fake: FakeCluster, sche
     assert dict.fromkeys(ids, ENDED) == await watching
 
 
+async def test_an_app_does_not_fall_back_where_its_pods_are_told_later_than_its_job(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    _waiting_job(fake, "first")
+    fake.fail("watch jobs", Fault(slow=4.0, pause=0.6))  # one change after the other
+    fake.fail("watch pods", Fault(slow=3600.0, times=-1))
+
+    async with scheduler.watch(["default:first"]) as others:
+        await anext(others)  # jobs and pods were listed; what comes now is told by watches, that of the jobs first
+        app_id = await scheduler.submit(app("sleep 1000"), JOB)
+
+        async def runs() -> bool:
+            found = await scheduler.describe(app_id)
+            return found is not None and found.state is AppState.RUNNING
+
+        await eventually(runs)
+
+        async def watched() -> list[AppState]:
+            return [event.state async for event in scheduler.watch([app_id])]
+
+        watching = asyncio.ensure_future(watched())
+        await eventually(lambda: fake.traffic.open["watch jobs"])  # it tells of the job, which has no pods yet
+        await asyncio.sleep(0.5)  # in which nothing is to be said of it
+        await scheduler.cancel(app_id)
+        states = await watching
+
+    assert [*sorted(states)] == states
+
+
 async def test_an_app_that_is_removed_is_gone(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
     app_id = await scheduler.submit(app("sleep 1000"), VOLCANO)
     name = app_id.partition(":")[2]

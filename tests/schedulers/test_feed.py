@@ -64,7 +64,7 @@ async def launch(service: FakeService, count: int) -> list[str]:
     for number, app_id in enumerate(app_ids):
         service.launch(app_id, app, "mine", "")
         service.start(app_id)
-        if number % 50 == 0:
+        if number % 10 == 0:
             await asyncio.sleep(0)
     return app_ids
 

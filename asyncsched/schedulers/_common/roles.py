@@ -59,17 +59,18 @@ _REASONS = "reasons"
 
 def app_note(app: AppDef) -> Note:
     """Return the note of a whole app: its roles and its metadata."""
-    return {"roles": [*role_notes(app)], "metadata": kept_metadata(app)}
-
-
-def kept_metadata(app: AppDef) -> Note:
-    """Return an app's metadata, with ``***`` in place of what is not kept."""
-    return {name: str(value) for name, value in Keeper(app).data(app.metadata).items()}
-
-
-def role_notes(app: AppDef) -> list[Note]:
-    """Return the notes of an app's roles: nothing with a secret of the app in it, in whatever role it is said."""
     keeper = Keeper(app)
+    return {"roles": [*role_notes(app, keeper)], "metadata": kept_metadata(app, keeper)}
+
+
+def kept_metadata(app: AppDef, keeper: Keeper | None = None) -> Note:
+    """Return an app's metadata, with ``***`` in place of what is not kept."""
+    return {name: str(value) for name, value in (keeper or Keeper(app)).data(app.metadata).items()}
+
+
+def role_notes(app: AppDef, keeper: Keeper | None = None) -> list[Note]:
+    """Return the notes of an app's roles: nothing with a secret of the app in it, in whatever role it is said."""
+    keeper = keeper or Keeper(app)
     return [_checked(role, _note_of_role(role, keeper)) for role in app.roles]
 
 

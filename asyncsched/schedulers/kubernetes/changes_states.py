@@ -22,6 +22,7 @@ from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, PodGroupReco
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
 from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.specs.state import AppState
 
 __all__ = ["States"]
 
@@ -89,6 +90,7 @@ class States:
         self._lookup, self._server, self._reflectors, self._clock = lookup, server, reflectors, clock
         self._namespaces: dict[str, _Namespace] = {}
         self._waiting: set[str] = set()
+        self._ahead: dict[str, AppState] = {}  # what the server told, where no reflector has got as far since
 
     async def push(self, port: StatePort) -> None:
         """Report changes to a port, until this is cancelled."""
@@ -108,6 +110,7 @@ class States:
 
         def discard(app_id: str) -> None:
             self._waiting.discard(app_id)
+            self._ahead.pop(app_id, None)
             namespace = app_id.partition(":")[0]
             if (there := self._namespaces.get(namespace)) is not None:
                 there.apps.discard(app_id)
@@ -127,6 +130,7 @@ class States:
                 each.close()
             self._namespaces.clear()
             self._waiting.clear()
+            self._ahead.clear()
 
     def _reporter(self, port: StatePort, namespace: str) -> Callable[[str], None]:
         def told(name: str) -> None:
@@ -153,6 +157,7 @@ class States:
             others += unsure
             yield told
         async for answers in self._lookup.describe_all(others):
+            self._note_ahead(answers)
             yield answers
 
     async def _in(self, namespace: str, app_ids: Sequence[str]) -> tuple[Answers, list[str]]:
@@ -169,13 +174,21 @@ class States:
         for app_id in app_ids:
             found = there.find(app_id.partition(":")[2])
             answer = await self._lookup.told(app_id, found)
-            if answer is None or _is_behind(answer, found):
+            if answer is None or _is_behind(answer, found) or answer.state < self._ahead.get(app_id, answer.state):
                 unsure.append(app_id)
             else:
+                self._ahead.pop(app_id, None)
                 told[app_id] = answer
                 self._note_wait(app_id, found)
             await budget.breathe()
         return told, unsure
+
+    def _note_ahead(self, answers: Answers) -> None:
+        """Keep what the server told: of jobs and of pods watches tell one by one, and later."""
+        for app_id, answer in answers.items():
+            there = self._namespaces.get(app_id.partition(":")[0])
+            if isinstance(answer, DescribeAppResponse) and there is not None and app_id in there.apps:
+                self._ahead[app_id] = answer.state
 
     def _note_wait(self, app_id: str, found: Found) -> None:
         if waits(found.jobs, found.pods):
