@@ -7,7 +7,8 @@ prints them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar, cast
 
 from asyncsched.errors import RunOptionError
 from asyncsched.specs.masking import masked
@@ -28,7 +29,8 @@ def get_type_name(tp: object) -> str:
     return tp.__name__ if isinstance(tp, type) and not hasattr(tp, "__origin__") else str(tp)
 
 
-class runopt(NamedTuple):  # noqa: N801 - the documents' name
+@dataclass(frozen=True, slots=True)
+class runopt:  # noqa: N801 - the documents' name
     """One run option.
 
     Args:
@@ -43,7 +45,7 @@ class runopt(NamedTuple):  # noqa: N801 - the documents' name
     opt_type: type[object]
     is_required: bool
     help: str
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def type_name(self) -> str:
