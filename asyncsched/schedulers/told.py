@@ -38,6 +38,9 @@ _EMPTY: Mapping[str, Callable[[str], object]] = {
 }
 """What stands in a role where a field was not kept."""
 
+_WHOLE = ("image", "mounts", "port_map", "resource")
+"""What is left out as a whole if a secret stands in it."""
+
 _UNKNOWN = ("args", "env", "mounts", "resource", "port_map")
 """What is taken to be of another role where nobody says which field a place of a request is made from."""
 
@@ -68,7 +71,9 @@ async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]
     made = info.made
     if made is None:
         why = f"the request was made by hand: {' and '.join(_UNKNOWN)} need not be those of the role"
-        return None if info.app is None else _without(info.app, _UNKNOWN, why)
+        if info.app is None:
+            return None
+        return _without(info.app, _UNKNOWN, why, await _keeper(info, info.app, await _copy(info.request)))
     if made.request is None or made.request == (now := await _copy(info.request)):
         return made.app
     edited = list(differences(made.request, now))
@@ -79,7 +84,7 @@ async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]
     keeper = await _keeper(info, made.app, now)
     shown = (".".join(map(keeper.name, place)) for place in edited)
     why = f"the request was edited after its dry-run, in {listed(shown)}{left_out}"
-    return _without(made.app, lost, why)
+    return _without(made.app, lost, why, keeper)
 
 
 def differences(old: Plain, new: Plain, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -108,19 +113,46 @@ def listed(names: Iterator[str], most: int = _NAMED) -> str:
     return ", ".join(first) + (" and more" if next(names, None) is not None else "")
 
 
-def _without(app: AppDef, fields: Collection[str], why: str) -> AppDef:
-    """Return an app that cannot be submitted again before these fields of its roles are filled in."""
+def _without(app: AppDef, fields: Collection[str], why: str, keeper: Keeper) -> AppDef:
+    """Return an app that cannot be submitted again before these fields of its roles are filled in.
+
+    What else says a secret is left out here: nobody can tell any more once the secret's own field is gone.
+    """
     app = copy.copy(app)
-    app.roles = [_role_without(role, fields, why) for role in app.roles]
+    app.metadata = cast("dict[str, str]", keeper.data(app.metadata))
+    app.roles = [_role_without(role, fields, why, keeper) for role in app.roles]
     return app
 
 
-def _role_without(role: Role, fields: Collection[str], why: str) -> Role:
+def _role_without(role: Role, fields: Collection[str], why: str, keeper: Keeper) -> Role:
     role = copy.copy(role)  # of whatever class
-    for field in fields:
-        setattr(role, field, _EMPTY[field](why))
+    kept = zip([role.entrypoint, *role.args], keeper.words([role.entrypoint, *role.args]), strict=True)
+    role.entrypoint, *role.args = [NotKept(lacking) if lacking else text for text, lacking in kept]
+    role.env = {
+        name: NotKept(lacking) if lacking else value
+        for value, (name, lacking) in zip(role.env.values(), keeper.values(role.env), strict=True)
+    }
+    role.metadata = cast("dict[str, Any]", keeper.data(role.metadata))
+    others = [name for name in _WHOLE if any(keeper.words(list(_texts(plain(getattr(role, name))))))]
+    for name in [*fields, *others]:
+        setattr(role, name, _EMPTY[name](why))
+    if others:
+        why += f"; {' and '.join(others)}: a secret stands there"
     role.env = {NOT_KEPT: NotKept(why), **role.env}
     return role
+
+
+def _texts(value: Plain) -> Iterator[str]:
+    """Yield the texts and names in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield name
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
 
 
 def _has_hook(role: Role) -> bool:

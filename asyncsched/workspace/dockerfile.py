@@ -57,8 +57,11 @@ class Dockerfile:
 
     def arguments(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return those of the build arguments that change what is built; the image's own name does not by default."""
-        text = "" if self.below else self.text.decode(errors="replace")
-        return {name: value for name, value in values.items() if re.search(rf"\b{name}\b", text)}
+        declared: set[str] = set()
+        for line in () if self.below else self._instructions():
+            if arguments := _ARG.match(line):
+                declared.update(each["name"] for each in _ASSIGNED.finditer(arguments["words"]))
+        return {name: value for name, value in values.items() if name in declared}
 
     def images(self, values: Mapping[str, str]) -> list[str]:
         """Return the images that it starts from, or copies from.

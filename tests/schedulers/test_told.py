@@ -243,3 +243,24 @@ def test_data_differ_where_they_are_not_equal(old: Any, new: Any) -> None:
     assert ([*differences(plain(old), plain(new))] == []) == (
         json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True)
     )
+
+
+@pytest.mark.parametrize("backend", MADE)
+@pytest.mark.parametrize("by_hand", [False, True], ids=["edited", "by hand"])
+async def test_a_secret_that_is_said_elsewhere_is_not_told_where_its_own_field_is_left_out(
+    backend: str, by_hand: bool
+) -> None:
+    make, made_from = MADE[backend]
+    says = {"args": ["-c", "login S3cr3tXYZ1"], "metadata": {"x": "uses S3cr3tXYZ1"}, "image": "example/S3cr3tXYZ1"}
+    mine = AppDef("job", [Role("main", entrypoint="sh", env={"TOK": Secret("S3cr3tXYZ1")}, **says)])
+    mine.metadata["y"] = "S3cr3tXYZ1"
+    info = AppDryRunInfo(make(mine), repr, app=mine)
+    if not by_hand:
+        await remember(info, editable=True)
+        next(edit for place, edit in edits(info.request) if place in ("A", "TOK", "more"))()
+
+    kept = await told(info, made_from)
+
+    assert kept is not None
+    assert "S3cr3tXYZ1" not in json.dumps(app_note(kept))
+    assert "S3cr3tXYZ1" in mine.roles[0].args[1]

@@ -47,8 +47,9 @@ def test_images_that_it_starts_from(text: str, images: list[str]) -> None:
 
 def test_only_arguments_that_it_names_change_what_is_built() -> None:
     assert {} == Dockerfile.default().arguments(VALUES)
-    assert {"IMAGE": "app:1"} == of("FROM $IMAGE\nCOPY WORKSPACES .").arguments(VALUES)
-    assert VALUES == of("FROM $IMAGE\nENV W=${WORKSPACE}").arguments(VALUES)
+    assert {"IMAGE": "app:1"} == of("ARG IMAGE\nFROM $IMAGE\nCOPY WORKSPACES .").arguments(VALUES)
+    assert {"IMAGE": "app:1"} == of("arg A=1 IMAGE\nFROM $IMAGE\n# WORKSPACE\nENV WORKSPACE=/app").arguments(VALUES)
+    assert VALUES == of("ARG IMAGE\nFROM $IMAGE\nARG WORKSPACE\nENV W=${WORKSPACE}").arguments(VALUES)
 
 
 @pytest.mark.parametrize("kind", ["secret", "ssh"])
