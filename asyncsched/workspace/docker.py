@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -50,7 +49,6 @@ class ImageWorkspaces:
 
     def __init__(self, scheduler: DockerWorkspaceMixin[Any, Any]) -> None:
         self._scheduler = scheduler
-        self._building: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
         """Read the workspace and find the base images; build and pull nothing."""
@@ -97,8 +95,7 @@ class ImageWorkspaces:
                 )
         async with self._scheduler._image_daemon() as daemon:
             for each in detail.images:
-                lock = self._building.setdefault(each.name, asyncio.Lock())
-                async with lock:  # apps that are submitted together build once
+                async with images.turn_of(each.name):  # apps that are submitted together build once
                     await self._build(daemon, each, source, detail.cfg)
 
     async def _build(self, daemon: Daemon, plan: ImagePlan, source: Source, cfg: Mapping[str, CfgVal]) -> None:

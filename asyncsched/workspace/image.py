@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +29,17 @@ __all__ = [
     "is_plan_of",
     "is_pushed",
     "plan_image",
+    "turn_of",
 ]
 
 LABEL = "asyncsched.workspace"
 """The label of an image that was built of a workspace: its hash."""
 
 _log = logging.getLogger("asyncsched.workspace")
+
+# One entry for each living loop, gone with it: several schedulers of a loop may build the same image.
+_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.WeakValueDictionary[str, asyncio.Lock]]
+_turns = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,12 @@ async def _takes_buildkit(dockerfile: Dockerfile, daemon: Daemon, bases: Sequenc
     return await daemon.has_buildkit(operation="submit")
 
 
+def turn_of(name: str) -> asyncio.Lock:
+    """Return the lock to hold while an image of this name is looked for, built and pushed."""
+    turns = _turns.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
+    return turns.setdefault(name, asyncio.Lock())
+
+
 async def is_built(daemon: Daemon, plan: ImagePlan) -> str | None:
     """Return the id of the image that the daemon has of a plan; None if it has none."""
     found = await inspect_image(daemon, plan.name)
@@ -145,8 +157,9 @@ async def build_once(
     daemon = Daemon(backend="local_docker")
     try:
         plan = await plan_image(source, daemon, image, REPOSITORY, platform, docker_login)
-        there = await is_built(daemon, plan)
-        return there or await build_plan(source, daemon, plan, docker_login, on_progress)
+        async with turn_of(plan.name):
+            there = await is_built(daemon, plan)
+            return there or await build_plan(source, daemon, plan, docker_login, on_progress)
     finally:
         await daemon.close()
 

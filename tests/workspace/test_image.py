@@ -106,6 +106,15 @@ async def test_roles_and_apps_build_once(scheduler: DockerScheduler, workspace: 
     assert calls  # the scheduler's own daemon has built it
 
 
+async def test_calls_at_the_same_time_build_once(workspace: Path, daemon: Daemon) -> None:
+    steps: list[list[ImageProgress]] = [[], [], [], []]
+
+    built = [build_workspace_image(BUSYBOX_IMAGE, str(workspace), on_progress=each.append) for each in steps]
+
+    assert 1 == len(set(await asyncio.gather(*built)))
+    assert 1 == sum(bool(each) for each in steps)
+
+
 async def test_the_same_files_are_the_same_image_elsewhere_and_later(workspace: Path, daemon: Daemon) -> None:
     other = workspace.parent / "elsewhere"
     await asyncio.to_thread(lambda: os.system(f"cp -r {workspace} {other}"))
