@@ -146,6 +146,18 @@ def test_a_large_job_is_told_by_its_numbers() -> None:
     assert 100_000 == len(found.replicas)
 
 
+def test_those_that_were_not_read_are_in_the_states_that_are_left() -> None:
+    failed = task("FAILED", ("RUNNING", None), ("FAILED", 7), index=3)
+
+    one = describe_app(REF, job("FAILED", counts={"SUCCEEDED": 599, "FAILED": 1}, count=600), [failed])
+    many = describe_app(REF, job("CANCELLED", counts={"SUCCEEDED": 500, "UNEXECUTED": 100}, count=600))
+
+    assert {3} == {replica.id for replica in one.replicas if replica.state is AppState.FAILED}
+    assert 599 == sum(replica.state is AppState.SUCCEEDED for replica in one.replicas)
+    assert "replica 3: exit code 7" == one.msg
+    assert {AppState.UNKNOWN} == {replica.state for replica in many.replicas}
+
+
 async def test_of_a_large_job_only_what_has_failed_is_read(double: Double) -> None:
     async with quick("s", replica_detail=3) as made:
         app_id = await made.submit(AppDef("app", [played(["exit", 4], num_replicas=5)]), {})

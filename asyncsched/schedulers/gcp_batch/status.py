@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import cast
@@ -164,7 +165,7 @@ def describe_app(ref: JobRef, row: Row, tasks: Sequence[Row] = ()) -> DescribeAp
     message = _message(row, state, note)
     role, cancelled = role_name(row), state is AppState.CANCELLED
     why = message if state in (AppState.FAILED, AppState.PENDING, AppState.SUBMITTED) else ""
-    replicas = replicas_of(role, task_count(row), tasks, _unread(row, state), cancelled=cancelled, why=why)
+    replicas = replicas_of(role, task_count(row), tasks, _unread(row, state, tasks), cancelled=cancelled, why=why)
     cause = FailureCause.UNSCHEDULABLE if _is_late(row, state) else cause_of(state, message)
     if cause is FailureCause.UNSCHEDULABLE and state is AppState.FAILED:
         for replica in replicas:
@@ -214,13 +215,22 @@ def _is_late(row: Row, state: AppState) -> bool:
     return state is AppState.FAILED and _state_name(row) == "CANCELLED"
 
 
-def _unread(row: Row, state: AppState) -> AppState:
-    """Return the state of the tasks that were not read: the one that all are in, or what their job's tells."""
-    counts = counts_of(row)
-    if len(counts) == 1 and not _is_late(row, state):
-        only = task_state(next(iter(counts)))
+def _unread(row: Row, state: AppState, tasks: Sequence[Row]) -> AppState:
+    """Return the state of the tasks that were not read: the one that all are in, or what their job's tells.
+
+    Which of several states each is in is not known: once the job has ended, that is not its own.
+    """
+    rest = Counter(counts_of(row))
+    rest.subtract(text(part(task, "status"), "state") for task in tasks)
+    names = [name for name, many in rest.items() if many > 0]
+    if _is_late(row, state):
+        return state
+    if len(names) == 1:
+        only = task_state(names[0])
         return AppState.CANCELLED if state is AppState.CANCELLED and only is AppState.FAILED else only
-    return AppState.PENDING if state is AppState.RUNNING and not counts else state
+    if len(names) > 1 and state.is_terminal():
+        return AppState.UNKNOWN
+    return AppState.PENDING if state is AppState.RUNNING and not names else state
 
 
 def _message(row: Row, state: AppState, note: AppNote) -> str:
