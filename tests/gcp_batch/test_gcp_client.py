@@ -137,6 +137,27 @@ async def test_a_token_is_used_until_shortly_before_its_end(double: Double) -> N
         create_scheduler("s", "client")
 
 
+async def test_a_refused_token_of_given_credentials_is_had_anew(double: Double) -> None:
+    class Credentials:
+        """Those of google-auth, as far as they are looked at: they believe in a token until its end."""
+
+        valid, expiry, count = True, None, 0
+
+        def __init__(self) -> None:
+            self.token = "of yesterday, and revoked"
+
+        def refresh(self, request: object) -> None:
+            self.count += 1
+            self.token = double.tokens.mint()
+
+    given = Credentials()
+    async with quick("s", client=given) as made:
+        for _ in range(5):
+            assert await made.describe(UNKNOWN) is None
+
+    assert 1 == given.count
+
+
 async def test_the_quota_project_is_sent(double: Double, surroundings: Path) -> None:
     (surroundings / "key.json").write_text(json.dumps(double.tokens.user_file(double.url)))
     async with quick("s") as one, quick("s", quota_project="billed") as other:

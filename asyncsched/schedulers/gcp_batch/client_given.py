@@ -33,16 +33,19 @@ class _OfGoogleAuth:
 
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials
+        self._told: str | None = None
 
     async def refresh(self, *, timeout: int) -> _Answer:
         return await asyncio.to_thread(self._exchange)
 
     def _exchange(self) -> _Answer:
-        if not self._credentials.valid:
+        # A token that was told before is over by now, or was refused, whatever its credentials believe of it.
+        if not self._credentials.valid or (self._told and self._told == self._credentials.token):
             transport = importlib.import_module("google.auth.transport.requests")
             self._credentials.refresh(transport.Request())
         expiry: datetime | None = self._credentials.expiry
         lasts = (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds() if expiry is not None else 3600.0
+        self._told = self._credentials.token
         return _Answer(str(self._credentials.token), lasts)
 
 
