@@ -236,7 +236,7 @@ class Segments:
             OSError: The files cannot be written, and not for want of room.
         """
         if not self._has_room(len(data)) or self._clock_was_set_back():
-            self._rotate(self._places.open())
+            self._rotate()
         flags = LINE_START if self._at_line_start[kind] else 0
         record = RECORD.pack(self._now(), self._sinks[kind].size, len(data), kind, flags, 0)
         self._at_line_start[kind] = data.endswith(b"\n")
@@ -283,10 +283,10 @@ class Segments:
         self._newest = max(self._newest, self._time_ns())
         return self._newest
 
-    def _rotate(self, opening: AbstractContextManager[tuple[int, int]]) -> None:
+    def _rotate(self, opening: AbstractContextManager[tuple[int, int]] | None = None) -> None:
         """Go on in a new segment; while there is no room for one, or no descriptor, the present one grows longer."""
         try:
-            with opening as at:
+            with opening or self._places.open() as at:
                 sinks = self._open_sinks(self._segment + 1, at)
         except OSError as error:
             if error.errno not in PASSING:
