@@ -197,7 +197,12 @@ async def test_a_job_that_only_shares_the_number_is_another(commands: Commands, 
 
 @pytest.mark.parametrize(
     ("complaint", "kind"),
-    [("Unable to contact slurm controller", UnavailableError), ("something else", SchedulerError)],
+    [
+        ("Unable to contact slurm controller", UnavailableError),
+        ("slurm_load_jobs error: Transport endpoint is not connected", UnavailableError),
+        ("slurm_load_jobs error: Broken pipe", UnavailableError),
+        ("something else", SchedulerError),
+    ],
 )
 async def test_a_failing_squeue_is_told_to_each(
     commands: Commands, scheduler: SlurmScheduler, complaint: str, kind: type[SchedulerError]
