@@ -56,7 +56,7 @@ FOREIGN = (DockerError, aiohttp.ClientError, OSError, json.JSONDecodeError, Fore
 """What may go wrong with a daemon; TimeoutError, of the loop and of sockets alike, is an OSError."""
 
 _TO_REGISTRY = re.compile(r'\b(?:Get|Head|Patch|Post|Put) "https?://')
-"""How a daemon begins what it says of its own requests; it sends them to registries only."""
+"""How a daemon's message about one of its own requests begins; a daemon sends requests to registries only."""
 
 # What a daemon's message says of a request that cannot be met, and what to do about it.
 _REQUESTS = (

@@ -32,7 +32,7 @@ class Remote:
 
 
 async def find_remote(daemon: Daemon, image: str, auth: str, *, operation: str = "submit") -> Remote | None:
-    """Look an image up in its registry, without pulling it; None if there is no image of this name.
+    """Look an image up in its registry, without pulling it; None if the registry has no such image.
 
     Raises:
         AuthError: The registry requires a login. Some registries say so of images that do not exist, too.

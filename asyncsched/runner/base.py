@@ -36,7 +36,7 @@ class _RunnerBase:
         schedulers: What it may use, by name: factories, or schedulers of the caller's, which it does not close. All
             that are installed by default.
         component_defaults: Arguments of components that are used where a call gives none, by component.
-        scheduler_params: Parameters of schedulers by their names, such as ``aws_batch={"region": "eu-west-1"}``.
+        scheduler_params: Parameters of schedulers by their names, such as ``mine={"region": "eu-west-1"}``.
 
     Attributes:
         clock: What tells the time to `wait` and `wait_all`.

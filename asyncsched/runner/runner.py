@@ -40,7 +40,7 @@ class Runner(_LaunchingRunner):
         schedulers: What it may use, by name: factories, or schedulers of the caller's, which it does not close. All
             that are installed by default.
         component_defaults: Arguments of components that are used where a call gives none, by component.
-        scheduler_params: Parameters of schedulers by their names, such as ``aws_batch={"region": "eu-west-1"}``. Their
+        scheduler_params: Parameters of schedulers by their names, such as ``mine={"region": "eu-west-1"}``. Their
             names are checked at once, and those of a plugin's parameters when its scheduler is first used.
 
     Attributes:

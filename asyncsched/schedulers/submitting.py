@@ -120,7 +120,7 @@ class Submitting(Ending[OptsT, RequestT]):
             )
         check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
         self._notices.tell_ignored(dryrun_info.ignored)
-        # A request that was put together by hand has no options, and may have a limit of its own.
+        # A request made by hand has no options; it may set a time limit itself.
         if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
             self._notices.tell_cost()
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
@@ -133,7 +133,7 @@ class Submitting(Ending[OptsT, RequestT]):
         return dryrun_info.app_id
 
     def _completed(self, made: AppDryRunInfo[RequestT]) -> AppDryRunInfo[RequestT]:
-        """Return a dry-run that was made by hand as one of ours."""
+        """Return a dry-run that the caller has made, with the fields that ours would have."""
         named, request = self._adopt(made.request)
         app_id = named or made.app_id
         if made.app_id not in ("", app_id):

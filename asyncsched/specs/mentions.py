@@ -47,8 +47,8 @@ _DIGEST = re.compile(r"sha\d+:")
 def may_hold_secret(text: str) -> bool:
     """Tell whether the name of a secret stands in a text, or credentials stand in it before an ``@``.
 
-    A mere reference, such as ``$DB_PASSWORD``, does not count. A text of more than `LONGEST_TEXT` characters, or with
-    so many places to look at that it would take long, always does.
+    A mere reference, such as ``$DB_PASSWORD``, does not count. A text of more than `LONGEST_TEXT` characters
+    always does, and so does one with more places to look at than can be searched quickly.
     """
     return len(text) > LONGEST_TEXT or _may_hold_secret(text)
 

@@ -54,7 +54,7 @@ class Context:
             WorkspaceError: It is not there, cannot be read, or what the file says is malformed.
             MissingExtraError: It is a URL, and fsspec is not installed.
         """
-        from asyncsched.workspace.ignore import Ignore  # only who reads a workspace pays for these
+        from asyncsched.workspace.ignore import Ignore  # loaded when a workspace is first read
 
         place = absolute(workspace)
 
@@ -168,7 +168,7 @@ def absolute(workspace: str) -> str:
     workspace = os.fspath(workspace)  # a Path will do, whatever the type says
     if not workspace:
         raise WorkspaceError("the workspace is empty", fix="name a directory, such as . for the working directory")
-    from pathlib import Path  # only who reads a workspace pays for these
+    from pathlib import Path  # loaded when a workspace is first read
     from urllib.parse import unquote, urlsplit
 
     url = re.match(_URL, workspace)

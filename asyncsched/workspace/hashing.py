@@ -13,7 +13,7 @@ __all__ = ["sha256", "workspace_hash"]
 
 def sha256(data: bytes = b"") -> _Hash:
     """Return a hash that more may be added to."""
-    import hashlib  # only who reads a workspace pays for it
+    import hashlib  # loaded when a workspace is first read
 
     return hashlib.sha256(data)
 

@@ -131,7 +131,7 @@ def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: st
     tags = _tags(app, options, session, version)
     check_tags(tags)
     definition: Json = {
-        "jobDefinitionName": _definition_name(app.name),
+        "jobDefinitionName": own_definition(app.name),
         "type": "multinode" if multinode else "container",
         **_shape(app, options, app_id, multinode=multinode, nodes=nodes),
         "retryStrategy": _retries(app, options),
@@ -192,7 +192,7 @@ def adopt(job: BatchJob, *, session: str, version: str) -> BatchJob:
     """
     definition = {"type": "multinode" if "nodeProperties" in job.job_def else "container", **job.job_def}
     name = str(definition.get("jobDefinitionName", job.name))
-    definition["jobDefinitionName"] = name if name.startswith(DEFINITION_PREFIX) else _definition_name(name)
+    definition["jobDefinitionName"] = name if name.startswith(DEFINITION_PREFIX) else own_definition(name)
     definition["tags"] = _own_tags(job.name, session, version) | cast("dict[str, str]", definition.get("tags", {}))
     return replace(job, job_def=definition)
 
@@ -395,8 +395,4 @@ def _location(options: AWSBatchOpts) -> dict[str, str]:
 
 def own_definition(job_name: str) -> str:
     """Return the name of the definition that serves only the job of this name."""
-    return _definition_name(job_name)
-
-
-def _definition_name(app_name: str) -> str:
-    return (DEFINITION_PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "-", app_name))[:128]
+    return (DEFINITION_PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "-", job_name))[:128]

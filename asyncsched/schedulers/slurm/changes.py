@@ -30,7 +30,7 @@ class StateReader:
     inotify is silent, as on a network file system.
 
     Args:
-        port: Who wants to know.
+        port: Where changes are reported.
         home: Where the apps are.
         pacer: Gives turns to look.
         clock: Tells the time.
