@@ -50,7 +50,7 @@ __all__ = [
     "definition_to_wire",
     "is_multinode",
     "make_request",
-    "own_definition",
+    "name_definition",
     "rounded_timeout",
     "to_wire",
     "unread_instance_types",
@@ -131,7 +131,7 @@ def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: st
     tags = _tags(app, options, session, version)
     check_tags(tags)
     definition: Json = {
-        "jobDefinitionName": own_definition(app.name),
+        "jobDefinitionName": name_definition(app.name),
         "type": "multinode" if multinode else "container",
         **_shape(app, options, app_id, multinode=multinode, nodes=nodes),
         "retryStrategy": _retries(app, options),
@@ -142,7 +142,7 @@ def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: st
         definition["platformCapabilities"] = [options.platform]
     reuse = options.definition == "reuse" and not any(map(_is_too_long, _containers(definition)))
     if not reuse:
-        definition["jobDefinitionName"] = own_definition(name)
+        definition["jobDefinitionName"] = name_definition(name)
     job = BatchJob(
         name=name,
         queue=options.queue,
@@ -192,7 +192,7 @@ def adopt(job: BatchJob, *, session: str, version: str) -> BatchJob:
     """
     definition = {"type": "multinode" if "nodeProperties" in job.job_def else "container", **job.job_def}
     name = str(definition.get("jobDefinitionName", job.name))
-    definition["jobDefinitionName"] = name if name.startswith(DEFINITION_PREFIX) else own_definition(name)
+    definition["jobDefinitionName"] = name if name.startswith(DEFINITION_PREFIX) else name_definition(name)
     definition["tags"] = _own_tags(job.name, session, version) | cast("dict[str, str]", definition.get("tags", {}))
     return replace(job, job_def=definition)
 
@@ -393,6 +393,6 @@ def _location(options: AWSBatchOpts) -> dict[str, str]:
     return {key: value for key, value in named.items() if value is not None}
 
 
-def own_definition(job_name: str) -> str:
-    """Return the name of the definition that serves only the job of this name."""
-    return (DEFINITION_PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "-", job_name))[:128]
+def name_definition(name: str) -> str:
+    """Return the name of the definition that is made for an app or a job of this name."""
+    return (DEFINITION_PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "-", name))[:128]

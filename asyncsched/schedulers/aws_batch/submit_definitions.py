@@ -11,7 +11,7 @@ from typing import Any, cast
 from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, definition_to_wire, own_definition
+from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, definition_to_wire, name_definition
 from asyncsched.schedulers.aws_batch.status_rows import part
 
 __all__ = ["Definitions"]
@@ -53,7 +53,7 @@ class Definitions:
         """Tell whether a job that has ended leaves a definition behind that was its own; asked once for each."""
         arn: str = row["jobDefinition"]
         name = arn.rpartition("/")[2].partition(":")[0]
-        if name != own_definition(row["jobName"]) or arn in self._removed:
+        if name != name_definition(row["jobName"]) or arn in self._removed:
             return False
         self._removed[arn] = None
         if len(self._removed) > MAX_REMOVED:
