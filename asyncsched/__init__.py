@@ -42,10 +42,16 @@ if TYPE_CHECKING:
     from asyncsched.logs import LogLine as LogLine
     from asyncsched.logs import LogStatistics as LogStatistics
     from asyncsched.logs import LogStream as LogStream
+    from asyncsched.runner import ActivityStream as ActivityStream
     from asyncsched.runner import AppEvent as AppEvent
     from asyncsched.runner import AppEventStream as AppEventStream
     from asyncsched.runner import AppList as AppList
+    from asyncsched.runner import AppStatuses as AppStatuses
+    from asyncsched.runner import CompletedJobs as CompletedJobs
     from asyncsched.runner import CompletionStream as CompletionStream
+    from asyncsched.runner import Job as Job
+    from asyncsched.runner import JobCounts as JobCounts
+    from asyncsched.runner import JobGroup as JobGroup
     from asyncsched.runner import Runner as Runner
     from asyncsched.runner import RunnerStatistics as RunnerStatistics
     from asyncsched.runner import SchedulerStatistics as SchedulerStatistics
@@ -86,6 +92,7 @@ if TYPE_CHECKING:
 
 # ... and one line here, which says where it lives. A test compares both.
 _HOME = {
+    "ActivityStream": "asyncsched.runner",
     "AppDef": "asyncsched.specs",
     "AppDryRunInfo": "asyncsched.specs",
     "AppEvent": "asyncsched.runner",
@@ -95,10 +102,12 @@ _HOME = {
     "AppState": "asyncsched.specs",
     "AppStatus": "asyncsched.specs",
     "AppStatusError": "asyncsched.errors",
+    "AppStatuses": "asyncsched.runner",
     "AsyncSchedError": "asyncsched.errors",
     "AuthError": "asyncsched.errors",
     "BindMount": "asyncsched.specs",
     "ClosedError": "asyncsched.errors",
+    "CompletedJobs": "asyncsched.runner",
     "CompletionStream": "asyncsched.runner",
     "ComponentError": "asyncsched.errors",
     "ConfigError": "asyncsched.errors",
@@ -108,6 +117,9 @@ _HOME = {
     "FailureCause": "asyncsched.specs",
     "InvalidRequestError": "asyncsched.errors",
     "InvalidRunConfigException": "asyncsched.errors",
+    "Job": "asyncsched.runner",
+    "JobCounts": "asyncsched.runner",
+    "JobGroup": "asyncsched.runner",
     "ListAppResponse": "asyncsched.schedulers",
     "LogGap": "asyncsched.logs",
     "LogLine": "asyncsched.logs",

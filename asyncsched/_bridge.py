@@ -115,6 +115,8 @@ class _LoopThread:
             self._calls.discard(call)
 
     def _enter(self, call: _Call[Any]) -> asyncio.AbstractEventLoop:
+        if self._stopping:
+            raise ClosedError("it is closed", fix="make a new one")
         if self._pid != os.getpid():  # asked before the lock, which may have been held by a thread that is not here
             raise UsageError(
                 "this object belongs to the parent process", why="its thread was not forked", fix="make one after fork"
@@ -195,6 +197,7 @@ class Bridge:
     """
 
     def __init__(self, aclose: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._aclose = aclose
         self._thread = _LoopThread(aclose)
         # A collection may happen in any thread, holding any lock: it must not wait.
         weakref.finalize(self, self._thread.stop).atexit = False
@@ -203,6 +206,10 @@ class Bridge:
     def state(self) -> str:
         """One word for a repr."""
         return self._thread.state
+
+    def again(self) -> Bridge:
+        """Return a new one that closes the same."""
+        return Bridge(self._aclose)
 
     def call(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Run a coroutine in the loop and return its result; Ctrl-C cancels it and waits for its cleanup."""

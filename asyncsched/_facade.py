@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
+import os
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
-from types import TracebackType
+from types import GenericAlias, TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from asyncsched._bridge import Bridge
 from asyncsched._tasks import outlast
-from asyncsched.errors import ClosedError
+from asyncsched.errors import ClosedError, UsageError
 
-__all__ = ["BlockingIterator", "BlockingWatch", "Facade", "blocking", "blocking_iter", "blocking_watch", "on_loop"]
+__all__ = [
+    "BlockingIterator",
+    "BlockingWatch",
+    "Facade",
+    "blocking",
+    "blocking_iter",
+    "blocking_watch",
+    "on_loop",
+    "set_return",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,18 +38,60 @@ CLOSE_TIMEOUT = 11.0
 
 
 class Facade(Generic[WrappedT]):
-    """What the blocking classes share: the object that they stand for, and the way to its loop."""
+    """What the blocking classes share: the object that they stand for, and the way to its loop.
 
-    def __init__(self, wrapped: WrappedT, bridge: Bridge) -> None:
-        self._wrapped = wrapped
-        self._bridge = bridge
+    A loop is not forked. After a fork both are made anew where that is possible; what the parent has open stays there.
+
+    Args:
+        wrapped: The object.
+        bridge: The way to its loop.
+        again: Makes both in another process; without it, what was used before a fork is refused after it.
+    """
+
+    def __init__(
+        self, wrapped: WrappedT, bridge: Bridge, again: Callable[[], tuple[WrappedT, Bridge]] | None = None
+    ) -> None:
+        self._first = wrapped, bridge
+        self._again = again
+        # By process. The parent's stay: to collect them here would take its sockets out of its own loop.
+        self._made = {os.getpid(): self._first}
+
+    @property
+    def _wrapped(self) -> WrappedT:
+        return self._here()[0]
+
+    @property
+    def _bridge(self) -> Bridge:
+        return self._here()[1]
+
+    def _here(self) -> tuple[WrappedT, Bridge]:
+        """Return what belongs to this process."""
+        made = self._made.get(os.getpid())
+        # Of threads that come here together, all get what the first one has made.
+        return self._made.setdefault(os.getpid(), self._after_fork()) if made is None else made
+
+    def _after_fork(self) -> tuple[WrappedT, Bridge]:
+        wrapped, bridge = self._first
+        if bridge.state == "closed":
+            return self._first
+        if bridge.state == "new":  # nothing of it is in the parent
+            return wrapped, bridge.again()
+        if self._again is not None:
+            return self._again()
+        raise UsageError(
+            "this object belongs to the parent process",
+            why="its thread was not forked",
+            fix="make one after fork, or give it a factory in place of a scheduler",
+        )
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._bridge.state} of {self._wrapped!r}>"
+        wrapped, bridge = self._made.get(os.getpid(), self._first)
+        return f"<{type(self).__name__} {bridge.state} of {wrapped!r}>"
 
     def close(self) -> None:
         """End everything that is open and the thread; a call of another thread gets a ClosedError. Never raises."""
-        self._bridge.close()
+        made = self._made.setdefault(os.getpid(), (self._first[0], self._first[1].again()))
+        made[1].close()
 
     def __enter__(self) -> Self:
         return self
@@ -90,12 +143,13 @@ class Watch(Items[ItemT_co], Protocol[ItemT_co]):
 
 
 def blocking_iter(
-    method: Callable[Concatenate[Any, P], Items[ItemT]], *, ahead: int = 1
+    method: Callable[Concatenate[Any, P], Items[ItemT]], item: object, *, ahead: int = 1
 ) -> Callable[Concatenate[Any, P], BlockingIterator[ItemT]]:
     """Return the blocking twin of a method that returns an async generator.
 
     Args:
         method: The method.
+        item: The type of its items, for `inspect.signature` and the docs.
         ahead: How many items are fetched at a time.
     """
 
@@ -104,19 +158,33 @@ def blocking_iter(
         make = functools.partial(getattr(self._wrapped, method.__name__), *args, **kwargs)
         return BlockingIterator(self._bridge, make, ahead)
 
+    set_return(twin, GenericAlias(BlockingIterator, item))
     return twin
 
 
+def set_return(twin: Callable[..., object], annotation: object) -> None:
+    """Have a twin say what it returns itself, and not what the method that it wraps does."""
+    twin.__annotations__ = {**twin.__annotations__, "return": annotation}
+    signature = inspect.signature(twin).replace(return_annotation=annotation)
+    twin.__signature__ = signature  # type: ignore[attr-defined]  # inspect looks for it, wherever it is
+
+
 def blocking_watch(
-    method: Callable[Concatenate[Any, P], Watch[ItemT]],
+    method: Callable[Concatenate[Any, P], Watch[ItemT]], item: object
 ) -> Callable[Concatenate[Any, P], BlockingWatch[ItemT]]:
-    """Return the blocking twin of a method that returns a watch."""
+    """Return the blocking twin of a method that returns a watch.
+
+    Args:
+        method: The method.
+        item: The type of its items, as in `blocking_iter`.
+    """
 
     @functools.wraps(method)
     def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> BlockingWatch[ItemT]:
         make = functools.partial(getattr(self._wrapped, method.__name__), *args, **kwargs)
         return BlockingWatch(self._bridge, make)
 
+    set_return(twin, GenericAlias(BlockingWatch, item))
     return twin
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-__all__ = ["lazily"]
+__all__ = ["lazily", "names_in"]
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
@@ -25,3 +25,8 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
         return value
 
     return get
+
+
+def names_in(package: str, homes: Mapping[str, str]) -> Callable[[], list[str]]:
+    """Return the ``__dir__`` of such a package, which tells the names that have not been used yet as well."""
+    return lambda: sorted({*vars(sys.modules[package]), *homes})

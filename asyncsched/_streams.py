@@ -8,9 +8,11 @@ import contextlib
 import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
-from asyncsched._loops import one_loop
+from asyncsched._error_text import quiet
+from asyncsched._loops import AsyncOnly, one_loop
+from asyncsched.errors import UsageError
 
 __all__ = ["AsyncStream", "SteppedStream", "StreamCore", "Waiter", "for_one"]
 
@@ -18,6 +20,7 @@ ItemT_co = TypeVar("ItemT_co", covariant=True)
 StepT = TypeVar("StepT")
 
 HERE = "use it where its first step was; from several loops or threads, use asyncsched.sync"
+STOPPED = "stopped: what was followed runs on"
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 
@@ -35,7 +38,7 @@ def for_one(error: ErrorT) -> ErrorT:
     return own
 
 
-class AsyncStream(AsyncGenerator[ItemT_co, None]):
+class AsyncStream(AsyncOnly, AsyncGenerator[ItemT_co, None]):
     """An async generator made of `__anext__` and `aclose`; what else the protocol asks for follows from those.
 
     A native generator is finished by the first step that is cancelled or times out, and that looks like its end.
@@ -50,6 +53,15 @@ class AsyncStream(AsyncGenerator[ItemT_co, None]):
 
     def __aiter__(self) -> Self:
         return self
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, index: object) -> None:
+            # Where there is no `__iter__`, this is what `for`, `list` and `sorted` call first.
+            raise UsageError(
+                f"a {type(self).__name__} is neither iterated over by a plain `for` nor indexed",
+                fix="write `async for`, or use asyncsched.sync, which blocks",
+            )
 
     async def asend(self, value: None) -> ItemT_co:
         """Return the next item; `value` is ignored, as there is no ``yield`` to receive it."""
@@ -152,6 +164,9 @@ class SteppedStream(AsyncStream[ItemT_co], Generic[ItemT_co, CoreT]):
         self._stepping = True
         try:
             return await step()
+        except asyncio.CancelledError as error:
+            quiet(error, STOPPED)  # a cell of a notebook was stopped, which is no fault
+            raise
         finally:
             self._stepping = False
 

@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 import errno
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from asyncsched.errors import AsyncSchedError
 
@@ -174,16 +175,52 @@ async def gather_bounded(
     return cast("list[ResultT]", results)
 
 
-async def made_in_thread(make: Callable[[], ResultT], undo: Callable[[ResultT], object]) -> ResultT:
+class _Handing(Generic[ResultT]):
+    """A value that a thread makes for a caller that may leave first; the second of the two to finish undoes it."""
+
+    def __init__(self, make: Callable[[], ResultT], undo: Callable[[ResultT], object]) -> None:
+        self._make = make
+        self._undo = undo
+        self._lock = threading.Lock()
+        self._is_left = False
+        self._made: list[ResultT] = []
+
+    def make(self) -> ResultT:
+        """Make it, in a thread."""
+        made = self._make()
+        with self._lock:
+            is_left = self._is_left
+            if not is_left:
+                self._made.append(made)
+        if is_left:
+            self._undo(made)
+        return made
+
+    def leave(self) -> None:
+        """Undo what is made, now or once it is."""
+        with self._lock:
+            self._is_left = True
+        while self._made:
+            self._undo(self._made.pop())
+
+
+async def made_in_thread(
+    make: Callable[[], ResultT], undo: Callable[[ResultT], object], *, waits: bool = False
+) -> ResultT:
     """Return what `make` returns, called in a thread; if this is cancelled, `undo` is called with it once it is there.
 
     A thread cannot be stopped: without this, whatever it opens for someone who has left stays open.
+
+    Args:
+        make: What to call.
+        undo: Takes back what it has returned, maybe in the thread.
+        waits: Whether a cancellation goes on only once it is undone, as in `finished_in_thread`.
     """
-    making = asyncio.ensure_future(_in_thread(make))
+    handing = _Handing(make, undo)
     try:
-        return await asyncio.shield(making)
-    except asyncio.CancelledError:
-        making.add_done_callback(lambda _: making.cancelled() or making.exception() or undo(making.result()))
+        return await (finished_in_thread(handing.make) if waits else _in_thread(handing.make))
+    except BaseException:
+        handing.leave()
         raise
 
 
@@ -200,9 +237,11 @@ async def finished_in_thread(
         OSError: It hangs (ETIMEDOUT after `LONGEST_CALL` seconds); the thread cannot be stopped.
     """
     calling = asyncio.ensure_future((run or _in_thread)(call))
-    await outlast([calling], LONGEST_CALL)
-    if not calling.done():
-        calling.cancel()
+    try:
+        is_done = await outlast([calling], LONGEST_CALL)
+    finally:
+        calling.cancel()  # it hangs; nothing happens to one that has returned
+    if not is_done:
         raise OSError(errno.ETIMEDOUT, f"no answer from the operating system within {LONGEST_CALL:g} s")
     return calling.result()
 

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["override"]
+__all__ = ["Doc", "override"]
 
 if TYPE_CHECKING:
-    from typing_extensions import override
+    from typing_extensions import Doc, override
 else:
     MethodT = TypeVar("MethodT")
 
     def override(method: MethodT) -> MethodT:
         """Say to type checkers that a method takes the place of an inherited one."""
         return method
+
+    class Doc:
+        """What a field is for, as a note in its annotation."""
+
+        def __init__(self, documentation: str, /) -> None:
+            self.documentation = documentation
+
+        def __repr__(self) -> str:
+            return f"Doc({self.documentation!r})"
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Doc) and self.documentation == other.documentation
+
+        def __hash__(self) -> int:
+            return hash(self.documentation)

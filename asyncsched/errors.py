@@ -10,7 +10,7 @@
      │   ├─ MountError (KeyError)             a mount's options are unknown, missing or wrong
      │   ├─ UnknownResourceError (KeyError)   no named resource has this name
      │   ├─ ComponentError                    a component cannot be found, read or called
-     │   └─ MissingExtraError (ImportError)   an optional package is not installed
+     │   └─ MissingExtraError (ModuleNotFoundError)  an optional package is not installed
      ├─ UnknownAppError (LookupError)         no such app, role or replica
      ├─ AppStatusError                        an app ended in a state that was not wanted
      ├─ UsageError (RuntimeError)             the library was called in a way that cannot work
@@ -96,6 +96,12 @@ class AsyncSchedError(Exception):
         text = f"{self.what}: {self.why}" if self.why else self.what
         return f"{text}; {self.fix}" if self.fix else text
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows in place of a traceback: the cell's line, and at most five about the error."""
+        from asyncsched._error_text import notebook_lines  # only notebooks pay for it
+
+        return notebook_lines(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions are rebuilt by calling the class with `args`, which loses keyword-only fields.
         return _restore, (type(self), self.args), self.__dict__
@@ -148,7 +154,7 @@ class ComponentError(ConfigError):
     """A component cannot be found, does not follow the rules, or was called wrongly."""
 
 
-class MissingExtraError(ConfigError, ImportError):
+class MissingExtraError(ConfigError, ModuleNotFoundError):
     """A package that this feature needs is not installed; `fix` holds the command that installs it."""
 
 
@@ -213,9 +219,14 @@ class SchedulerError(AsyncSchedError):
 
 
 class UnavailableError(SchedulerError, ConnectionError):
-    """The service cannot be reached, or did not answer in time."""
+    """The service cannot be reached, or did not answer in time.
+
+    Attributes:
+        is_set_up: False where nothing here names the service and nothing of it was found: it is not used from here.
+    """
 
     retryable = True
+    is_set_up: bool = True
 
 
 class AuthError(SchedulerError):
@@ -319,3 +330,32 @@ InvalidRunConfigException = RunOptionError
 MalformedAppHandleException = MalformedHandleError
 UnknownAppException = UnknownAppError
 UnknownSchedulerException = UnknownSchedulerError
+
+
+class LeftBehind(str):
+    """A note on an exception: a launch that has failed has left an app, or parts of one.
+
+    Attributes:
+        app_id: The app.
+    """
+
+    __slots__ = ("__dict__",)
+
+    app_id: str
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """Return the notes on an exception, and on those that it comes from."""
+    return [note for each in _chain(error) for note in getattr(each, "__notes__", ())]
+
+
+def left_behind(error: BaseException) -> str:
+    """Return the id of the app that a launch has left, as notes on its error tell it; empty if it has left none."""
+    return next((note.app_id for note in notes_of(error) if isinstance(note, LeftBehind)), "")
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found = [error]
+    for each in found:
+        found += [other for other in (each.__cause__, each.__context__) if other is not None and other not in found]
+    return found

@@ -17,16 +17,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from asyncsched._bridge import Bridge
 from asyncsched._facade import BlockingIterator, BlockingWatch, Facade, blocking, blocking_iter, blocking_watch, on_loop
+from asyncsched._sync_groups import SyncJob, SyncJobGroup, blocking_group, blocking_job, blocking_jobs
 from asyncsched.logs.line import LogLine
+from asyncsched.runner.answers import AppEvent
 from asyncsched.runner.backends import close_schedulers
-from asyncsched.runner.runner import Runner
+from asyncsched.runner.runner import Runner as _Runner
 from asyncsched.schedulers import registry
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.registry import SchedulerFactory, get_default_scheduler_name
+from asyncsched.schedulers.responses import ListAppResponse, StateEvent
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.state import AppStatus
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockingIterator",
     "BlockingWatch",
+    "SyncJob",
+    "SyncJobGroup",
     "SyncRunner",
     "SyncScheduler",
     "build_workspace_image",
@@ -51,12 +58,22 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
     """A scheduler with the documents' blocking interface.
 
     Args:
-        scheduler: The scheduler, which nothing else has used yet; it is closed with this.
+        scheduler: The scheduler, which nothing else has used yet; it is closed with this. Or what makes one: then it is
+            made again after a fork.
     """
 
-    def __init__(self, scheduler: Scheduler[Any, Any], *, bridge: Bridge | None = None) -> None:
-        self._owner = bridge is None
-        super().__init__(scheduler, bridge or Bridge(scheduler.close))
+    def __init__(self, scheduler: Scheduler[Any, Any] | Callable[[], Scheduler[Any, Any]]) -> None:
+        self._owner = True
+        if not callable(scheduler):
+            super().__init__(scheduler, Bridge(scheduler.close))
+        else:
+            again = functools.partial(_make_scheduler, scheduler)
+            super().__init__(*again(), again)
+
+    @property
+    def options(self) -> type[Any]:
+        """The dataclass of the run options; it needs no loop."""
+        return self._wrapped.options
 
     @property
     def backend(self) -> str:
@@ -75,7 +92,7 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
     describe = blocking(Scheduler.describe)
     describe_many = blocking(Scheduler.describe_many)
     exists = blocking(Scheduler.exists)
-    watch = blocking_watch(Scheduler.watch)
+    watch = blocking_watch(Scheduler.watch, StateEvent)
     watch_statistics = on_loop(Scheduler.watch_statistics)
     cancel = blocking(Scheduler.cancel)
     cancel_many = blocking(Scheduler.cancel_many)
@@ -84,8 +101,8 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
     results = blocking(Scheduler.results)
     delete = blocking(Scheduler.delete)
     run_opts = blocking(Scheduler.run_opts)
-    list_iter = blocking_iter(Scheduler.list_iter, ahead=100)
-    _log_iter = blocking_iter(Scheduler.log_iter, ahead=_LINES_AHEAD)
+    list_iter = blocking_iter(Scheduler.list_iter, ListAppResponse, ahead=100)
+    _log_iter = blocking_iter(Scheduler.log_iter, LogLine, ahead=_LINES_AHEAD)
 
     def log_iter(
         self,
@@ -97,9 +114,25 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
         until: datetime | timedelta | None = None,
         should_tail: bool = False,
         streams: Stream | None = None,
+        *,
+        tail_lines: int | None = None,
+        attempts: int | Iterable[int] | None = None,
+        gaps: Literal["tell", "raise"] = "tell",
     ) -> BlockingIterator[LogLine]:
         """Iterate over the lines of one replica, the first by default; ``k=None`` gives those of all, merged."""
-        return self._log_iter(app_id, role_name, k, regex, since, until, should_tail, streams)
+        return self._log_iter(
+            app_id,
+            role_name,
+            k,
+            regex,
+            since,
+            until,
+            should_tail,
+            streams,
+            tail_lines=tail_lines,
+            attempts=attempts,
+            gaps=gaps,
+        )
 
     def close(self) -> None:
         """End everything of this scheduler. One that belongs to a runner is closed with that, and not here."""
@@ -109,7 +142,23 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
     list = blocking(Scheduler.list)
 
 
-class SyncRunner(Facade[Runner]):
+def _make_scheduler(make: Callable[[], Scheduler[Any, Any]]) -> tuple[Scheduler[Any, Any], Bridge]:
+    scheduler = make()
+    return scheduler, Bridge(scheduler.close)
+
+
+class _RunnersScheduler(SyncScheduler):
+    """A scheduler of a `SyncRunner`, whose loop it shares."""
+
+    def __init__(self, runner: SyncRunner, name: str | None) -> None:
+        def again() -> tuple[Scheduler[Any, Any], Bridge]:
+            return runner._scheduler(name), runner._bridge
+
+        self._owner = False
+        super(SyncScheduler, self).__init__(*again(), again)  # without that one's own loop
+
+
+class SyncRunner(Facade[_Runner]):
     """A `Runner` whose calls block.
 
     Args:
@@ -127,45 +176,53 @@ class SyncRunner(Facade[Runner]):
         component_defaults: Mapping[str, Mapping[str, object]] | None = None,
         **scheduler_params: Mapping[str, object],
     ) -> None:
-        runner = Runner(name, schedulers, component_defaults, **scheduler_params)
         given = [each for each in (schedulers or {}).values() if isinstance(each, Scheduler)]
-        super().__init__(runner, Bridge(functools.partial(_close, runner, given)))
+        again = functools.partial(_make_runner, given, name, schedulers, component_defaults, **scheduler_params)
+        super().__init__(*again(), None if given else again)
 
     @property
     def name(self) -> str:
         """The session that submitted apps are marked with."""
         return self._wrapped.name
 
-    run = blocking(Runner.run)
-    run_component = blocking(Runner.run_component)
-    dryrun = blocking(Runner.dryrun)
-    dryrun_component = blocking(Runner.dryrun_component)
-    schedule = blocking(Runner.schedule)
-    status = blocking(Runner.status)
-    describe = blocking(Runner.describe)
-    wait = blocking(Runner.wait)
-    wait_all = blocking(Runner.wait_all)
-    as_completed = blocking_iter(Runner.as_completed)
-    watch = blocking_watch(Runner.watch)
-    monitor = blocking(Runner.monitor)
-    log_lines = blocking_iter(Runner.log_lines, ahead=_LINES_AHEAD)
-    cancel = blocking(Runner.cancel)
-    delete = blocking(Runner.delete)
-    scheduler_run_opts = blocking(Runner.scheduler_run_opts)
-    scheduler_backends = blocking(Runner.scheduler_backends)
-    statistics = on_loop(Runner.statistics)
-    _scheduler = blocking(Runner.scheduler)
+    run = blocking(_Runner.run)
+    run_component = blocking(_Runner.run_component)
+    dryrun = blocking(_Runner.dryrun)
+    dryrun_component = blocking(_Runner.dryrun_component)
+    schedule = blocking(_Runner.schedule)
+    status = blocking(_Runner.status)
+    describe = blocking(_Runner.describe)
+    group = blocking_group(_Runner.group)
+    job = blocking_job(_Runner.job)
+    run_all = blocking_jobs(_Runner.run_all)
+    wait = blocking(_Runner.wait)
+    wait_all = blocking(_Runner.wait_all)
+    as_completed = blocking_iter(_Runner.as_completed, tuple[AppHandle, AppStatus | None])
+    status_all = blocking(_Runner.status_all)
+    events = blocking_iter(_Runner.events, AppEvent | LogLine, ahead=100)
+    results = blocking(_Runner.results)
+    watch = blocking_watch(_Runner.watch, AppEvent)
+    monitor = blocking(_Runner.monitor)
+    show_log = blocking(_Runner.show_log)
+    log_lines = blocking_iter(_Runner.log_lines, LogLine, ahead=_LINES_AHEAD)
+    cancel = blocking(_Runner.cancel)
+    cancel_all = blocking(_Runner.cancel_all)
+    delete = blocking(_Runner.delete)
+    scheduler_run_opts = blocking(_Runner.scheduler_run_opts)
+    scheduler_backends = blocking(_Runner.scheduler_backends)
+    statistics = on_loop(_Runner.statistics)
+    _scheduler = blocking(_Runner.scheduler)
 
-    def scheduler(self, name: str) -> SyncScheduler:
-        """Return the scheduler of this name, which shares this runner's loop and is closed with it."""
-        return SyncScheduler(self._scheduler(name), bridge=self._bridge)
+    def scheduler(self, name: str | None = None) -> SyncScheduler:
+        """Return the scheduler of this name, by default the first; it is closed with this runner."""
+        return _RunnersScheduler(self, name)
 
-    list = blocking(Runner.list)
+    list = blocking(_Runner.list)
 
 
 def create_scheduler(name: str, session_name: str, **kwargs: object) -> SyncScheduler:
     """Make the scheduler of this name."""
-    return SyncScheduler(registry.get_scheduler(name, session_name, **kwargs))
+    return SyncScheduler(functools.partial(registry.get_scheduler, name, session_name, **kwargs))
 
 
 def get_scheduler_factories() -> dict[str, Callable[..., SyncScheduler]]:
@@ -201,6 +258,24 @@ def build_workspace_image(
         bridge.close()
 
 
-async def _close(runner: Runner, given: Collection[Scheduler[Any, Any]]) -> None:
+def _make_runner(
+    given: Collection[Scheduler[Any, Any]],
+    name: str,
+    schedulers: Mapping[str, Scheduler[Any, Any] | SchedulerFactory] | None,
+    component_defaults: Mapping[str, Mapping[str, object]] | None,
+    **scheduler_params: Mapping[str, object],
+) -> tuple[_Runner, Bridge]:
+    runner = _Runner(name, schedulers, component_defaults, **scheduler_params)
+    return runner, Bridge(functools.partial(_close, runner, given))
+
+
+async def _close(runner: _Runner, given: Collection[Scheduler[Any, Any]]) -> None:
     await runner.close()
     await close_schedulers(given)
+
+
+def __getattr__(name: str) -> object:
+    """Raise AttributeError for what is not here; the runner that is awaited is in `asyncsched`."""
+    if name == "Runner":
+        raise AttributeError("asyncsched.sync has no Runner; SyncRunner is the one whose calls block")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

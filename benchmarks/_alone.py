@@ -23,6 +23,9 @@ from benchmarks._harness import load
 PATIENCE = 60.0
 """Seconds for what a benchmark has started to go."""
 
+LONGEST = 3600.0
+"""Seconds that a benchmark may take: one that hangs is interrupted then, and shows where it was."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -32,13 +35,14 @@ def run(command: list[str], *, others: Collection[int] = ()) -> int:
     What its descendants leave behind when they end becomes ours, as it would become init's, and is waited for. It is
     interrupted when we are, once, and has the time to clean up. `others` are children of ours that have no part in it.
     """
-    _adopt_orphans()
+    adopt_orphans()
     left: list[str] = []
     try:
         with _passing_on() as pass_on_to:  # before there is a process: an interruption must not come between
-            process = subprocess.Popen(command, process_group=0)  # a terminal's Ctrl-C reaches us alone
+            # A terminal's Ctrl-C reaches us alone.
+            process = subprocess.Popen(command, process_group=0, env=_compiling())
             pass_on_to(process)
-            code = process.wait()
+            code = _ended(process)
     finally:  # also when it has been interrupted
         left = _wait_for_the_rest({*others})
         if left:
@@ -46,7 +50,24 @@ def run(command: list[str], *, others: Collection[int] = ()) -> int:
     return code or bool(left)
 
 
-def _adopt_orphans() -> None:
+def _compiling() -> dict[str, str]:
+    """Let Python keep what it has compiled: an installed package is compiled, and what is measured is one."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """Wait for its end; what hangs is interrupted, and killed where that does not help."""
+    for limit, number in ((LONGEST, signal.SIGINT), (PATIENCE, signal.SIGKILL)):
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            print(f"  HANGS: no end after {limit:g} s, {number.name} is sent", flush=True)
+            process.send_signal(number)
+    return process.wait()
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what descendants of this process leave behind when they end, as init would."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "cannot become the parent of what a benchmark leaves behind")
 

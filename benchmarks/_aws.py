@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from asyncsched.specs import AppDef, Resource, Role
+from benchmarks._service import Service, served_by
 
 QUEUE = "bench"
 
 
-class Emulator:
+class Emulator(Service):
     """The emulator's knobs, over HTTP."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def set(self, knob: str, **body: Any) -> dict[str, Any]:
-        """Turn a knob and return its answer."""
-        request = urllib.request.Request(f"{self.url}/emulator/{knob}", json.dumps(body).encode())
-        with urllib.request.urlopen(request) as answer:
-            return dict(json.load(answer))
 
     def calls(self) -> dict[str, int]:
         """Return the calls of each operation since the last look."""
@@ -36,12 +25,7 @@ class Emulator:
 @contextmanager
 def emulator() -> Iterator[Emulator]:
     """Run an emulator, and lead the environment there."""
-    command = [sys.executable, "-m", "tests.aws_emulator", "--queue", QUEUE]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    before = dict(os.environ)
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[1]
+    with served_by("tests.aws_emulator", "--queue", QUEUE) as url:
         os.environ |= {
             "AWS_ACCESS_KEY_ID": "bench",
             "AWS_SECRET_ACCESS_KEY": "bench",
@@ -49,14 +33,7 @@ def emulator() -> Iterator[Emulator]:
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": url,
         }
-        yield Emulator(url)
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        process.terminate()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        yield Emulator(url, "emulator")
 
 
 def scripted(*steps: list[Any], replicas: int = 1) -> AppDef:

@@ -11,15 +11,24 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 PEER = Path(os.environ.get("ASYNCSCHED_PEER_VENV", "/tmp/asyncsched-peer"))
-"""A virtual environment with the peer: made on first use, kept for the next."""
+"""A virtual environment with the peer: made on first use, kept for the next. Those of other peers stand beside it."""
 
-WANTED = ["torchx[kubernetes,gcp_batch]==0.7.0", "docker", "setuptools<81"]
+
+class Environment(NamedTuple):
+    """A virtual environment with a peer: where it is, and what is installed there."""
+
+    at: Path
+    wanted: Sequence[str]
+
+
+TORCHX = Environment(PEER, ["torchx[kubernetes,gcp_batch]==0.7.0", "docker", "setuptools<81"])
+SUBMITIT = Environment(PEER.with_name(f"{PEER.name}-submitit"), ["submitit==1.5.3"])
 
 # Whatever the peer prints goes to where its errors go: the answers have the standard output for themselves.
 _SERVE = """
@@ -69,9 +78,9 @@ class Peer:
 
 
 @contextmanager
-def peer(script: str) -> Iterator[Peer]:
+def peer(script: str, of: Environment = TORCHX) -> Iterator[Peer]:
     """Start a script that defines `measure()`, which returns a list of numbers, and `finish()`, which cleans up."""
-    command = [str(installed() / "bin/python"), "-W", "ignore", "-c", _SERVE.format(script=script)]
+    command = [str(installed(of) / "bin/python"), "-W", "ignore", "-c", _SERVE.format(script=script)]
     pipe = subprocess.PIPE
     # All that it writes goes with the directory, however it ends.
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
@@ -93,14 +102,14 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.kill()
 
 
-def installed() -> Path:
-    """Return the environment with the peer, and make it where it is not there yet."""
-    with Path(f"{PEER}.lock").open("w") as lock:
+def installed(what: Environment = TORCHX) -> Path:
+    """Return the environment with a peer, and make it where it is not there yet."""
+    with Path(f"{what.at}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two benchmarks may come for the first time together
-        made_for = PEER / "made-for"
-        if not made_for.exists() or made_for.read_text() != str(WANTED):
-            venv.create(PEER, with_pip=True)
-            command = [str(PEER / "bin/python"), "-m", "pip", "install", "-q", *WANTED]
+        made_for = what.at / "made-for"
+        if not made_for.exists() or made_for.read_text() != str(what.wanted):
+            venv.create(what.at, with_pip=True)
+            command = [str(what.at / "bin/python"), "-m", "pip", "install", "-q", *what.wanted]
             subprocess.run(command, check=True, stdout=sys.stderr)
-            made_for.write_text(str(WANTED))
-    return PEER
+            made_for.write_text(str(what.wanted))
+    return what.at

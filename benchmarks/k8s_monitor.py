@@ -15,7 +15,8 @@ from typing import Any
 
 import aiohttp
 
-from asyncsched.schedulers.kubernetes import KubernetesScheduler
+from asyncsched.schedulers.kubernetes import KubernetesScheduler, names
+from asyncsched.specs import AppState
 from benchmarks._floods import longest_step, percentile
 from benchmarks._harness import LEAST_ROUNDS, Claim, Count, Rounds, at_most, in_turns_on_loop, on_loop
 from benchmarks._kubernetes import NAMESPACE, Fake, fake
@@ -80,6 +81,8 @@ async def _monitored(cluster: Fake) -> tuple[Rounds[_Seen], int]:
             async with scheduler.watch([f"{NAMESPACE}:{name}" for name in ends]) as watch:
                 async for event in watch:
                     if event.over:
+                        if event.state is not AppState.SUCCEEDED:
+                            raise RuntimeError(f"{event.app_id} is over, and was not told as it ended: {event}")
                         seen[event.app_id.partition(":")[2]] = time.time()
         most = max(most, sum(cluster.calls().values()))
         return _Seen([seen[name] - when for name, when in ends.items()], time.process_time() - began)
@@ -187,7 +190,12 @@ def _job() -> dict[str, Any]:
     container = {"name": "main", "image": "none:1", "command": ["train"]}
     template = {"metadata": {"labels": _labels()}, "spec": {"restartPolicy": "Never", "containers": [container]}}
     return {
-        "metadata": {"name": "job-NUMBER", "namespace": NAMESPACE, "labels": _labels()},
+        "metadata": {
+            "name": "job-NUMBER",
+            "namespace": NAMESPACE,
+            "labels": _labels(),
+            "annotations": {names.APP_NAME: "job", names.REQUEST: "0" * 64},  # without it the job is somebody else's
+        },
         "spec": {
             "minAvailable": 1,
             "queue": "default",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import IO
 
+from asyncsched.logs import LogLine, LogOrigin
+from asyncsched.logs.line import decode
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs.app import AppDef
 from benchmarks._clock import undisturbed
@@ -36,6 +39,7 @@ YES = ["sh", "-c", f"yes {TEXT} | head -c 2G"]
 OURS = "asyncsched"
 BARE = "a bare loop over the pipes of the same children"
 FILE = "a bare loop that follows the file into which `cat` writes it"
+OBJECTS = "a bare loop over that file that makes an object of each line and hands on one at a time"
 BRIDGED = "the peer in a coroutine"
 BLOCKING = "the peer in a loop that blocks"
 CAT = "the same child into `cat`"
@@ -146,13 +150,14 @@ async def _of_yes() -> AsyncIterator[Claim]:
         taken = await _in_turns(
             {
                 OURS: _yes,
-                FILE: _file,
+                FILE: partial(_file, _split),
+                OBJECTS: partial(_file, _hand_on),
                 BRIDGED: partial(_theirs, bridged),
                 BLOCKING: partial(_theirs, blocking),
             }
         )
     name = "`yes` of 80 characters"
-    for reference, bound in ((FILE, 0.18), (BRIDGED, 10.0), (BLOCKING, 3.0)):
+    for reference, bound in ((FILE, 0.18), (OBJECTS, 0.9), (BRIDGED, 10.0), (BLOCKING, 3.0)):
         yield at_least(f"{name}: lines in a second", taken.ratio(OURS, reference, _RATE), bound, detail=_told(taken))
     yield at_most(name, _broken(taken), 0)
 
@@ -178,8 +183,8 @@ async def _theirs(theirs: Peer) -> Flood:
     return Flood(await theirs.measure_one())
 
 
-async def _file() -> Flood:
-    """Split what `cat` has written of it into texts, for as long as `_yes` does."""
+async def _file(read: Callable[[bytes], int]) -> Flood:
+    """Read what `cat` has written of it, for as long as `_yes` does."""
     seen = 0
     with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("w+b") as log:
         yes = subprocess.Popen(YES, stdout=subprocess.PIPE)
@@ -188,7 +193,7 @@ async def _file() -> Flood:
             began = undisturbed()
             while (took := undisturbed() - began) < SECONDS:
                 data = file.read(65536)
-                seen += _split(data)
+                seen += read(data)
                 await asyncio.sleep(0 if data else 0.001)
         for child in (yes, cat):
             with child:  # which closes its pipe and waits
@@ -203,6 +208,35 @@ def _split(data: bytes) -> int:
         broken += line != TEXT + "\n"
         lines += 1
     return lines
+
+
+class _Handed:
+    """Hands on objects as a `LogStream` does, without anything that finds or selects them, or lets others run."""
+
+    def __init__(self, lines: Iterable[LogLine]) -> None:
+        self._ready = iter(lines)
+
+    async def __anext__(self) -> LogLine:
+        for line in self._ready:
+            return line
+        raise StopAsyncIteration
+
+
+def _hand_on(data: bytes) -> int:
+    """Look at each line, as the reader of a stream does, once it has an origin and a time."""
+    lines = decode(data.splitlines(keepends=True), _ORIGIN, 1)
+
+    async def look() -> None:
+        handed, broken = _Handed(lines), 0
+        for _ in range(len(lines)):
+            broken += await anext(handed) != TEXT + "\n"
+
+    with contextlib.suppress(StopIteration):  # it never waits
+        look().send(None)
+    return len(lines)
+
+
+_ORIGIN = LogOrigin()
 
 
 async def _bare(command: list[str], replicas: int, lines: int) -> Flood:

@@ -16,20 +16,33 @@ author = "the asyncsched authors"
 copyright = "the asyncsched authors"
 version = release = asyncsched.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "_features"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "_features",
+    "_reference",
+]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
-nitpicky = False
+nitpicky = True
+default_role = "py:obj"
 
 html_theme = "furo"
 html_title = "asyncsched"
+html_static_path = ["_static"]
+html_css_files = ["column.css"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
+NOT_OURS = "object,str,int,tuple,list,dict,Exception,BaseException,Enum,StrEnum,AsyncGenerator,Mapping"
+"""Bases whose members Python's own documents describe."""
+
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True, "show-inheritance": True, "inherited-members": NOT_OURS}
 autoclass_content = "class"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False

@@ -90,8 +90,8 @@ def _children() -> list[str]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             # The command's name stands in parentheses and may hold anything, also ") ".
-            state, parent, *_ = (entry / "stat").read_text().rpartition(") ")[2].split()
-            command = (entry / "cmdline").read_text().replace("\0", " ").strip()
+            state, parent, *_ = (entry / "stat").read_text(errors="replace").rpartition(") ")[2].split()
+            command = (entry / "cmdline").read_text(errors="replace").replace("\0", " ").strip()
         except OSError:
             continue  # it has ended meanwhile
         if int(parent) == me:

@@ -41,14 +41,15 @@ class Limits:
 
     Attributes:
         silence: How long a part may print nothing.
-        total: How long a part may run.
+        total: How long a part may run that keeps printing, which may be beside others that leave it a third of the
+            machine.
         stacks: How long it may take to print its stacks.
         ending: How long it may take to end once it was asked to.
         rest: How long the output is read on once the process has ended: what it left behind may hold the pipe open.
     """
 
     silence: float = 1200
-    total: float = 2400
+    total: float = 4500
     stacks: float = 10
     ending: float = 20
     rest: float = 2

@@ -26,6 +26,9 @@ KEPT = ROOT / ".pytest_cache" / "asyncsched-shared"
 
 BUSY_LOOPS = 4
 TIMED_MINUTES = 30
+SILENCE_OF_HEAVY = 2400.0
+"""Seconds for which a part of ``--all`` may print nothing: one heavy test may be silent for long."""
+
 NO_TESTS = 5
 """pytest's exit code for a process for which no test was left."""
 
@@ -89,8 +92,8 @@ def _at_once(options: argparse.Namespace, _: Sequence[str], folder: Path) -> int
     ]
     lint = [] if options.all else [Part(name="lint" if options.fast else "lint, docs", command=_checks(options))]
     limits = Limits()
-    if options.all:  # one heavy test may be silent for long
-        limits.silence = limits.total
+    if options.all:
+        limits.silence = SILENCE_OF_HEAVY
     ended = asyncio.run(_parts.side_by_side([*lint, *tests], limits=limits))
     _keep_seconds(shared / TOOK, kept)
     if options.coverage:

@@ -23,7 +23,7 @@ ALONE = {"__init__", "errors", "options"}
 TO_FIND = {"APP_ID", "REMOVE_AFTER", "VERSION"}
 """Labels by which the daemon is asked for containers and networks."""
 
-EVERYWHERE = {"client", "contract", "errors", "page"}
+EVERYWHERE = {"client", "contract", "errors", "groups", "page"}
 """What tests are named for beside a backend's own rooms: docker's client and errors are those of `_dockerd`."""
 
 BESIDE = {"aws_batch": {"emulator", "stock_moto"}, "docker": {"services"}}

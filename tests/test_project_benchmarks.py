@@ -28,7 +28,7 @@ from benchmarks._harness import (
     names,
     on_loop,
 )
-from benchmarks._noise import noise
+from benchmarks._noise import before_others, noise
 from tests._support import eventually
 
 ROOT = Path(__file__).parents[1]
@@ -165,6 +165,29 @@ def test_the_exit_code_of_a_benchmark_is_passed_on() -> None:
         assert "1" == _read(process)
 
 
+def test_what_a_benchmark_starts_is_compiled_once_as_an_installed_package_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    keeps = "import sys; sys.exit(sys.dont_write_bytecode)"
+    with _python(
+        f"import sys; from benchmarks import _alone; print(_alone.run([sys.executable, '-c', {keeps!r}]))"
+    ) as it:
+        assert "False" == _read(it)
+
+
+def test_what_comes_before_others_is_as_it_was_afterwards() -> None:
+    before = os.sched_getscheduler(0)
+    with before_others():
+        inside = subprocess.run(
+            [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert inside.stdout == f"{os.sched_getscheduler(0)}\n"
+
+    assert before == os.sched_getscheduler(0)
+
+
 def test_a_benchmark_is_over_when_what_it_has_left_behind_is_gone() -> None:
     orphan = "import os; os.read(0, 1); os.write(1, b'orphan\\n')"
     leaves = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {orphan!r}])"
@@ -191,6 +214,15 @@ def test_what_does_not_go_is_named_and_fails() -> None:
             os.kill(int(pid), signal.SIGKILL)
 
 
+def test_a_benchmark_that_hangs_is_interrupted_and_fails() -> None:
+    run = "_alone.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    code = f"import sys; from benchmarks import _alone; _alone.LONGEST = 0.5; print(_alone.LONGEST, {run} != 0)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+    assert ["  HANGS: no end after 0.5 s, SIGINT is sent", "0.5 True"] == done.stdout.splitlines()
+
+
 def test_noise_is_two_processes_that_end_with_it() -> None:
     with noise() as pids:
         assert 2 == len(pids)
@@ -202,7 +234,7 @@ def test_noise_is_two_processes_that_end_with_it() -> None:
 NOISY = """
 import sys
 from benchmarks import _alone
-from benchmarks._noise import noise
+from benchmarks._noise import before_others, noise
 with noise() as pids:
     print(*pids, flush=True)
     _alone.run([sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)"], others=pids)

@@ -73,6 +73,13 @@ def test_the_whole_surface_loads_nothing_that_little_of_it_needs() -> None:
     assert not costly & loaded_by(WHOLE_SURFACE)
 
 
+def test_typing_extensions_is_for_type_checkers_alone() -> None:
+    found = [path for path in ROOT.glob("asyncsched/**/*.py") if "\nfrom typing_extensions" in path.read_text()]
+
+    assert [] == found
+    assert "typing_extensions" not in loaded_by("from asyncsched.schedulers.local import LocalScheduler")
+
+
 def test_the_whole_surface_loads_no_sdk_and_nothing_for_a_terminal() -> None:
     assert not (SDKS | {"click", "rich", "pytest"}) & loaded_by(WHOLE_SURFACE)
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests._heavy import ROOMS
 from tests._parts import Ended, InterruptError, Limits, Part, side_by_side
+from tests._run import SILENCE_OF_HEAVY
 from tests._shared import DOCKER_DAEMONS, _may_bring_up
 from tests._support import eventually_blocking
 
@@ -89,6 +90,18 @@ def test_a_part_that_hangs_shows_its_stacks_and_ends_with_its_children(limit: st
     assert (why, -signal.SIGABRT) == (hung.why, hung.code)
     assert any("the_place_where_it_hangs" in line for line in shown)
     eventually_blocking(lambda: is_gone(int(shown[0].split()[1])))
+
+
+def test_a_part_that_goes_on_printing_has_longer_than_a_silent_one_as_the_pages_say() -> None:
+    page = (ROOT / "docs/contributing.md").read_text()
+    told = re.search(r"A part that prints nothing for (\d+) minutes, or runs for (\d+),", page)
+    assert told is not None
+    limits = Limits()
+
+    assert [limits.silence, limits.total] == [60 * int(minutes) for minutes in told.groups()]
+    assert limits.silence < SILENCE_OF_HEAVY < limits.total
+    # The whole run takes 17 minutes alone, and a third of the machine beside four busy loops on two cores.
+    assert limits.total > 3 * 17 * 60
 
 
 def test_a_part_that_has_ended_is_not_waited_for_because_of_what_it_left_behind() -> None:

@@ -11,6 +11,7 @@ go through its session instead:
 - logs and events: its readers take a broken connection for the end, and drop the stream that a line was written to.
 - pulls: what the daemon says in the stream about a registry has to become an error of ours, and has no time limit.
 - builds: its own takes a file object, which a thread would have to fill; and nothing cancels a build.
+- images that are made of a container: unpacking and committing many bytes takes longer than its time limit.
 - pushes: as pulls; and nothing asks a registry what it has (``/distribution``).
 - a file of a container: its reader takes a whole archive into memory, however large; and nothing offers HEAD.
 - the API's version and the daemon's time: it asks for the version of the version, and offers no header.
@@ -28,6 +29,7 @@ from asyncsched._dockerd.images import (
     remove_image,
     tag_image,
 )
+from asyncsched._dockerd.layer import can_lay_over, lay_over
 from asyncsched._dockerd.networks import ensure_network
 from asyncsched._dockerd.objects import read_objects
 from asyncsched._dockerd.push import Remote, find_remote, platform_of, push_image
@@ -37,10 +39,12 @@ __all__ = [
     "PullPolicy",
     "Remote",
     "build_image",
+    "can_lay_over",
     "ensure_network",
     "ensure_tmp",
     "find_remote",
     "inspect_image",
+    "lay_over",
     "platform_of",
     "provide_image",
     "push_image",

@@ -18,22 +18,28 @@ from contextlib import aclosing
 from typing import Any
 
 from asyncsched._dockerd.client import Daemon
-from asyncsched._dockerd.images import inspect_image, remove_image, tag_image
+from asyncsched._dockerd.images import inspect_image, list_labelled, remove_image, tag_image
 from asyncsched._dockerd.trace import Trace, read_trace
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, ConflictError, NotFoundError, SchedulerError, WorkspaceError
 from asyncsched.specs.image_progress import ImageProgress
 
-__all__ = ["build_image"]
+__all__ = ["BUILD_LABEL", "Build", "Reader", "build_image", "closed"]
 
 _log = logging.getLogger("asyncsched.dockerd")
 
+BUILD_LABEL = "asyncsched.build"
+"""The label of all that one build makes: a builder that is interrupted may have made an image, and not tell its id."""
+
 _LAST_LINES = 20
+_LONGEST_LINE = 4096
 _CLEANUP = 10.0
 _TRACE, _IMAGE = "moby.buildkit.trace", "moby.image.id"
 _STEP = re.compile(r"Step \d+/\d+ : (?P<instruction>\S+)")
 _RESULT = re.compile(r" ---> (?P<id>[0-9a-f]{12,64})$")
 _RUNNING = re.compile(r" ---> Running in (?P<id>[0-9a-f]{12,64})$")
+_OWN = re.compile(r"Step \d+/\d+ : | ---> |Removing intermediate container |Successfully ")
+"""How the classic builder's own lines begin: each is a record, whatever a command has written before."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _WRAPPING = re.compile(r"^(failed to solve( with frontend [\w.]+)?: |failed to create LLB definition: )+")
 
@@ -52,7 +58,7 @@ async def build_image(
     on_progress: Callable[[ImageProgress], None],
     operation: str = "submit",
 ) -> str:
-    """Build an image, tag it, and return its id. Cancelling leaves neither an image nor a container.
+    """Build an image, tag it, and return its id. Cancelling before its end leaves neither an image nor a container.
 
     Args:
         daemon: The daemon that builds the image.
@@ -71,21 +77,23 @@ async def build_image(
         WorkspaceError: The build failed; the message has the builder's last lines.
         SchedulerError: The daemon cannot be reached.
     """
+    build = secrets.token_hex(16)
     params = {
         "version": "2" if buildkit else "1",
         "dockerfile": dockerfile,
         "buildargs": json.dumps(dict(build_args)),
-        "labels": json.dumps(dict(labels)),
+        "labels": json.dumps({**labels, BUILD_LABEL: build}),
+        "buildid": build,
         "rm": "1",
         "forcerm": "1",
         **({"platform": platform} if platform else {}),
         **({"networkmode": network} if network else {}),
     }
     reader = _BuildKit(name, on_progress) if buildkit else _Classic(name, on_progress)
-    return await _Build(daemon, name, context, params, reader, operation).run()
+    return await Build(daemon, name, context, params, reader, operation).run()
 
 
-class _Reader:
+class Reader:
     """Reads a builder's records.
 
     Attributes:
@@ -101,21 +109,35 @@ class _Reader:
         self.image = ""
         self.made: list[str] = []
         self.container = ""
+        self._begun: dict[object, str] = {}  # lines that have no end yet, by what they come from
 
     def read(self, record: Mapping[str, Any]) -> None:
         raise NotImplementedError
 
-    def say(self, text: str) -> None:
-        for line in _COLOUR.sub("", text).splitlines():
-            if line.strip():
-                self.lines.append(line.rstrip())
-                self._on_progress(ImageProgress(image=self._name, status=line.rstrip()))
+    def say(self, text: str, source: object = None) -> None:
+        """Tell the lines of a text; the last one goes on with the next text from there if it has no end."""
+        *whole, begun = (self._begun.pop(source, "") + _COLOUR.sub("", text)).replace("\r", "\n").split("\n")
+        if begun:
+            self._begun[source] = begun[-_LONGEST_LINE:]
+        for line in whole:
+            self._tell(line[-_LONGEST_LINE:].rstrip())
+
+    def finish(self) -> None:
+        """Tell the lines that have no end."""
+        for line in self._begun.values():
+            self._tell(line.rstrip())
+        self._begun.clear()
+
+    def _tell(self, line: str) -> None:
+        if line:
+            self.lines.append(line)
+            self._on_progress(ImageProgress(image=self._name, status=line))
 
     def transferred(self, size: int) -> None:
         self._on_progress(ImageProgress(image=self._name, status="Sending the workspace", current=size))
 
 
-class _Classic(_Reader):
+class _Classic(Reader):
     """Reads the classic builder's lines. Each of its steps makes an image, and a RUN makes a container."""
 
     def __init__(self, name: str, on_progress: Callable[[ImageProgress], None]) -> None:
@@ -137,10 +159,12 @@ class _Classic(_Reader):
         aux: Any = record.get("aux")
         if isinstance(aux, dict) and "ID" in aux:
             self.image = str(aux["ID"])  # pyright: ignore[reportUnknownArgumentType] - any JSON
-        self.say(text)
+        if _OWN.match(text):
+            self.finish()
+        self.say(text, "stderr" if text.startswith("\x1b") else "stdout")
 
 
-class _BuildKit(_Reader):
+class _BuildKit(Reader):
     """Reads BuildKit's records of its steps."""
 
     def __init__(self, name: str, on_progress: Callable[[ImageProgress], None]) -> None:
@@ -158,12 +182,21 @@ class _BuildKit(_Reader):
     def _read_trace(self, trace: Trace) -> None:
         if trace.name and trace.started and trace.step not in self._told:
             self._told.add(trace.step)
-            self.say(f"{trace.name}{' (cached)' if trace.cached else ''}")
-        self.say(trace.output.decode(errors="replace"))
+            self.say(f"{trace.name}{' (cached)' if trace.cached else ''}\n")
+        self.say(trace.output.decode(errors="replace"), (trace.step, trace.stream))
 
 
-class _Build:
-    """A build in progress."""
+class Build:
+    """A build in progress: when it is cancelled, nothing is left of it.
+
+    Args:
+        daemon: The daemon that builds.
+        name: The image's name and tag.
+        context: Returns a new stream of what the daemon is sent.
+        params: The request's parameters; `buildid` is the value of the label of all that it makes.
+        reader: Reads what the daemon answers.
+        operation: The operation that errors name.
+    """
 
     def __init__(
         self,
@@ -171,26 +204,23 @@ class _Build:
         name: str,
         context: Callable[[], AsyncGenerator[bytes]],
         params: Mapping[str, str],
-        reader: _Reader,
+        reader: Reader,
         operation: str,
     ) -> None:
         self._daemon, self._name, self._context, self._reader = daemon, name, context, reader
         self._operation = operation
         self._what = f"cannot build the image {name}"
-        self._id = secrets.token_hex(16)
-        self._params = {**params, "buildid": self._id}
-        self._is_sent = False
+        self._params = params
+        self._can_cut = True  # whether the connection can be cut without the daemon going on alone
         self._is_named = False  # true as soon as the tag was requested
         self._is_given_up = False
         self._broken: Exception | None = None  # the error of the context
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> str:
-        self._task = asyncio.create_task(self._daemon.repeated(self._request))
+        self._task = asyncio.create_task(self._build_and_name())
         try:
             await asyncio.shield(self._task)
-            self._is_named = True
-            await tag_image(self._daemon, self._reader.image, self._name, operation=self._operation)
         except asyncio.CancelledError:
             if self._broken is not None and self._task.cancelled():
                 raise self._broken from None
@@ -200,8 +230,14 @@ class _Build:
             raise self._failed(error) from error
         return self._reader.image
 
+    async def _build_and_name(self) -> None:
+        await self._daemon.repeated(self._request)
+        if not self._is_given_up:
+            self._is_named = True
+            await tag_image(self._daemon, self._reader.image, self._name, operation=self._operation)
+
     async def _request(self) -> None:
-        self._is_sent = False
+        self._can_cut = True  # it makes nothing before it has the whole context
         body = self._body()
         headers = {"Content-Type": "application/x-tar"}
         what, operation = self._what, self._operation
@@ -214,7 +250,8 @@ class _Build:
                     if self._is_given_up:
                         await self._interrupt()
         finally:
-            await _closed(body)
+            self._reader.finish()
+            await closed(body)
         if not self._reader.image:
             raise SchedulerError(
                 what,
@@ -238,7 +275,7 @@ class _Build:
             assert self._task is not None
             self._task.cancel()
             raise
-        self._is_sent = True
+        self._can_cut = False
 
     def _failed(self, error: SchedulerError) -> AsyncSchedError:
         if error.what != self._what:  # it is not from the build itself
@@ -271,23 +308,26 @@ class _Build:
     async def _remove(self, task: asyncio.Task[None]) -> None:
         if not task.done():
             self._is_given_up = True
-            if self._is_sent:
-                await self._interrupt()
-            else:  # the daemon makes nothing before it has the whole context
+            if self._can_cut:
                 task.cancel()
+            else:
+                await self._interrupt()
             await asyncio.wait([task])
         if not task.cancelled():
             task.exception()
         named = await inspect_image(self._daemon, self._name, operation=self._operation) if self._is_named else None
         if named is not None and named["Id"] == self._reader.image:
             await remove_image(self._daemon, self._name, operation=self._operation)
-        for image in dict.fromkeys(reversed(self._reader.made)):
+        untold = await list_labelled(
+            self._daemon, f"{BUILD_LABEL}={self._params['buildid']}", operation=self._operation
+        )
+        for image in dict.fromkeys([*untold, *reversed(self._reader.made)]):
             await remove_image(self._daemon, image, unnamed=True, operation=self._operation)
 
     async def _interrupt(self) -> None:
         """Ask the daemon to end the build: closing the connection would not show when it has ended."""
         if self._params["version"] == "2":
-            path, params = "build/cancel", {"id": self._id}
+            path, params = "build/cancel", {"id": self._params["buildid"]}
             what = f"cannot end the build of {self._name}"
             async with self._daemon.progress(path, params, {}, what=what, operation=self._operation) as records:
                 async for _ in records:
@@ -299,7 +339,8 @@ class _Build:
                 pass  # it has ended
 
 
-async def _closed(body: AsyncGenerator[bytes]) -> None:
+async def closed(body: AsyncGenerator[bytes]) -> None:
+    """Close what a request was sent from, if that is not read any more."""
     try:
         await body.aclose()
     except RuntimeError:

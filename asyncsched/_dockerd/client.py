@@ -21,7 +21,7 @@ from urllib.parse import quote
 import aiohttp
 from aiodocker.images import DockerImages
 
-from asyncsched._dockerd.connection import CONNECT_TIMEOUT, Connection, open_connection
+from asyncsched._dockerd.connection import Connection, endless, hang_up, open_connection
 from asyncsched._dockerd.endpoint import Endpoint, find_endpoint
 from asyncsched._dockerd.errors import IN_BAND, CutOffError, answer_error, translating
 from asyncsched._dockerd.objects import read_objects
@@ -82,9 +82,11 @@ class Daemon:
 
     # Containers
 
-    async def list_containers(self, labels: Sequence[str], *, operation: str) -> list[dict[str, Any]]:
-        """List the containers that have all of these labels (`key` or `key=value`), running or not."""
-        filters = json.dumps({"label": list(labels)})
+    async def list_containers(
+        self, labels: Sequence[str] = (), *, names: Sequence[str] = (), operation: str
+    ) -> list[dict[str, Any]]:
+        """List the containers, running or not, with all of these labels (`key`, `key=value`) and such a `/name`."""
+        filters = json.dumps({"label": list(labels), "name": list(names)})
         params = {"all": "1", "filters": filters}
         found: list[dict[str, Any]] = await self.get_json(
             "containers/json", params, "cannot list the containers", operation
@@ -130,7 +132,7 @@ class Daemon:
         url = self._url(connection, f"containers/{name}/stop")
         with self._translating(f"cannot stop the container {name}", operation):
             async with connection.session.post(
-                url, timeout=_endless(), trace_request_ctx=SimpleNamespace(on_sent=on_sent)
+                url, timeout=endless(), trace_request_ctx=SimpleNamespace(on_sent=on_sent)
             ) as response:
                 if response.status >= 400 and response.status not in (404, 409):
                     await self._raise(response, f"cannot stop the container {name}", operation)
@@ -266,7 +268,7 @@ class Daemon:
         connection = await self._connected(operation)
         session = connection.session if end_is_marked else connection.plain
         with self._translating(what, operation):
-            response = await session.get(self._url(connection, path), params=params, timeout=_endless())
+            response = await session.get(self._url(connection, path), params=params, timeout=endless())
             try:
                 if response.status >= 400:
                     await self._raise(response, what, operation)
@@ -283,17 +285,26 @@ class Daemon:
         *,
         what: str,
         operation: str,
-        body: AsyncIterator[bytes] | None = None,
+        body: AsyncIterator[bytes] | bytes | None = None,
+        given_up: asyncio.Future[None] | None = None,
+        method: str = "POST",
+        refusal: int | None = IN_BAND,
     ) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
-        """POST a request that the daemon answers with one JSON object per line until it is done."""
+        """Make a request that the daemon answers with one JSON object per line until it is done; it has no time limit.
+
+        Once `given_up` is done, the daemon is told to stop, and its answer ends when it has stopped. Where the
+        answer refuses the request, the error is that of the status `refusal`; with None, of the answer's status.
+        """
         connection = await self._connected(operation)
         with self._translating(what, operation):
-            response = await connection.session.post(
-                self._url(connection, path), params=params, headers=headers, data=body, timeout=_endless()
+            response = await connection.session.request(
+                method, self._url(connection, path), params=params, headers=headers, data=body, timeout=endless()
             )
             try:
                 if response.status >= 400:
-                    await self._raise(response, what, operation, status=IN_BAND)
+                    await self._raise(response, what, operation, status=refusal)
+                if given_up is not None:
+                    given_up.add_done_callback(lambda _: hang_up(response))
                 yield self._steps(response.content, what, operation)
             finally:
                 response.close()
@@ -387,7 +398,3 @@ def _container(connection: Connection, name: str) -> Any:
     # aiodocker's containers are typed in part only, which strict checkers refuse to look into.
     containers: Any = connection.docker.containers
     return containers.container(name)
-
-
-def _endless() -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)

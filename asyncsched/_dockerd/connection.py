@@ -15,7 +15,7 @@ from asyncsched._dockerd.endpoint import Endpoint
 from asyncsched._dockerd.errors import ForeignAnswerError
 from asyncsched.errors import ConfigError
 
-__all__ = ["CONNECT_TIMEOUT", "Connection", "open_connection"]
+__all__ = ["Connection", "endless", "hang_up", "open_connection"]
 
 CONNECT_TIMEOUT = 10.0
 
@@ -96,3 +96,18 @@ async def _tell_sent(
 ) -> None:
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.on_sent()
+
+
+def hang_up(response: aiohttp.ClientResponse) -> None:
+    """Close our half of a connection, which cancels the request: closing all of it would not show when that ends."""
+    connection = response.connection
+    if connection is None or connection.transport is None or not connection.transport.can_write_eof():
+        return  # the answer is complete, or the connection has TLS, which cannot do it: the request goes on
+    assert connection.protocol is not None
+    connection.protocol.force_close()  # nothing more can be asked over it
+    connection.transport.write_eof()
+
+
+def endless() -> aiohttp.ClientTimeout:
+    """Return the limits of a request that takes as long as it takes."""
+    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)

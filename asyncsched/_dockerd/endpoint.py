@@ -11,7 +11,7 @@ import hashlib
 import json
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,15 +26,26 @@ _SCHEMES = ("unix", "tcp", "http", "https", "ssh")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLS:
-    """The certificates of a connection; a path is None where there is no such file."""
+    """The certificates of a connection; a path is None where there is no such file.
+
+    Attributes:
+        ca: Whom to trust.
+        certificate: The caller's own certificate.
+        key: Its key.
+        verify: Whether the server's certificate is checked.
+        given: What has read all of these already.
+    """
 
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
     verify: bool = True
+    given: ssl.SSLContext | None = field(default=None, repr=False)
 
     def context(self) -> ssl.SSLContext:
         """Read the certificates; the server's name is checked unless `verify` is off."""
+        if self.given is not None:
+            return self.given
         context = ssl.create_default_context(cafile=str(self.ca) if self.ca else None)
         if not self.verify:
             context.check_hostname = False
@@ -52,11 +63,13 @@ class Endpoint:
         url: ``unix:///path``, ``http://host:port``, ``https://host:port`` or ``ssh://user@host``.
         source: Who named it, for messages: "DOCKER_HOST", "the context 'prod'", "the default socket".
         tls: The certificates, for an ``https`` address.
+        is_found: Whether anything names it, or it is there; false where it is looked for at the usual place only.
     """
 
     url: str
     source: str
     tls: TLS | None = None
+    is_found: bool = True
 
     @property
     def socket(self) -> Path | None:
@@ -91,7 +104,7 @@ def find_endpoint(environ: Mapping[str, str], home: Path) -> Endpoint:
     for path in _usual_sockets(environ, home):
         if path.is_socket():
             return Endpoint(url=f"unix://{path}", source="the default socket")
-    return Endpoint(url=f"unix://{_DEFAULT_SOCKET}", source="DOCKER_HOST is not set")
+    return Endpoint(url=f"unix://{_DEFAULT_SOCKET}", source="DOCKER_HOST is not set", is_found=False)
 
 
 def _usual_sockets(environ: Mapping[str, str], home: Path) -> Iterator[Path]:

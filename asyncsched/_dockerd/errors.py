@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import aiohttp
 from aiodocker.exceptions import DockerError
 
+from asyncsched import _platform
 from asyncsched._dockerd.endpoint import Endpoint
 from asyncsched.errors import (
     AsyncSchedError,
@@ -26,7 +27,7 @@ from asyncsched.errors import (
 
 __all__ = ["IN_BAND", "CutOffError", "ForeignAnswerError", "answer_error", "translate", "translating"]
 
-_START = "start it (sudo systemctl start docker), set DOCKER_HOST, or use -s local_cwd"
+_START = "start it (sudo systemctl start docker), set DOCKER_HOST, or use the scheduler local_cwd"
 _NO_ANSWER = 900  # aiodocker's own status for a daemon that could not be reached
 _CUT = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 IN_BAND = 0
@@ -56,7 +57,7 @@ FOREIGN = (DockerError, aiohttp.ClientError, OSError, json.JSONDecodeError, Fore
 """What may go wrong with a daemon; TimeoutError, of the loop and of sockets alike, is an OSError."""
 
 _TO_REGISTRY = re.compile(r'\b(?:Get|Head|Patch|Post|Put) "https?://')
-"""How a daemon's message about one of its own requests begins; a daemon sends requests to registries only."""
+"""How a daemon's message begins when a request failed that it sent itself; it sends requests to registries only."""
 
 # What a daemon's message says of a request that cannot be met, and what to do about it.
 _REQUESTS = (
@@ -150,19 +151,21 @@ def _unreachable(endpoint: Endpoint, error: Exception, backend: str, operation: 
     if number in (errno.EACCES, errno.EPERM):
         return PermissionDeniedError(
             "no permission to use Docker",
-            why=f"user {os.geteuid()} may not open {endpoint}",
+            why=f"user {_platform.user_id()} may not open {endpoint}",
             fix="join the group that owns the socket (sudo usermod -aG docker $USER), then log in again",
             backend=backend,
             operation=operation,
         )
     kind = CutOffError if _was_cut(error, number) else UnavailableError
-    return kind(
+    unavailable = kind(
         "cannot reach Docker",
         why=f"{endpoint}: {_reason(number, error)}",
         fix=_START,
         backend=backend,
         operation=operation,
     )
+    unavailable.is_set_up = endpoint.is_found
+    return unavailable
 
 
 def _was_cut(error: Exception, number: object) -> bool:

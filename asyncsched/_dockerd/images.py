@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from asyncsched._dockerd.credentials import registry_auth
 from asyncsched.errors import ConflictError, NotFoundError, SchedulerError
 from asyncsched.specs.image_progress import ImageProgress
 
-__all__ = ["PullPolicy", "inspect_image", "progress_of", "provide_image", "remove_image", "tag_image"]
+__all__ = ["PullPolicy", "inspect_image", "list_labelled", "progress_of", "provide_image", "remove_image", "tag_image"]
 
 _log = logging.getLogger("asyncsched.dockerd")
 
@@ -30,6 +31,7 @@ async def provide_image(
     platform: str | None = None,
     auth: str | None = None,
     operation: str = "submit",
+    given_up: asyncio.Future[None] | None = None,
 ) -> None:
     """Make sure that the daemon has an image: pulled at most once, and only when the policy says so.
 
@@ -41,8 +43,9 @@ async def provide_image(
         platform: Which of its platforms to pull; else the daemon's own.
         auth: The login; else the one that Docker's configuration has for its registry.
         operation: For messages.
+        given_up: Ends the pull once it is done; this returns, or raises, when the daemon pulls no more.
 
-    Cancelling ends the pull; layers that have arrived stay with the daemon.
+    Cancelling ends the pull a little later; layers that have arrived stay with the daemon.
 
     Raises:
         NotFoundError: It is not there and may not or cannot be pulled.
@@ -54,7 +57,7 @@ async def provide_image(
     if policy == "never":
         raise _missing(daemon, image, "it is not on the daemon, and pull=never", operation)
     try:
-        await daemon.repeated(lambda: _pull(daemon, image, on_progress, platform, auth, operation))
+        await daemon.repeated(lambda: _pull(daemon, image, on_progress, platform, auth, operation, given_up))
     except SchedulerError as error:
         # What only exists on this daemon cannot be pulled again: that is no reason to fail.
         if policy == "always" and await _is_there(daemon, image, operation):
@@ -72,6 +75,13 @@ async def inspect_image(daemon: Daemon, image: str, *, operation: str = "submit"
         return dict(await daemon.ask(lambda: images.inspect(image), f"cannot look up the image {image}", operation))
     except NotFoundError:
         return None
+
+
+async def list_labelled(daemon: Daemon, label: str, *, operation: str = "submit") -> list[str]:
+    """Return the ids of the images that have a label (`key=value`), with or without a name."""
+    params = {"all": "1", "filters": json.dumps({"label": [label]})}
+    found: list[dict[str, Any]] = await daemon.get_json("images/json", params, "cannot list the images", operation)
+    return [str(image["Id"]) for image in found]
 
 
 async def tag_image(daemon: Daemon, image: str, name: str, *, operation: str = "submit") -> None:
@@ -112,7 +122,10 @@ async def _pull(
     platform: str | None,
     auth: str | None,
     operation: str,
+    given_up: asyncio.Future[None] | None,
 ) -> None:
+    if given_up is not None and given_up.done():
+        raise _missing(daemon, image, "the pull was cancelled", operation)
     if auth is None:
         auth = await asyncio.to_thread(registry_auth, image, os.environ, Path.home())
     params = {"fromImage": image, **({"platform": platform} if platform else {})}
@@ -121,7 +134,9 @@ async def _pull(
     headers = {"X-Registry-Auth": auth} if auth else {}
     what = f"cannot pull the image {image}"
     daemon.pulls += 1
-    async with daemon.progress("images/create", params, headers, what=what, operation=operation) as steps:
+    async with daemon.progress(
+        "images/create", params, headers, what=what, operation=operation, given_up=given_up
+    ) as steps:
         async for step in steps:
             if "status" in step:
                 on_progress(progress_of(image, step))

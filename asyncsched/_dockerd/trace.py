@@ -27,6 +27,7 @@ class Trace:
         cached: Whether its result was there already.
         error: Why it failed.
         output: What it has written.
+        stream: Where it has written that: 1 is stdout, and 2 is stderr.
         current: Bytes so far, of what is transferred.
         total: Bytes in all, where it is known.
     """
@@ -38,6 +39,7 @@ class Trace:
     cached: bool = False
     error: str = ""
     output: bytes = b""
+    stream: int = 0
     current: int | None = None
     total: int | None = None
 
@@ -53,7 +55,10 @@ def read_trace(record: bytes) -> Iterator[Trace]:
             yield _status(value)
         elif number == _LOGS:
             found = dict(_fields(value))
-            yield Trace(step=_text(found.get(1)), output=_raw(found.get(4)))
+            stream = found.get(3)
+            yield Trace(
+                step=_text(found.get(1)), output=_raw(found.get(4)), stream=stream if isinstance(stream, int) else 0
+            )
 
 
 def _vertex(message: bytes) -> Trace:

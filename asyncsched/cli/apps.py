@@ -1,21 +1,21 @@
-"""What the verbs about apps share: what is known of each app, what is told of failures, doing something to each."""
+"""What the verbs about apps share: which apps they are about, what is known of each, what is told of failures."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import fail, worst
+from asyncsched.cli.last import LAST, last_launched
 from asyncsched.cli.loop import answers, run_with_runner
-from asyncsched.cli.show import error_row, handle_row, state_code, status_row
-from asyncsched.cli.targets import Found, Target, find_apps, parse_target
-from asyncsched.errors import UnknownAppError
+from asyncsched.cli.targets import Target, parse_target
+from asyncsched.errors import ConfigError, UnknownAppError
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.state import AppStatus
 
-__all__ = ["act_on_each", "describe_found", "finish", "run_on_apps", "unknown", "watch_found"]
+__all__ = ["describe_found", "finish", "run_on_apps", "unknown"]
 
 
 def run_on_apps(
@@ -24,10 +24,41 @@ def run_on_apps(
     work: Callable[[Console, Runner, Sequence[Target]], Awaitable[int]],
     *,
     parts: bool = False,
+    groups: Iterable[str] = (),
+    scheduler: str | None = None,
+    or_last: bool = True,
 ) -> int:
-    """Return what `work` does with the apps that were named on the command line, with their parts or as a whole."""
-    targets = [parse_target(app, parts=parts) for app in apps]
+    """Return what `work` does with the apps that were named on the command line, with their parts or as a whole.
+
+    Args:
+        console: Where to print.
+        apps: The apps as they were named.
+        work: Does it.
+        parts: Whether roles and replicas may be named.
+        groups: The groups that were named.
+        scheduler: The one that was named to look for them.
+        or_last: Whether the app that was launched last is meant where none is named.
+    """
+    only = scheduler or ""
+    targets = [_target(parse_target(app, parts=parts), only) for app in apps]
+    targets += [Target(app=group, is_group=True, only=only) for group in groups]
+    if or_last and not targets:
+        targets = [_target(Target(app=LAST), only)]
+        console.say(f"note: {targets[0].app} was launched last")
     return run_with_runner(console, lambda runner: work(console, runner, targets))
+
+
+def _target(target: Target, only: str) -> Target:
+    """Return what is meant, on the scheduler that was named."""
+    if target.app == LAST:
+        last = last_launched(only)
+        if last is None:
+            where = f" on {only}" if only else ""
+            raise UnknownAppError(f"no app was launched from here{where}", fix="name one; `asyncsched list` shows them")
+        return replace(target, app=last)
+    if only and target.scheduler not in ("", only):
+        raise ConfigError(f"{target.app} is on {target.scheduler}, and -s names {only}", fix="leave out one of them")
+    return replace(target, only=only)
 
 
 async def describe_found(
@@ -65,66 +96,3 @@ def finish(console: Console, failures: Iterable[Exception], codes: Iterable[int]
     if alone and len(once) == 1:
         raise next(iter(once.values()))
     return worst([*(fail(console, error) for error in once.values()), *codes])
-
-
-async def watch_found(console: Console, runner: Runner, found: Found) -> int:
-    """Print each change of the apps until all have ended; return the exit code of their ends."""
-    failures, codes = list(found.failures), list[int]()
-    changes: list[dict[str, object]] = []
-    async with runner.watch(found.handles) as events:
-        while True:
-            try:
-                event = await anext(events)
-            except StopAsyncIteration:
-                break
-            except Exception as error:  # noqa: BLE001 - one scheduler's; the steps after it are the others'
-                failures.append(error)
-                continue
-            if event.current is None:
-                failures.append(await unknown(runner, event.handle))
-                continue
-            if console.format == "json":
-                changes.append(status_row(event.handle, event.current))
-            else:
-                _print_change(console, event.handle, event.current)
-            if event.over:
-                codes.append(state_code(event.state))
-    if console.format == "json":
-        console.print_rows((), changes)
-    return finish(console, failures, codes, alone=not codes)
-
-
-def _print_change(console: Console, handle: AppHandle, status: AppStatus) -> None:
-    if console.format == "table":
-        console.print(f"{handle}  {status.state}{f'  {status.msg}' if status.msg else ''}")
-    else:
-        console.print_json(status_row(handle, status))
-
-
-async def act_on_each(
-    console: Console, runner: Runner, targets: Sequence[Target], act: Callable[[str], Awaitable[None]], done: str
-) -> int:
-    """Do something to each app that is known, tell what was done, and return the exit code.
-
-    An unknown one is an error here: who types its name believes that it is there.
-    """
-    found = await find_apps(runner, targets)
-    failures = list(found.failures)
-    told: dict[AppHandle, str | Exception] = {}
-    for handle, answer in (await describe_found(runner, found.handles)).items():
-        told[handle] = (
-            await unknown(runner, handle) if answer is None else answer if isinstance(answer, Exception) else done
-        )
-    known = [handle for handle, answer in told.items() if not isinstance(answer, Exception)]
-    told |= {handle: error for handle, error in (await answers(act, known)).items() if error is not None}
-    failures += [answer for answer in told.values() if isinstance(answer, Exception)]
-    if console.format != "table":
-        console.print_rows((), [_deed(handle, answer) for handle, answer in told.items()])
-    for handle in known:
-        if told[handle] is done and console.format == "table":
-            console.say(f"{handle}: {done}")
-    return finish(console, failures, alone=len(told) <= 1)
-
-
-def _deed(handle: AppHandle, answer: str | Exception) -> dict[str, object]:
-    return error_row(handle, answer) if isinstance(answer, Exception) else {**handle_row(handle), "done": answer}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb
+from asyncsched.cli.verb import completer, verb
 
 __all__ = ["command"]
 
 
 @verb("builtins")
-@click.argument("component", required=False)
+@click.argument("component", required=False, shell_complete=completer("components"))
 @click.option("-p", "--print", "show_source", is_flag=True, help="Print its source, to begin your own with.")
 def command(console: Console, component: str | None, show_source: bool) -> int:
     """List the components that are built in, or that packages bring; explain one; or print the source of one."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb
+from asyncsched.cli.verb import completer, verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,13 @@ __all__ = ["command"]
 
 
 @verb("configure")
-@click.option("-s", "--schedulers", metavar="SCHEDULER,...", help="Only for these.  [default: all]")
+@click.option(
+    "-s",
+    "--schedulers",
+    metavar="SCHEDULER,...",
+    shell_complete=completer("several_schedulers"),
+    help="Only for these.  [default: all]",
+)
 @click.option("-r", "--required", is_flag=True, help="Only the options that must be given.")
 @click.option("-p", "--print", "to_stdout", is_flag=True, help="Print it in place of writing ./asyncsched.toml.")
 def command(console: Console, schedulers: str | None, required: bool, to_stdout: bool) -> int:

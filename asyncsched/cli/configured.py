@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_commands", "check_components", "command_defaults", "component_defaults", "with_origin"]
 
+_OF_TORCHX = "torchx.components."
+
 
 def command_defaults(command: str, options: Sequence[click.Option], warn: Callable[[str], None]) -> dict[str, object]:
     """Return what ``[command.NAME]`` says, by click's names of the options.
@@ -54,7 +56,9 @@ def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> 
         option = known.get(_spelled(name))
         if option is not None and option.name:
             defaults[option.name] = _checked(name, command, option, setting)
-        elif not setting.foreign:
+        elif setting.foreign:
+            setting.pass_over(name, f"the command {command}")
+        else:
             raise _unknown(name, command, setting, known)
     return defaults
 
@@ -150,13 +154,35 @@ def component_defaults(config: Config, component: Component) -> dict[str, object
     from asyncsched.components.arguments import convert
     from asyncsched.runner.config.setting import from_origin
 
-    known = {parameter.name for parameter in component.parameters}
+    known = {parameter.name: parameter for parameter in component.parameters}
     defaults: dict[str, object] = {}
-    for name, setting in config.component(component.name).items():
+    for name, setting in _settings_of(config, component.name).items():
         if setting.foreign and name not in known:
+            setting.pass_over(name, f"the component {component.name}")
             continue
         try:
-            defaults |= convert(component.name, component.parameters, {name: setting.value})
+            value = _words(setting) if name in known and known[name].shape == "rest" else setting.value
+            defaults |= convert(component.name, component.parameters, {name: value})
         except ComponentError as error:
             raise from_origin(error, setting.origin) from None
     return defaults
+
+
+def _settings_of(config: Config, component: str) -> dict[str, Setting]:
+    settings = config.component(component)
+    if not component.startswith(_OF_TORCHX):
+        return settings
+    short = config.component(component.removeprefix(_OF_TORCHX))  # as its own file calls it
+    return {name: setting for name, setting in short.items() if setting.foreign} | settings
+
+
+def _words(setting: Setting) -> object:
+    """Return what stands after a component's own arguments: a text in a file of TorchX is split as a shell would."""
+    import shlex
+
+    if not (setting.foreign and isinstance(setting.value, str)):
+        return setting.value
+    try:
+        return shlex.split(setting.value)
+    except ValueError as error:
+        raise ComponentError(f"the words cannot be told apart (from {setting.origin})", why=str(error)) from None

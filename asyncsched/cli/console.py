@@ -7,8 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TextIO
+
+    from asyncsched.specs.state import AppState
 
 __all__ = ["Console", "Format", "to_json"]
 
@@ -22,18 +24,23 @@ class Console:
         format: What data is printed as.
         debug: Whether tracebacks are shown.
         plain: Whether colours are refused.
+        before_saying: Is called before something is written to stderr: what is drawn on the screen steps aside.
     """
 
     def __init__(self) -> None:
         self.format: Format = "table"
         self.debug = False
         self.plain = False
+        self.before_saying: Callable[[], None] = _nothing
 
     @property
     def color(self) -> bool:
         """Whether stdout takes colours: a terminal, and nobody has said no (see no-color.org)."""
+        return self._takes_colors(sys.stdout)
+
+    def _takes_colors(self, out: TextIO) -> bool:
         refused = self.plain or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return not refused and sys.stdout.isatty()
+        return not refused and out.isatty()
 
     @property
     def width(self) -> int | None:
@@ -58,15 +65,46 @@ class Console:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
 
-    def say(self, text: str) -> None:
+    def print_painted(self, lines: Iterable[str]) -> None:
+        """Write lines of our own colours, in which what others have named is visible already."""
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    def say_painted(self, lines: Iterable[str]) -> None:
+        """Write such lines to stderr, behind what stdout has got."""
+        sys.stdout.flush()
+        self._say("".join(f"{line}\n" for line in lines))
+
+    def say(self, text: str, *, end: str = "\n") -> None:
         """Write what is no data to stderr; where that cannot be written, the exit code has to do."""
         from asyncsched.cli.control_sequences import visible
 
+        self._say(visible(text) + end)
+
+    def _say(self, text: str) -> None:
+        self.before_saying()
         try:
-            sys.stderr.write(visible(text) + "\n")
+            sys.stderr.write(text)
             sys.stderr.flush()
         except OSError:
             _forget(sys.stderr)
+
+    def print_state(self, before: str, state: AppState, after: str) -> None:
+        """Write a line with a state to stdout; a terminal gets the state in its colour."""
+        sys.stdout.write(self._with_state(before, state, after, sys.stdout))
+        sys.stdout.flush()
+
+    def say_state(self, before: str, state: AppState, after: str) -> None:
+        """Write a line with a state to stderr, as `print_state` does."""
+        self._say(self._with_state(before, state, after, sys.stderr))
+
+    def _with_state(self, before: str, state: AppState, after: str, out: TextIO) -> str:
+        from asyncsched.cli.colors import painted, state_color
+        from asyncsched.cli.control_sequences import visible
+
+        word = painted(str(state), state_color(state) if self._takes_colors(out) else "")
+        return f"{visible(before, one_line=True)}{word}{visible(after)}\n"
 
     def print_json(self, value: object) -> None:
         """Write one JSON document, or one line of JSON lines."""
@@ -88,6 +126,10 @@ class Console:
     def forget_stdout(self) -> None:
         """Let what the interpreter still writes at its end go nowhere: the reader has left."""
         _forget(sys.stdout)
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _forget(stream: TextIO) -> None:

@@ -7,30 +7,38 @@ from typing import TYPE_CHECKING
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb
+from asyncsched.cli.verb import named_or_asked, verb, with_apps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from asyncsched.cli.targets import Target
     from asyncsched.runner.runner import Runner
+    from asyncsched.specs.handle import AppHandle
 
 __all__ = ["command"]
 
 
 @verb("delete")
-@click.argument("apps", nargs=-1, required=True, metavar="APP...")
-def command(console: Console, apps: tuple[str, ...]) -> int:
+@with_apps
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, whatever is removed.")
+def command(console: Console, apps: tuple[str, ...], scheduler: str | None, yes: bool) -> int:
     """Remove apps that have ended, with their logs.
 
-    APP is a handle, an id, the beginning of one, or a pattern such as 'train-*'.
+    APP is a handle, an id, a name that one app has, the beginning of an id, or a pattern such as 'train-*'; @last is
+    the app that was launched last from here. At a terminal it is asked before several apps are removed, or the last one
+    where none is named.
     """
+    is_named = named_or_asked(apps, (), yes=yes)
     from asyncsched.cli.apps import run_on_apps
+    from asyncsched.cli.deeds import Deed
+    from asyncsched.cli.loop import answers
 
-    return run_on_apps(console, apps, _delete)
+    async def delete(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
+        async def act(handles: Sequence[AppHandle]) -> Mapping[AppHandle, Exception | None]:
+            return await answers(runner.delete, handles)
 
+        deed = Deed(name="delete", done="deleted", act=act, to_ended=True, yes=yes, always_asks=not is_named)
+        return await deed.do(console, runner, targets)
 
-async def _delete(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
-    from asyncsched.cli.apps import act_on_each
-
-    return await act_on_each(console, runner, targets, runner.delete, "deleted")
+    return run_on_apps(console, apps, delete, scheduler=scheduler)

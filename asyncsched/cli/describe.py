@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb
+from asyncsched.cli.verb import verb, with_apps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,12 +17,16 @@ __all__ = ["command"]
 
 
 @verb("describe")
-@click.argument("apps", nargs=-1, required=True, metavar="APP...")
-def command(console: Console, apps: tuple[str, ...]) -> int:
-    """Show what apps are made of: roles, programs, resources, as far as their scheduler can tell."""
+@with_apps
+def command(console: Console, apps: tuple[str, ...], scheduler: str | None) -> int:
+    """Show what apps are made of: roles, programs, resources, as far as their scheduler can tell.
+
+    APP is a handle, an id, a name, the beginning of an id, or a pattern such as 'train-*'; @last, or none at all, is
+    the app that was launched last from here.
+    """
     from asyncsched.cli.apps import run_on_apps
 
-    return run_on_apps(console, apps, _describe)
+    return run_on_apps(console, apps, _describe, scheduler=scheduler)
 
 
 async def _describe(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
@@ -36,7 +38,7 @@ async def _describe(console: Console, runner: Runner, targets: Sequence[Target])
     from asyncsched.specs.masking import masked
     from asyncsched.specs.yaml import to_yaml
 
-    found = await find_apps(runner, targets)
+    found = await find_apps(console, runner, targets)
     handles = found.handles
     failures = list(found.failures)
     rows: list[dict[str, object]] = []

@@ -14,11 +14,12 @@ from asyncsched.cli.console import Console
 from asyncsched.cli.errors import OUR_FAULT, UNREACHABLE, USAGE, exit_code, worst
 from asyncsched.cli.loop import answers
 from asyncsched.cli.main import VERBS
+from asyncsched.cli.targets import is_set_up
 from asyncsched.components import Component, get_components
 from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError
 from asyncsched.runner.config import Config, load_config, run_options
 from asyncsched.runner.runner import Runner
-from asyncsched.schedulers.registry import get_scheduler_factories, known_names
+from asyncsched.schedulers.registry import find_factory, get_scheduler_factories, known_names
 from asyncsched.specs.resources import built_in_names, named_resources
 
 __all__ = ["check_all"]
@@ -26,18 +27,22 @@ __all__ = ["check_all"]
 _Row = dict[str, object]
 
 
-async def check_all(console: Console, runner: Runner, *, within: float) -> int:
+async def check_all(console: Console, runner: Runner, *, within: float, only: str = "") -> int:
     """Print a line for each thing that was checked, and return the worst exit code.
 
     Args:
         console: Where it is printed.
         runner: Whose schedulers are asked.
+        only: The one that is asked; empty for all.
         within: Seconds that a scheduler has to answer.
     """
+    if only:
+        find_factory(only, get_scheduler_factories())
     rows: list[_Row] = [{"check": "asyncsched", "state": "ok", "detail": _versions()}]
     codes: list[int] = []
     broken = {name for name in await runner.scheduler_backends() if _is_broken(name)}
-    for found, code in (*await _configuration(runner), *await _schedulers(runner, broken, within), *_plugins(broken)):
+    schedulers = await _schedulers(runner, broken, within, only)
+    for found, code in (*await _configuration(runner), *schedulers, *_plugins(broken)):
         rows.append(found)
         codes.append(code)
     console.print_rows(("check", "state", "detail"), rows)
@@ -85,8 +90,8 @@ def _is_broken(scheduler: str) -> bool:
     return False
 
 
-async def _schedulers(runner: Runner, broken: Container[str], within: float) -> list[tuple[_Row, int]]:
-    names = [name for name in await runner.scheduler_backends() if name not in broken]
+async def _schedulers(runner: Runner, broken: Container[str], within: float, only: str) -> list[tuple[_Row, int]]:
+    names = [only] if only else [name for name in await runner.scheduler_backends() if name not in broken]
 
     async def ask(name: str) -> int:
         async with asyncio.timeout(within):
@@ -95,7 +100,7 @@ async def _schedulers(runner: Runner, broken: Container[str], within: float) -> 
     checked: list[tuple[_Row, int]] = []
     for name, answer in (await answers(ask, names)).items():
         check = f"scheduler {name}"
-        if isinstance(answer, ConfigError):
+        if isinstance(answer, Exception) and not is_set_up(answer):
             is_absent = isinstance(answer, MissingExtraError)
             checked.append((_row(check, answer, "not installed" if is_absent else "not configured"), 0))
         elif isinstance(answer, TimeoutError):

@@ -7,6 +7,7 @@ import sys
 import click
 
 from asyncsched import errors
+from asyncsched._error_text import error_lines, tag_of
 from asyncsched.cli.console import Console
 
 __all__ = ["exit_code", "fail", "in_one_line", "render", "show_error", "worst"]
@@ -16,8 +17,6 @@ OUR_FAULT = 70
 TIMEOUT = 124
 INTERRUPTED = 130
 
-MOST_LINES = 6
-_TAG_COLUMN = 62
 
 # The first that fits counts.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -64,46 +63,25 @@ def show_error(console: Console, error: BaseException) -> None:
 def render(error: BaseException) -> list[str]:
     """Return the lines that tell of an error."""
     if isinstance(error, errors.AsyncSchedError):
-        return _lines(error.what, error.why, error.fix, _tag(error))
+        return error_lines(error.what, error.why, error.fix, tag_of(error))
     if isinstance(error, click.UsageError):
         what, _, hint = " ".join(error.format_message().split()).partition("; ")
         command = error.ctx.command_path if error.ctx else "asyncsched"
-        return _lines(_decapitalized(what), "", hint or f"see {command} --help")
+        return error_lines(_decapitalized(what), "", hint or f"see {command} --help")
     if isinstance(error, click.ClickException):
-        return _lines(error.format_message(), "", "")
+        return error_lines(error.format_message(), "", "")
     if exit_code(error) == OUR_FAULT:
-        return _lines(f"{type(error).__name__}: {error}", "this is a fault of asyncsched", "--debug shows where it is")
-    return _lines(str(error) or type(error).__name__, "\n".join(getattr(error, "__notes__", ())), "")
+        return error_lines(
+            f"{type(error).__name__}: {error}", "this is a fault of asyncsched", "--debug shows where it is"
+        )
+    return error_lines(str(error) or type(error).__name__, "\n".join(getattr(error, "__notes__", ())), "")
 
 
 def in_one_line(error: BaseException) -> str:
     """Return an error as one line, to stand beside what else was asked for."""
     text = " ".join((str(error) or type(error).__name__).split())
-    tag = _tag(error) if isinstance(error, errors.AsyncSchedError) else ""
+    tag = tag_of(error) if isinstance(error, errors.AsyncSchedError) else ""
     return f"error: {text}{f'  {tag}' if tag else ''}"
-
-
-def _tag(error: errors.AsyncSchedError) -> str:
-    if not isinstance(error, errors.SchedulerError):
-        return ""
-    return f"[{error.backend}: {type(error).__name__}]" if error.backend else f"[{type(error).__name__}]"
-
-
-def _lines(what: str, why: str, fix: str, tag: str = "") -> list[str]:
-    first = f"error: {what}"
-    if tag:
-        first = f"{first:<{_TAG_COLUMN}} {tag}"
-    if fix.startswith("did you mean") and not why and "\n" not in what:
-        return [f"{first}    {fix}"]
-    told, to_do = _block("", first, 2), _block("  fix: ", fix, 2)
-    return [*told, *_block("  why: ", why, MOST_LINES - len(told) - len(to_do)), *to_do]
-
-
-def _block(title: str, text: str, most: int) -> list[str]:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) > most:
-        lines = [*lines[: most - 1], f"... and {len(lines) - most + 1} more"]
-    return [f"{title if not index else ' ' * len(title)}{line}" for index, line in enumerate(lines)]
 
 
 def _decapitalized(text: str) -> str:

@@ -11,8 +11,12 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
+from asyncsched.cli.colors import REPLICAS, RESET
 from asyncsched.cli.console import Console, to_json
-from asyncsched.cli.control_sequences import RESET, Cleaner, visible
+from asyncsched.cli.control_sequences import Cleaner, visible
+from asyncsched.cli.lines_footer import Footer
+from asyncsched.cli.lines_prefix import Names, Who, prefix_of
+from asyncsched.cli.times import local_time
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.stream import LogStream
 
@@ -21,8 +25,8 @@ __all__ = ["LinePrinter", "print_lines", "printer_for"]
 FLUSH_AT = 512
 """So many lines are written at once; fewer where no more are there yet."""
 
-# Of the sixteen colours those that can be read on light and on dark.
-_COLORS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
+FOOTER_EVERY = 0.1
+"""Seconds between two drawings of what replicas are at, where nothing else is written."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,9 +34,14 @@ class _Writer:
     """One stream of a replica: how its lines begin, and what of them a terminal may be told."""
 
     source: LogOrigin
-    who: tuple[str, str, int]
+    who: Who
     prefix: str
     cleaner: Cleaner | None
+
+    @property
+    def key(self) -> tuple[Who, str]:
+        """Which stream of which replica it is."""
+        return self.who, self.source.stream.value
 
     @property
     def reset(self) -> str:
@@ -44,13 +53,14 @@ class LinePrinter:
     """Writes lines; those that are ready at the same time go out together.
 
     Of control sequences that replicas write, a terminal gets the colours alone; those of one replica without a prefix
-    may also move the cursor within its own lines. Anything but a terminal gets lines as they are.
+    may also move the cursor within its own lines. Where several replicas draw progress bars, a terminal has the latest
+    of each at its bottom. Anything but a terminal gets lines as they are.
 
     Args:
         out: Where to.
         color: Whether prefixes have colours, one for each replica.
         timestamps: Whether each line begins with the time when it was written.
-        several_apps: Whether a prefix names the app as well.
+        names: What prefixes are made of.
         as_json: Whether each line is a JSON object.
         raw: Whether a terminal, too, gets lines as they are.
         prefix: Whether each line tells who wrote it.
@@ -63,7 +73,7 @@ class LinePrinter:
         *,
         color: bool = False,
         timestamps: bool = False,
-        several_apps: bool = False,
+        names: Names | None = None,
         as_json: bool = False,
         raw: bool = False,
         prefix: bool = True,
@@ -72,22 +82,29 @@ class LinePrinter:
         self._out = out
         self._color = color
         self._timestamps = timestamps
-        self._several_apps = several_apps
+        self._names = names or Names()
         self._has_prefix = prefix
         self._moves = alone and not prefix
         self._format: Callable[[LogLine], str] = self._as_json if as_json else self._prefixed
-        self._prefixes: dict[tuple[str, str, int], str] = {}
+        self._prefixes: dict[Who, tuple[str, str]] = {}
         self._writers: dict[int, _Writer] = {}  # by the identity of their origins, which are often shared
         self._cleaners: dict[LogOrigin, Cleaner] = {}
         self._unfinished: tuple[_Writer, bool] | None = None
         self._waiting: list[str] = []
+        self._is_due = False  # whether the footer is to be drawn soon
         self._redraws = out.isatty()
         self._cleans = self._redraws and not raw
+        self._footer = Footer() if self._cleans and not alone and not as_json else None
 
-    def add(self, line: LogLine) -> bool:
-        """Take a line, and return whether it is the first since the last flush."""
-        self._waiting.append(self._format(line))
-        return len(self._waiting) == 1
+    def add(self, line: LogLine) -> float | None:
+        """Take a line; return in how many seconds it is to be flushed if that is not to be done anyhow."""
+        if text := self._format(line):
+            self._waiting.append(text)
+            return 0.0 if len(self._waiting) == 1 else None
+        if self._is_due or self._footer is None or not self._footer.has_changed:
+            return None
+        self._is_due = True
+        return FOOTER_EVERY
 
     @property
     def full(self) -> bool:
@@ -101,16 +118,40 @@ class LinePrinter:
             BrokenPipeError: Nobody reads any more.
         """
         text, self._waiting = "".join(self._waiting), []
+        self._is_due = False
+        if self._footer is not None and (text or self._footer.has_changed):
+            text = f"{self._footer.erased()}{text}{self._footer.drawn()}"
         if text:
             self._out.write(text)
             self._out.flush()
 
     def finish(self) -> None:
-        """Write what is waiting, and end a line that has no end."""
+        """Write what is waiting, and end lines that have no end."""
         if self._unfinished is not None:
             self._waiting.append(f"{self._unfinished[0].reset}\n")
             self._unfinished = None
+        if self._footer is not None:
+            self._waiting += self._footer.take_all()
         self.flush()
+
+    def tell(self, text: str) -> None:
+        """Write a line of our own behind what was written: among the lines on a terminal, and else to stderr."""
+        if not self._redraws:
+            self.flush()
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+            return
+        if self._unfinished is not None:
+            text = f"{self._unfinished[0].reset}\n{text}"
+            self._unfinished = None
+        self._waiting.append(f"{text}\n")
+        self.flush()
+
+    def step_aside(self) -> None:
+        """Take what is drawn at the terminal's bottom away, as somebody else is about to write."""
+        if self._footer is not None and (erased := self._footer.erased()):
+            self._out.write(erased)
+            self._out.flush()
 
     def _as_json(self, line: LogLine) -> str:
         return to_json(line.to_dict(), self._out) + "\n"
@@ -121,14 +162,23 @@ class LinePrinter:
             writer = self._writers[id(line.source)] = self._new_writer(line.source)
         prefix = writer.prefix
         if self._timestamps:
-            prefix += f"{line.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} " if line.timestamp else "- "
+            prefix += f"{local_time(line.timestamp, exact=not self._redraws)} "
         text = line if writer.cleaner is None else writer.cleaner.clean(line)
-        if self._unfinished is None and text[-1:] == "\n" and "\r" not in text:
+        is_drawn = self._footer is not None and self._footer.holds(writer.key)
+        if self._unfinished is None and text[-1:] == "\n" and "\r" not in text and not is_drawn:
             return prefix + text
         if line.gap is not None:
-            sys.stderr.write(f"{prefix}lines are missing here: {visible(line.gap.reason, one_line=True)}\n")
+            self.step_aside()
+            sys.stderr.write(f"{writer.prefix}lines are missing here: {visible(line.gap.reason, one_line=True)}\n")
             return ""
+        if self._footer is not None:
+            before = self._broken_off()
+            return before + self._footer.take(writer.key, prefix, text, writer.reset)
         return self._continued(writer, prefix, text) if text else ""
+
+    def _broken_off(self) -> str:
+        before, self._unfinished = self._unfinished, None
+        return f"{before[0].reset}\n" if before is not None else ""
 
     def _continued(self, writer: _Writer, prefix: str, text: str) -> str:
         """Write progress output: what returns to the line's beginning stays in its line, others' lines break it."""
@@ -150,28 +200,30 @@ class LinePrinter:
         return body.replace("\r", f"\r{prefix}") + line[len(body) :]
 
     def _new_writer(self, source: LogOrigin) -> _Writer:
-        who = (source.app_id if self._several_apps else "", source.role, source.replica)
+        who = self._names.who(source)
         if who not in self._prefixes:
             self._prefixes[who] = self._new_prefix(who)
         if len(self._prefixes) > 1:
             self._keep_still()
         if self._cleans and source not in self._cleaners:
             self._cleaners[source] = Cleaner(moves=self._moves)
-        return _Writer(source=source, who=who, prefix=self._prefixes[who], cleaner=self._cleaners.get(source))
+        name, color = self._prefixes[who]
+        prefix = prefix_of(name, source.stream, color, is_drawn=self._redraws, width=self._names.width)
+        return _Writer(source=source, who=who, prefix=prefix, cleaner=self._cleaners.get(source))
 
     def _keep_still(self) -> None:
         """From now on, lines above the cursor may be another replica's."""
         self._moves = False
         for cleaner in self._cleaners.values():
             cleaner.moves = False
+        if self._cleans and self._footer is None:
+            self._footer = Footer()
 
-    def _new_prefix(self, who: tuple[str, str, int]) -> str:
+    def _new_prefix(self, who: Who) -> tuple[str, str]:
         if not self._has_prefix:
-            return ""
-        app, role, replica = who
-        text = visible(f"{app}/{role}/{replica}" if app else f"{role}/{replica}", one_line=True)
-        color = _COLORS[len(self._prefixes) % len(_COLORS)]
-        return f"\x1b[{color}m{text}{RESET} " if self._color else f"{text} "
+            return "", ""
+        color = REPLICAS[len(self._prefixes) % len(REPLICAS)]
+        return visible(self._names.of(who), one_line=True), color if self._color else ""
 
 
 async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
@@ -193,8 +245,9 @@ async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
     async def copy() -> None:
         async with aclosing(lines):
             async for line in lines:
-                if printer.add(line):
-                    loop.call_soon(flush)
+                delay = printer.add(line)
+                if delay is not None:
+                    loop.call_later(delay, flush) if delay else loop.call_soon(flush)
                 elif printer.full:
                     printer.flush()
         printer.finish()
@@ -250,19 +303,21 @@ def printer_for(
     console: Console,
     *,
     timestamps: bool = False,
-    several_apps: bool = False,
+    names: Names | None = None,
     raw: bool = False,
     prefix: bool = True,
     alone: bool = False,
 ) -> LinePrinter:
     """Return a printer to stdout as the common options ask for it."""
-    return LinePrinter(
+    printer = LinePrinter(
         sys.stdout,
         color=console.color,
         timestamps=timestamps,
-        several_apps=several_apps,
+        names=names,
         as_json=console.format != "table",
         raw=raw,
         prefix=prefix,
         alone=alone,
     )
+    console.before_saying = printer.step_aside
+    return printer

@@ -2,43 +2,153 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb
+from asyncsched.cli.times import moment
+from asyncsched.cli.verb import scheduler_option, verb
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from asyncsched.runner.report import AppList
     from asyncsched.runner.runner import Runner
+    from asyncsched.schedulers.responses import ListAppResponse
+    from asyncsched.specs.state import AppState
+    from asyncsched.views.apps import AppView
 
 __all__ = ["command"]
 
+LIMIT = 30
+"""How many apps a table shows where nothing else is said."""
+COUNTED = 100
+"""How many more are counted."""
+COLUMNS = ("app", "name", "state", "replicas", "duration", "age", "reason")
+
+
+def _states(_ctx: click.Context, _param: click.Parameter, texts: Sequence[str]) -> tuple[AppState, ...] | None:
+    from asyncsched.specs.state import AppState
+
+    names = [name.strip().upper() for text in texts for name in text.split(",") if name.strip()]
+    known = [state.name for state in AppState]
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"{name.lower()!r} is no state; write one of {', '.join(known).lower()}")
+    return tuple(AppState[name] for name in names) or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """Which apps; the fields are the options of ``asyncsched list``."""
+
+    scheduler: str | None
+    states: tuple[AppState, ...] | None
+    since: datetime | timedelta | None
+    name: str | None
+    session: str | None
+    group: str | None
+    limit: int | None
+
+    def is_fit(self, row: ListAppResponse) -> bool:
+        """Tell whether name and session are as wanted; no scheduler is asked for these."""
+        from fnmatch import fnmatchcase
+
+        return (self.name is None or fnmatchcase(row.name, self.name)) and self.session in (None, row.session)
+
+
+_ALL = _Choice(scheduler=None, states=None, since=None, name=None, session=None, group=None, limit=None)
+
 
 @verb("list")
-@click.option("-s", "--scheduler", metavar="SCHEDULER", help="Ask this one only.  [default: all]")
-@click.option("-n", "--limit", type=click.IntRange(min=1), help="At most so many, the newest.")
-def command(console: Console, scheduler: str | None, limit: int | None) -> int:
+@scheduler_option("Ask this one only.  [default: all]")
+@click.option(
+    "--state", "states", multiple=True, metavar="STATE,...", callback=_states, help="Only apps in these states."
+)
+@click.option("--since", type=moment, metavar="TIME", help="Only apps that were submitted since: 2h (ago), 2030-12-31.")
+@click.option("--name", metavar="NAME", help="Only apps of this name, or of a pattern such as 'train-*'.")
+@click.option("--session", metavar="SESSION", help="Only apps of this session.")
+@click.option("--group", metavar="KEY", help="Only apps of this group.")
+@click.option("-n", "--limit", type=click.IntRange(min=1),
+              help=f"At most so many, the newest.  [default: {LIMIT}; with -o json all]")  # fmt: skip
+def command(console: Console, **options: Any) -> int:
     """List the apps that were submitted through asyncsched, newest first.
 
     A scheduler that cannot be asked is told in one line beside the others' apps.
     """
     from asyncsched.cli.loop import run_with_runner
 
-    return run_with_runner(console, lambda runner: _list(console, runner, scheduler, limit))
+    return run_with_runner(console, lambda runner: _list(console, runner, _Choice(**options)))
 
 
-async def _list(console: Console, runner: Runner, scheduler: str | None, limit: int | None) -> int:
+async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
     """Print a row for each app that was submitted, newest first."""
     from asyncsched.cli.apps import finish
-    from asyncsched.cli.show import age, error_row, list_row
-    from asyncsched.cli.targets import failures_of, list_apps
+    from asyncsched.cli.show import list_row
+    from asyncsched.cli.targets import failures_of
 
-    apps = await (list_apps(runner, limit) if scheduler is None else runner.list(scheduler, limit=limit))
-    rows = [{**list_row(row), "age": age(row.created_at)} for row in apps]
+    limit = choice.limit or (LIMIT if console.format == "table" else None)
+    apps, more = await _chosen(runner, choice, limit)
+    failures = failures_of(apps)
     if console.format != "table":
-        for row in rows:
-            del row["age"]
-        rows += [error_row(name, error) for name, error in apps.failures.items() if error in failures_of(apps)]
-    console.print_rows(("handle", "state", "name", "age"), rows)
-    return finish(console, failures_of(apps))
+        console.print_rows((), [list_row(row) for row in apps])
+        return finish(console, failures)
+    views, unanswered = await _views(runner, apps)
+    _print(console, views)
+    if not apps and not failures:
+        console.say(
+            "no apps" if choice == _ALL else "no apps are as asked; `asyncsched list` shows those that there are"
+        )
+    if more:
+        console.say(f"the newest {len(apps)}, and there are {_told(more)}: --limit shows them")
+    return finish(console, [*failures, *unanswered])
+
+
+def _told(more: Sequence[ListAppResponse]) -> str:
+    """Tell how many more there are, and how many of them failed."""
+    failed = sum(row.state.name == "FAILED" for row in more)
+    least = "at least " if len(more) == COUNTED else ""
+    return f"{least}{len(more)} more{f', {failed} of them failed' if failed else ''}"
+
+
+async def _chosen(runner: Runner, choice: _Choice, limit: int | None) -> tuple[AppList, Sequence[ListAppResponse]]:
+    """Return the apps that are wanted, and the next of those that there are more than that."""
+    from asyncsched.cli.targets import list_apps
+    from asyncsched.runner.report import AppList
+
+    is_searched = choice.name is not None or choice.session is not None
+    most = None if is_searched or limit is None else limit + COUNTED
+    which: dict[str, Any] = {"states": choice.states, "since": choice.since, "group": choice.group}
+    if choice.scheduler is not None:
+        found = await runner.list(choice.scheduler, limit=most, **which)
+    else:
+        found = await list_apps(runner, most, **which)
+    fit = [row for row in found if choice.is_fit(row)]
+    more = [] if limit is None else fit[limit : limit + COUNTED]
+    return AppList(fit[:limit], found.failures), more
+
+
+async def _views(runner: Runner, apps: AppList) -> tuple[list[AppView], list[Exception]]:
+    """Return the apps with what their schedulers tell of replicas and times, and the errors of those that did not."""
+    from asyncsched.cli.apps import describe_found
+    from asyncsched.specs.handle import AppHandle
+    from asyncsched.views.answers import listed
+
+    told = await describe_found(runner, [AppHandle(row.app_handle) for row in apps])
+    views: list[AppView] = []
+    for row in apps:
+        answer = told[AppHandle(row.app_handle)]
+        views.append(listed(row, None if isinstance(answer, Exception) else answer))
+    return views, [answer for answer in told.values() if isinstance(answer, Exception)]
+
+
+def _print(console: Console, views: Sequence[AppView]) -> None:
+    from datetime import UTC, datetime
+
+    from asyncsched.cli.app_table import app_table
+
+    now = datetime.now(UTC)
+    console.print_painted(app_table(views, COLUMNS, now, width=console.width, color=console.color))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.times import moment
-from asyncsched.cli.verb import verb
+from asyncsched.cli.verb import verb, with_apps_and_parts, with_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from asyncsched.cli.targets import Target
     from asyncsched.logs.stream import LogStream
     from asyncsched.runner.runner import Runner
+    from asyncsched.schedulers.responses import DescribeAppResponse
     from asyncsched.specs.handle import AppHandle
     from asyncsched.specs.state import ReplicaStatus
 
@@ -34,7 +36,8 @@ def _regex(_ctx: click.Context, _param: click.Parameter, text: str | None) -> st
 
 
 @verb("log")
-@click.argument("apps", nargs=-1, required=True, metavar="APP[/ROLE[/K,K2-K3]]...")
+@with_apps_and_parts
+@with_groups
 @click.option("--role", metavar="ROLE", help="Only this role.")
 @click.option("--replica", metavar="K,K2-K3", help="Only these replicas.")
 @click.option("-f", "-t", "--follow", is_flag=True, help="Wait for lines to come, until the apps have ended.")
@@ -43,19 +46,23 @@ def _regex(_ctx: click.Context, _param: click.Parameter, text: str | None) -> st
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Begin with the last N lines of each replica.")
 @click.option("--regex", metavar="RE", callback=_regex, help="Only lines in which it is found.")
 @click.option("--streams", type=click.Choice(["stdout", "stderr", "combined"]), help="Only this stream.")
-@click.option("--timestamps", is_flag=True, help="Begin each line with the time when it was written.")
+@click.option("--timestamps", is_flag=True, help="Begin each line with the local time when it was written.")
 @click.option("--no-prefix", is_flag=True, help="Do not tell who wrote a line: one replica's progress bars stay whole.")
 @click.option("--raw", is_flag=True, help="Pass on whatever replicas write, also what controls the terminal.")
-def command(console: Console, apps: tuple[str, ...], **options: Any) -> int:
+def command(
+    console: Console, apps: tuple[str, ...], groups: tuple[str, ...], scheduler: str | None, **options: Any
+) -> int:
     """Show what the replicas of apps write, merged, each line with who wrote it.
 
-    APP is a handle, an id, the beginning of one, or a pattern such as 'train-*'.
+    APP is a handle, an id, a name, the beginning of an id, or a pattern such as 'train-*'; @last, or none at all, is
+    the app that was launched last from here.
     """
     from functools import partial
 
     from asyncsched.cli.apps import run_on_apps
 
-    return run_on_apps(console, apps, partial(_show, choice=_Choice(**options)), parts=True)
+    show = partial(_show, choice=_Choice(**options))
+    return run_on_apps(console, apps, show, parts=True, groups=groups, scheduler=scheduler)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +84,22 @@ class _Choice:
 
 async def _show(console: Console, runner: Runner, targets: Sequence[Target], choice: _Choice) -> int:
     """Print the lines of all apps; those that are not known are told, and the others' logs are shown."""
+    import asyncio
+    from contextlib import nullcontext
+
     from asyncsched.cli.apps import describe_found, finish, unknown
+    from asyncsched.cli.errors import INTERRUPTED
     from asyncsched.cli.lines import print_lines, printer_for
-    from asyncsched.cli.targets import find_apps
+    from asyncsched.cli.lines_prefix import Names
+    from asyncsched.cli.log_ends import ends_told
+    from asyncsched.cli.targets import find_apps, typed
+    from asyncsched.cli.waiting import tell_what_runs_on
     from asyncsched.logs.stream import LogStream
 
-    found = await find_apps(runner, targets)
+    found = await find_apps(console, runner, targets)
     failures = list(found.failures)
     streams: list[LogStream] = []
+    known: dict[str, DescribeAppResponse] = {}
     writers = 0
     told = await describe_found(runner, found.handles)
     for handle, target in found.apps:
@@ -92,23 +107,34 @@ async def _show(console: Console, runner: Runner, targets: Sequence[Target], cho
         if answer is None or isinstance(answer, Exception):
             failures.append(await unknown(runner, handle) if answer is None else answer)
         else:
+            known[handle.app_id] = answer
             writers += sum(_is_chosen(replica, target, choice) for replica in answer.replicas)
             streams.append(await _lines(runner, handle, target, choice))
     if streams:
         lines = streams[0] if len(streams) == 1 else LogStream.merged(streams)
-        several = len(set(found.handles)) > 1
+        names = Names.of_apps(known)
         printer = printer_for(
             console,
             timestamps=choice.timestamps,
-            several_apps=several,
+            names=names,
             raw=choice.raw,
             prefix=not choice.no_prefix,
             alone=writers == 1,
         )
+        tells_ends = choice.follow and len(known) > 1 and console.format == "table"
+        ends = ends_told(runner, found.handles, lines, names, printer, color=console.color) if tells_ends else None
         try:
-            await print_lines(lines, printer)
+            async with ends or nullcontext():
+                await print_lines(lines, printer)
         except BrokenPipeError:
             raise
+        except asyncio.CancelledError:  # Ctrl-C, which this verb answers
+            if not choice.follow:
+                raise
+            if sys.stderr.isatty():
+                console.say("")  # behind the ^C
+            await tell_what_runs_on(console, runner, found.handles, typed(targets), ["log", "-f"])
+            return INTERRUPTED
         except Exception as error:  # noqa: BLE001 - what could be read has been shown; why there is no more is told
             failures.append(error)
     return finish(console, failures, alone=not streams)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from asyncsched._tasks import gather_bounded
 from asyncsched._typing import override
@@ -16,7 +18,7 @@ from asyncsched.cli.control_sequences import visible
 from asyncsched.errors import ConfigError
 from asyncsched.runner.runner import Runner
 
-__all__ = ["answers", "parted", "run_with_runner", "warnings_to"]
+__all__ = ["SESSION", "answers", "next_event", "on_interrupt", "parameters", "parted", "run_with_runner", "warnings_to"]
 
 _logger = logging.getLogger("asyncsched")
 
@@ -38,13 +40,13 @@ def run_with_runner(console: Console, work: Callable[[Runner], Awaitable[int]], 
     _show_warnings(console)
 
     async def main() -> int:
-        async with Runner(session, None, None, **_parameters()) as runner:
+        async with Runner(session, None, None, **parameters()) as runner:
             return await work(runner)
 
     return asyncio.run(main())
 
 
-def _parameters() -> dict[str, dict[str, object]]:
+def parameters() -> dict[str, dict[str, object]]:
     """Return what is configured for schedulers themselves, such as a context of Kubernetes."""
     from asyncsched.runner.config import load_config
 
@@ -79,6 +81,40 @@ def parted(
     return known, {item: answer for item, answer in told.items() if isinstance(answer, Exception)}
 
 
+async def next_event(events: AsyncIterator[ItemT], failed: Callable[[Exception], object]) -> ItemT | None:
+    """Return the next event, None at the end; a scheduler's failure is told, and the steps after it are the others'."""
+    while True:
+        try:
+            return await anext(events)
+        except StopAsyncIteration:
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other schedulers go on
+            failed(error)
+
+
+@contextmanager
+def on_interrupt(pressed: Callable[[], object]) -> Generator[None]:
+    """Call `pressed` on the running loop for each Ctrl-C: the command line owns its process."""
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGINT, pressed)
+    except NotImplementedError:  # as on Windows
+
+        def tell(_number: int, _frame: object) -> None:
+            loop.call_soon_threadsafe(pressed)
+
+        before = signal.signal(signal.SIGINT, tell)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
 class _Formatter(logging.Formatter):
     """Shows control characters in what others have named: a terminal would obey them."""
 
@@ -86,9 +122,23 @@ class _Formatter(logging.Formatter):
         return visible(super().format(record))
 
 
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes to stderr, where something may be drawn."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(sys.stderr)
+        self._console = console
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        if threading.current_thread() is threading.main_thread():  # who draws is in this one
+            self._console.before_saying()
+        super().emit(record)
+
+
 def _show_warnings(console: Console) -> None:
     """Let the library's warnings be seen; with ``--debug`` all that it logs."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Handler(console)
     form = "%(levelname)s %(name)s: %(message)s" if console.debug else "warning: %(message)s"
     handler.setFormatter(_Formatter(form))
     _logger.addHandler(handler)

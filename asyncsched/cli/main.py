@@ -7,13 +7,16 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import Any, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 import click
 
 import asyncsched
 from asyncsched.cli.console import Console, Format
 from asyncsched.specs.encodable import half_character
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["main"]
 
@@ -26,6 +29,7 @@ VERBS = {
     "log": "Show what the replicas of apps write.",
     "wait": "Wait for the end of apps.",
     "monitor": "Watch many apps in a live table.",
+    "web": "Serve a live page of apps and their logs to a browser.",
     "cancel": "End apps.",
     "delete": "Remove apps that have ended, with their logs.",
     "runopts": "Show the run options of schedulers, and what is configured.",
@@ -34,6 +38,36 @@ VERBS = {
     "doctor": "Check schedulers, plugins and configuration.",
     "completion": "Print the completion script for a shell.",
 }
+
+
+SYNONYMS = {
+    "help": "asyncsched --help",
+    "jobs": "list",
+    "kill": "cancel",
+    "logs": "log",
+    "ls": "list",
+    "ps": "list",
+    "rm": "delete",
+    "start": "run",
+    "stop": "cancel",
+    "submit": "run",
+    "tail": "log -f",
+    "top": "monitor",
+    "watch": "monitor",
+}
+"""What people type who come from elsewhere."""
+
+_UNKNOWN = "asyncsched.cli.main.unknown"
+"""Where a context says that no command has the name that a shell wants completions for."""
+
+EXAMPLES = """\
+Run programs here and on clusters, follow and stop them.
+
+  asyncsched run -- python train.py   show what it writes
+  asyncsched list                     what was launched
+  asyncsched log -f APP               follow an app
+
+asyncsched --help lists all commands."""
 
 
 class _ReaderLeft(Exception):  # noqa: N818 - nothing is wrong
@@ -67,13 +101,27 @@ class _Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         command = self.get_command(ctx, name)
-        if command is None and not ctx.resilient_parsing:
+        if command is None and ctx.resilient_parsing:
+            ctx.meta[_UNKNOWN] = True
+        elif command is None:
             import difflib
 
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-            hint = f"did you mean {near[0]}?" if near else "asyncsched --help lists those that there are"
+            meant = SYNONYMS.get(name) or (near[0] if near else "")
+            hint = f"did you mean {meant}?" if meant else "asyncsched --help lists those that there are"
             raise click.UsageError(f"no command {name}; {hint}", ctx)
         return name, command, args[1:]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Name the verbs without importing them."""
+        if ctx.meta.get(_UNKNOWN):
+            return []
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [CompletionItem(name, help=VERBS.get(name, "from a plugin")) for name in names]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -97,7 +145,7 @@ def app(ctx: click.Context, debug: bool, no_color: bool, output: Format | None) 
     console.plain = console.plain or no_color
     console.format = output or console.format
     if ctx.invoked_subcommand is None:
-        console.say(ctx.get_help())
+        console.say(EXAMPLES)
         return 2
     return 0
 
@@ -109,6 +157,10 @@ def main(args: list[str] | None = None) -> NoReturn:
     gc.set_threshold(10_000)
     _prepare_streams()
     console = Console()
+    if "_ASYNCSCHED_COMPLETE" in os.environ:
+        from asyncsched.cli.complete_shells import complete
+
+        sys.exit(complete(app, console))
     code = _run(console, [_as_typed(arg) for arg in sys.argv[1:]] if args is None else args)
     gc.freeze()
     try:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import click
+from functools import partial
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb
+from asyncsched.cli.verb import verb, with_apps, with_groups
 
 __all__ = ["command"]
 
 
 @verb("monitor")
-@click.argument("apps", nargs=-1, metavar="[APP]...")
-def command(console: Console, apps: tuple[str, ...]) -> int:
+@with_apps
+@with_groups
+def command(console: Console, apps: tuple[str, ...], groups: tuple[str, ...], scheduler: str | None) -> int:
     """Watch apps in a live table, those that need attention first; all that have not ended by default.
 
     Arrows move, enter shows the log of an app and q returns from it, c cancels an app, q leaves: the apps run on.
@@ -21,4 +22,5 @@ def command(console: Console, apps: tuple[str, ...]) -> int:
     from asyncsched.cli.apps import run_on_apps
     from asyncsched.cli.monitor_view import monitor
 
-    return run_on_apps(console, apps, monitor)
+    work = partial(monitor, only=scheduler or "")
+    return run_on_apps(console, apps, work, groups=groups, scheduler=scheduler, or_last=False)

@@ -8,9 +8,8 @@ import re
 import shutil
 import signal
 import sys
-import termios
-import tty
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from types import TracebackType
 from typing import Self
 
@@ -48,7 +47,19 @@ class Screen:
         self._fd = sys.stdin.fileno()
         self._mode: list[object] | None = None
 
+    @staticmethod
+    def is_supported() -> bool:
+        """Tell whether this system has terminals that can be drawn on."""
+        try:
+            import_module("termios")
+        except ImportError:
+            return False
+        return sys.stdin.isatty()
+
     def __enter__(self) -> Self:
+        import termios
+        import tty
+
         loop = asyncio.get_running_loop()
         self._mode = termios.tcgetattr(self._fd)
         tty.setcbreak(self._fd, termios.TCSANOW)
@@ -65,6 +76,8 @@ class Screen:
         loop.remove_signal_handler(signal.SIGWINCH)
         self.give_back()
         if self._mode is not None:
+            import termios
+
             termios.tcsetattr(self._fd, termios.TCSANOW, self._mode)  # type: ignore[arg-type]  # as tcgetattr gave it
 
     @property

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 
-from asyncsched.cli.apps import finish, watch_found
+from asyncsched.cli.apps import finish
+from asyncsched.cli.changes import watch_found
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import exit_code, in_one_line, worst
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
-from asyncsched.cli.loop import warnings_to
+from asyncsched.cli.loop import next_event, warnings_to
 from asyncsched.cli.monitor_board import Board
 from asyncsched.cli.monitor_screen import Screen
 from asyncsched.cli.targets import Found, Target, failures_of, find_apps, list_apps
@@ -26,10 +26,12 @@ REDRAW_EVERY = 0.1
 _PAGE = {"up": -1, "down": 1, "page up": -10, "page down": 10}
 
 
-async def monitor(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
+async def monitor(console: Console, runner: Runner, targets: Sequence[Target], *, only: str = "") -> int:
     """Show the apps until the user leaves; without a terminal, print each change until all have ended."""
-    found = await (find_apps(runner, targets) if targets else _all_unfinished(console, runner))
-    if console.width is None or console.format != "table" or not sys.stdin.isatty():
+    found = await (find_apps(console, runner, targets) if targets else _all_unfinished(console, runner, only))
+    if console.width is None or console.format != "table" or not Screen.is_supported():
+        if found.apps and console.format == "table":
+            console.say("note: this is no terminal, so each change is a line; in one there is a live table")
         return await watch_found(console, runner, found)
     if not found.apps:
         return finish(console, found.failures)
@@ -37,9 +39,9 @@ async def monitor(console: Console, runner: Runner, targets: Sequence[Target]) -
     return await view.run()
 
 
-async def _all_unfinished(console: Console, runner: Runner) -> Found:
-    rows = await list_apps(runner)
-    found = Found(failures=failures_of(rows))
+async def _all_unfinished(console: Console, runner: Runner, only: str) -> Found:
+    rows = await list_apps(runner, only=only)
+    found = Found(failures=[*rows.failures.values()] if only else failures_of(rows))
     unfinished = [AppHandle(row.app_handle) for row in rows if not row.state.is_terminal()]
     found.apps = [(handle, Target(app=handle)) for handle in unfinished]
     if not unfinished:
@@ -75,17 +77,13 @@ class _Monitor:
 
     async def _watch(self) -> None:
         async with self._runner.watch(self._handles) as events:
-            while True:
-                try:
-                    event = await anext(events)
-                except StopAsyncIteration:
-                    return
-                except Exception as error:  # noqa: BLE001 - one scheduler's; the steps after it are the others'
-                    self._failures.append(error)
-                    self._note(in_one_line(error))
-                    continue
+            while (event := await next_event(events, self._failed)) is not None:
                 self._board.update(event.handle, event.current)
                 self._dirty.set()
+
+    def _failed(self, error: Exception) -> None:
+        self._failures.append(error)
+        self._note(in_one_line(error))
 
     async def _draw(self, screen: Screen) -> None:
         while True:

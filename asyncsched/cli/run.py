@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import Verb, configured, verb
+from asyncsched.cli.verb import Verb, completer, configured, verb
 from asyncsched.schedulers.registry import begin_ahead, get_default_scheduler_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.shell_completion import CompletionItem
+
     from asyncsched.cli.run_launch import Launch
+    from asyncsched.components import Component
     from asyncsched.schedulers.registry import Ahead
     from asyncsched.specs.app import AppDef
 
@@ -20,7 +25,13 @@ __all__ = ["command"]
 SHAPE = ("replicas", "image", "name", "cpu", "memmb", "gpu", "env")
 """The options that describe what runs after ``--``; a component has arguments of its own for that."""
 
+_FLAGS = {"memmb": "--memMB"}
+
 HELP = frozenset({"-h", "--help"})
+
+
+_BEFORE = "asyncsched.cli.run.before"
+"""Where a context keeps what stands before the component's name: options of this verb's own."""
 
 
 class _Run(Verb):
@@ -34,30 +45,63 @@ class _Run(Verb):
         """Leave out the component where the command line names one."""
         return configured(ctx) - ({"component"} if ctx.params["words"] else set())
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; to a shell that asks, options behind a component's name are none of this verb's."""
+        params = super().get_params(ctx)
+        if ctx.resilient_parsing and (ctx.params.get("words") or ctx.params.get("is_command")):
+            return [param for param in params if isinstance(param, click.Argument)]
+        return params
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete the options of a component where one is named, else those of this verb."""
+        if ctx.params.get("words"):
+            from asyncsched.cli.complete import run_words
+
+            return run_words(ctx, incomplete)
+        return super().shell_complete(ctx, incomplete)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as usual, then see what stood before the words that are left."""
         before = list(args)
         left = super().parse_args(ctx, args)
         words: tuple[str, ...] = ctx.params["words"] or ()  # None for a shell that asks for completions
         position = len(before) - len(words)
-        ctx.params["is_command"] = bool(words) and position > 0 and before[position - 1] == "--"
+        ctx.params["is_command"] = position > 0 and before[position - 1] == "--"
+        ctx.meta[_BEFORE] = before[:position]
         return left
 
 
 @verb("run", cls=_Run, ignore_unknown_options=False, allow_interspersed_args=False)
 @click.option(
-    "-s", "--scheduler", metavar="SCHEDULER", help=f"Where it runs.  [default: {get_default_scheduler_name()}]"
+    "-s",
+    "--scheduler",
+    metavar="SCHEDULER",
+    shell_complete=completer("schedulers"),
+    help=f"Where it runs.  [default: {get_default_scheduler_name()}]",
 )
-@click.option("-cfg", "--scheduler_args", "cfg", multiple=True, metavar="K=V,...", help="Run options of the scheduler.")
+@click.option(
+    "-cfg",
+    "--scheduler_args",
+    "cfg",
+    multiple=True,
+    metavar="K=V,...",
+    shell_complete=completer("run_options"),
+    help="Run options of the scheduler.",
+)
 @click.option("--workspace", metavar="PATH|URL", help="A directory, or a URL, whose files the app runs with.")
 @click.option("--dryrun", is_flag=True, help="Print the request, and send nothing.")
 @click.option("--show-secrets", is_flag=True, help="Print secrets in clear, with --dryrun.")
 @click.option("--detach", is_flag=True, help="Return at once; the app runs on.")
 @click.option("--wait", is_flag=True, help="Wait for the end; apps on this machine always do.")
 @click.option("--log", is_flag=True, help="Show what it writes, and wait for the end; apps on this machine always do.")
+@click.option("--pass-exit-code", is_flag=True, help="Wait, and end with the exit code of what has failed first.")
 @click.option("--no-prefix", is_flag=True, help="Do not tell who wrote a line: one replica's progress bars stay whole.")
 @click.option("--raw", is_flag=True, help="Pass on whatever replicas write, also what controls the terminal.")
 @click.option("--key", metavar="KEY", help="Launch once: again with this key, it is the same app.")
+@click.option("--matrix", multiple=True, metavar="NAME=A,B,...", help="A job for each value, or combination.")
+@click.option("--limit", type=click.IntRange(min=1), help="With --matrix: how many jobs run at a time.")
+@click.option("--group", metavar="KEY", help="With --matrix: name the group; again with this key, it is gone on with.")
+@click.option("-y", "--yes", is_flag=True, help="With --matrix: do not ask, however many jobs there are.")
 @click.option("--component", metavar="COMPONENT", hidden=True, help="What runs when no component is named.")
 @click.option("--replicas", type=click.IntRange(min=1), help="With --: how many replicas.")
 @click.option("--image", help="With --: the image to run in.")
@@ -66,7 +110,13 @@ class _Run(Verb):
 @click.option("--memMB", "memmb", type=click.IntRange(min=1), help="With --: memory for each replica.")
 @click.option("--gpu", type=click.IntRange(min=0), help="With --: GPUs for each replica.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="With --: an environment variable; may be repeated.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMPONENT [ARGS]... | -- COMMAND [ARGS]...")
+@click.argument(
+    "words",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    shell_complete=completer("words"),
+    metavar="COMPONENT [ARGS]... | -- COMMAND [ARGS]...",
+)
 def command(console: Console, words: tuple[str, ...], is_command: bool, **options: Any) -> int:
     """Launch COMPONENT with its arguments, or any COMMAND after two dashes.
 
@@ -78,15 +128,22 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
     # What is configured is for those runs that it fits.
     misplaced = shape.keys() - configured(click.get_current_context())
     if misplaced and not is_command:
-        flags = ", ".join(f"--{name}" for name in shape if name in misplaced)
-        raise click.UsageError(f"{flags} are for a command after --; a component's own stand behind its name")
+        from asyncsched.cli.hints import wrong_shape
+
+        flags = [_FLAGS.get(name, f"--{name}") for name in shape if name in misplaced]
+        raise wrong_shape(flags, words, click.get_current_context().meta[_BEFORE])
     name, *args = words or [options["component"] or ""]
     if not name:
         raise click.UsageError("nothing to run; name a component, or write a command after --")
-    ahead = _begin_ahead(options, words)
+    if options["pass_exit_code"] and (wrong := [each for each in ("dryrun", "detach") if options[each]]):
+        raise click.UsageError(f"--pass-exit-code waits for the end; leave out --{wrong[0]}")
+    _check_matrix(options, is_command=is_command)
+    ahead = None if options["matrix"] else _begin_ahead(options, words)
     try:
         launch = _launch(options, ahead)
         if not is_command:
+            if options["matrix"]:
+                return _run_matrix(console, launch, name, args, options)
             return _run_component(console, launch, name, args)
         from asyncsched.cli.run_command import app_of_command
 
@@ -119,6 +176,7 @@ def _launch(options: dict[str, Any], ahead: Ahead | None) -> Launch:
         log=options["log"],
         prefix=not options["no_prefix"],
         raw=options["raw"],
+        pass_exit_code=options["pass_exit_code"],
         ahead=ahead,
     )
 
@@ -133,19 +191,70 @@ def _foreign_workspace() -> str:
     return setting.origin if setting.foreign else ""
 
 
-def _run_component(console: Console, launch: Launch, name: str, args: list[str]) -> int:
+def _check_matrix(options: dict[str, Any], *, is_command: bool) -> None:
+    if not options["matrix"]:
+        if options["limit"] or options["group"] or options["yes"]:
+            raise click.UsageError("--limit, --group and --yes are for the jobs of --matrix")
+    elif is_command:
+        raise click.UsageError("--matrix gives a component its arguments; a command after -- has none that are named")
+    elif wrong := [name for name in ("dryrun", "detach", "key", "log", "pass_exit_code") if options[name]]:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
+        raise click.UsageError(f"--matrix runs a group of jobs; leave out {flags}")
+
+
+def _run_matrix(console: Console, launch: Launch, name: str, args: list[str], options: dict[str, Any]) -> int:
+    from asyncsched.cli.run_matrix import combinations, run_matrix
+
+    jobs: dict[str, Callable[[], AppDef]] = {}
+    for chosen in combinations(options["matrix"]):
+        if both := [key for key in chosen if any(arg.partition("=")[0] == f"--{key}" for arg in args)]:
+            raise click.UsageError(f"{both[0]} is given by --matrix and as an argument; leave out one of them")
+        given = [word for key, value in chosen.items() for word in (f"--{key}", value)]
+        label = ",".join(f"{key}={value}" for key, value in chosen.items())
+        jobs[label] = _maker(name, [*given, *args])
+    return run_matrix(console, launch, jobs, limit=options["limit"], key=options["group"], yes=options["yes"])
+
+
+def _maker(name: str, args: list[str]) -> Callable[[], AppDef]:
+    """Return what makes the app of a component with these arguments."""
     from asyncsched.cli.configured import check_components, component_defaults
-    from asyncsched.components import get_component
-    from asyncsched.components.arguments import HelpAskedError
+    from asyncsched.errors import ComponentError
     from asyncsched.runner.config import load_config
 
-    component = get_component(name)
+    component = _component(name, args)
+    run = click.get_current_context().command
 
     def make_app() -> AppDef:
         config = load_config()
         check_components(config)
-        return component.app(args, component_defaults(config, component))
+        defaults = component_defaults(config, component)
+        try:
+            return component.app(args, defaults)
+        except ComponentError as error:
+            from asyncsched.cli.hints import wrong_argument
 
+            raise wrong_argument(error, name, run) from error.__cause__
+
+    return make_app
+
+
+def _component(name: str, args: list[str]) -> Component:
+    from asyncsched.components import get_component
+    from asyncsched.errors import ComponentError
+
+    try:
+        return get_component(name)
+    except ComponentError as error:
+        from asyncsched.cli.hints import no_component
+
+        raise no_component(error, [name, *args], click.get_current_context().meta[_BEFORE]) from error.__cause__
+
+
+def _run_component(console: Console, launch: Launch, name: str, args: list[str]) -> int:
+    from asyncsched.components.arguments import HelpAskedError
+
+    component = _component(name, args)
+    make_app = _maker(name, args)
     if HELP.isdisjoint(args):
         return launch.run(console, make_app)
     try:

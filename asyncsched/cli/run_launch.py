@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +13,11 @@ from typing import TYPE_CHECKING, cast
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import INTERRUPTED
 from asyncsched.cli.image_progress import image_progress
+from asyncsched.cli.last import note_launch
 from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
-from asyncsched.cli.loop import run_with_runner
+from asyncsched.cli.lines_prefix import Names
+from asyncsched.cli.loop import on_interrupt, run_with_runner
+from asyncsched.cli.run_end import code_to_pass
 from asyncsched.cli.show import handle_row, state_code, status_row
 from asyncsched.errors import AsyncSchedError, UsageError
 from asyncsched.runner.config import Setting, load_config, run_options
@@ -26,6 +28,7 @@ from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.options import CfgVal, runopts
 from asyncsched.specs.secret import show_secrets
 from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.views.endings import why_ended
 
 if TYPE_CHECKING:
     from asyncsched.schedulers.registry import Ahead
@@ -52,6 +55,7 @@ class Launch:
     log: bool = False
     prefix: bool = True
     raw: bool = False
+    pass_exit_code: bool = False
     ahead: Ahead | None = None
 
     def run(self, console: Console, make_app: Callable[[], AppDef]) -> int:
@@ -73,7 +77,7 @@ class Launch:
         try:
             # While the scheduler gets ready; in a thread, as a component may wait, or run a loop of its own.
             app = await asyncio.to_thread(make_app)
-            return await self._launch_on(console, runner, app, scheduler, self._options(scheduler, opts, names))
+            return await self._launch_on(console, runner, app, scheduler, self.options(scheduler, opts, names))
         finally:
             if warming is not None:
                 warming.cancel()
@@ -91,18 +95,20 @@ class Launch:
         workspace = await self._workspace(console, runner, scheduler)
         with image_progress(console):
             handle = await runner.run(app, scheduler, cfg, workspace, key=self.key)
+        note_launch(handle)
         if place := backend.place:
             console.say(f"in {place}")
-        attached = not self.detach and (is_here or self.wait or self.log)
+        is_attached = not self.detach and (is_here or self.wait or self.log or self.pass_exit_code)
         if console.format == "table":
             console.print(handle)
-        elif console.format == "jsonl" or not attached:
+        elif console.format == "jsonl" or not is_attached:
             console.print_json(handle_row(handle))
-        if not attached:
+        if not is_attached:
             return 0
         with_log = self.log or (is_here and not self.wait)
         printer = self._printer(console, app) if with_log else None
-        return await _Attached(console, runner, handle, printer, ends_with_us=is_here).follow()
+        attached = _Attached(console, runner, handle, printer, ends_with_us=is_here, passes_code=self.pass_exit_code)
+        return await attached.follow()
 
     async def _workspace(self, console: Console, runner: Runner, scheduler: str) -> str | None:
         """Return the workspace; where nothing is laid over an image, TorchX uses none that is configured."""
@@ -115,11 +121,13 @@ class Launch:
 
     def _printer(self, console: Console, app: AppDef) -> LinePrinter:
         alone = sum(role.num_replicas for role in app.roles) == 1
+        names = Names.of_app(app)
         if console.format == "json":  # one document is all that stdout gets
-            return LinePrinter(sys.stderr, raw=self.raw, prefix=self.prefix, alone=alone)
-        return printer_for(console, raw=self.raw, prefix=self.prefix, alone=alone)
+            return LinePrinter(sys.stderr, names=names, raw=self.raw, prefix=self.prefix, alone=alone)
+        return printer_for(console, names=names, raw=self.raw, prefix=self.prefix, alone=alone)
 
-    def _options(self, scheduler: str, opts: runopts, names: Sequence[str]) -> dict[str, CfgVal]:
+    def options(self, scheduler: str, opts: runopts, names: Sequence[str]) -> dict[str, CfgVal]:
+        """Return the run options: those that are configured, and over them those of the command line."""
         config = load_config()
         config.check_names("scheduler", dict.fromkeys((*names, *known_names())))
         found = run_options(config, scheduler, opts, self.cfg, schedulers=names)
@@ -155,31 +163,36 @@ class _Attached:
     """A terminal that follows an app."""
 
     def __init__(
-        self, console: Console, runner: Runner, handle: AppHandle, printer: LinePrinter | None, *, ends_with_us: bool
+        self,
+        console: Console,
+        runner: Runner,
+        handle: AppHandle,
+        printer: LinePrinter | None,
+        *,
+        ends_with_us: bool,
+        passes_code: bool,
     ) -> None:
         self._console = console
         self._runner = runner
         self._handle = handle
         self._printer = printer
         self._ends_with_us = ends_with_us
+        self._passes_code = passes_code
         self._started = time.monotonic()
         self._presses: asyncio.Queue[None] = asyncio.Queue()
 
     async def follow(self) -> int:
         """Show what the app writes until it has ended; return the exit code of its end."""
-        loop = asyncio.get_running_loop()
-        # The command line owns its process, and this verb gives Ctrl-C a meaning of its own.
-        loop.add_signal_handler(signal.SIGINT, self._presses.put_nowait, None)
-        following = asyncio.create_task(self._to_the_end())
-        try:
-            if await self._over_before_ctrl_c(following):
-                return self._ended(await following)
-            await (self._stop(following) if self._ends_with_us else self._detach())
-            return INTERRUPTED
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            following.cancel()
-            await asyncio.wait([following])
+        with on_interrupt(lambda: self._presses.put_nowait(None)):
+            following = asyncio.create_task(self._to_the_end())
+            try:
+                if await self._over_before_ctrl_c(following):
+                    return self._ended(await following)
+                await (self._stop(following) if self._ends_with_us else self._detach())
+                return INTERRUPTED
+            finally:
+                following.cancel()
+                await asyncio.wait([following])
 
     async def _over_before_ctrl_c(self, following: asyncio.Task[AppStatus | None]) -> bool:
         pressed = asyncio.create_task(self._presses.get())
@@ -198,9 +211,10 @@ class _Attached:
         if self._console.format != "table":
             self._console.print_json(status_row(self._handle, status))
         state = AppState.UNKNOWN if status is None else status.state
-        why = f": {status.msg}" if status is not None and status.msg else ""
-        self._console.say(f"{self._handle.app_id} {state} after {time.monotonic() - self._started:.1f} s{why}")
-        return state_code(state)
+        why = "" if status is None else why_ended(status)
+        took = f" after {time.monotonic() - self._started:.1f} s"
+        self._console.say_state(f"{self._handle.app_id} ", state, f"{took}: {why}" if why else took)
+        return code_to_pass(status) if self._passes_code else state_code(state)
 
     async def _detach(self) -> None:
         if self._console.format == "json":  # in place of the end, which is not there to be told

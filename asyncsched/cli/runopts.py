@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb
+from asyncsched.cli.verb import completer, scheduler_option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +20,14 @@ __all__ = ["command"]
 
 
 @verb("runopts")
-@click.argument("schedulers", nargs=-1, metavar="[SCHEDULER]...")
-def command(console: Console, schedulers: tuple[str, ...]) -> int:
+@click.argument("schedulers", nargs=-1, metavar="[SCHEDULER]...", shell_complete=completer("schedulers"))
+@scheduler_option("The same as an argument.")
+def command(console: Console, schedulers: tuple[str, ...], scheduler: str | None) -> int:
     """Show each run option with its type, its value, and where that comes from; of all schedulers by default."""
     from asyncsched.cli.loop import run_with_runner
 
-    return run_with_runner(console, lambda runner: _show(console, runner, schedulers))
+    named = (*schedulers, scheduler) if scheduler else schedulers
+    return run_with_runner(console, lambda runner: _show(console, runner, named))
 
 
 async def _show(console: Console, runner: Runner, schedulers: Sequence[str]) -> int:

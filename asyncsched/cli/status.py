@@ -7,48 +7,66 @@ from typing import TYPE_CHECKING
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb
+from asyncsched.cli.verb import verb, with_apps
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from asyncsched.cli.targets import Found, Target
     from asyncsched.runner.runner import Runner
     from asyncsched.schedulers.responses import DescribeAppResponse
     from asyncsched.specs.handle import AppHandle
-    from asyncsched.specs.state import AppStatus
 
 __all__ = ["command"]
 
+COLUMNS = ("app", "name", "state", "replicas", "since", "reason")
+"""What a table of several tells."""
+
 
 @verb("status")
-@click.argument("apps", nargs=-1, required=True, metavar="APP...")
+@with_apps
 @click.option("-w", "--watch", is_flag=True, help="Show each change, until all have ended.")
 @click.option("--roles", metavar="ROLE,...", help="Only these roles.")
-def command(console: Console, apps: tuple[str, ...], watch: bool, roles: str | None) -> int:
+def command(console: Console, apps: tuple[str, ...], scheduler: str | None, watch: bool, roles: str | None) -> int:
     """Show how apps are doing: one in full, several as a table.
 
-    APP is a handle, an id, the beginning of one, or a pattern such as 'train-*'.
+    APP is a handle, an id, a name, the beginning of an id, or a pattern such as 'train-*'; @last, or none at all, is
+    the app that was launched last from here.
     """
-    from asyncsched.cli.apps import run_on_apps, watch_found
+    from asyncsched.cli.apps import run_on_apps
     from asyncsched.cli.targets import find_apps
 
     chosen = roles.split(",") if roles else None
 
     async def show(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
-        found = await find_apps(runner, targets)
-        return await (watch_found(console, runner, found) if watch else _show(console, runner, found, chosen))
+        found = await find_apps(console, runner, targets)
+        return await (_watch(console, runner, found, targets) if watch else _show(console, runner, found, chosen))
 
-    return run_on_apps(console, apps, show)
+    return run_on_apps(console, apps, show, scheduler=scheduler)
+
+
+async def _watch(console: Console, runner: Runner, found: Found, targets: Sequence[Target]) -> int:
+    """Print each change until all have ended; Ctrl-C says what runs on."""
+    import asyncio
+
+    from asyncsched.cli.changes import watch_found
+    from asyncsched.cli.errors import INTERRUPTED
+    from asyncsched.cli.targets import typed
+    from asyncsched.cli.waiting import tell_what_runs_on
+
+    try:
+        return await watch_found(console, runner, found)
+    except asyncio.CancelledError:  # Ctrl-C, which this verb answers
+        await tell_what_runs_on(console, runner, found.handles, typed(targets), ["status", "-w"])
+        return INTERRUPTED
 
 
 async def _show(console: Console, runner: Runner, found: Found, roles: Collection[str] | None) -> int:
     """Print the status of the one app in full, of several as a table; return the exit code."""
     from asyncsched.cli.apps import describe_found, finish, unknown
     from asyncsched.cli.show import error_row
-    from asyncsched.runner.answers import status_of
 
-    known: list[AppStatus] = []
+    known: dict[AppHandle, DescribeAppResponse] = {}
     rows: list[dict[str, object]] = []
     failures = list(found.failures)
     for handle, answer in (await describe_found(runner, found.handles)).items():
@@ -56,15 +74,46 @@ async def _show(console: Console, runner: Runner, found: Found, roles: Collectio
             failures.append(await unknown(runner, handle) if answer is None else answer)
             rows.append(error_row(handle, failures[-1]))
             continue
-        known.append(status_of(answer, handle))
+        known[handle] = answer
         rows.append(_status_row(handle, answer, roles))
     if console.format != "table":
         console.print_rows((), rows)
     elif len(known) == 1 and not failures and not found.apps[0][1].is_pattern:
-        console.print(known[0].format(roles).rstrip())
+        await _print_one(console, runner, *next(iter(known.items())), roles or ())
     elif known:
-        console.print_rows(("handle", "state", "replicas", "msg"), [row for row in rows if "error" not in row])
+        await _print_many(console, runner, known)
     return finish(console, failures, alone=not known)
+
+
+async def _print_one(
+    console: Console, runner: Runner, handle: AppHandle, answer: DescribeAppResponse, roles: Collection[str]
+) -> None:
+    from datetime import UTC, datetime
+
+    from asyncsched.cli.last_lines import last_lines
+    from asyncsched.cli.status_view import LINES, StatusText
+    from asyncsched.views.answers import described
+    from asyncsched.views.replicas import first_failure
+
+    view = described(handle, answer)
+    failed = first_failure(each for each in view.replicas if not roles or each.role in roles)
+    stream, last = ("", []) if failed is None else await last_lines(runner, handle, failed, LINES)
+    text = StatusText(datetime.now(UTC), width=console.width, color=console.color)
+    console.print_painted(text.lines(view, answer, roles, failed, stream, last))
+
+
+async def _print_many(console: Console, runner: Runner, known: Mapping[AppHandle, DescribeAppResponse]) -> None:
+    from datetime import UTC, datetime
+
+    from asyncsched.cli.app_table import app_table
+    from asyncsched.cli.overview import overview_lines
+    from asyncsched.views.answers import described
+
+    views = [described(handle, answer) for handle, answer in known.items()]
+    now = datetime.now(UTC)
+    console.print_painted(app_table(views, COLUMNS, now, width=console.width, color=console.color))
+    # At the end, where it is seen: of many apps the table's beginning has left the screen.
+    console.print_painted(["", *await overview_lines(console, runner, views)])
 
 
 def _status_row(handle: AppHandle, answer: DescribeAppResponse, roles: Collection[str] | None) -> dict[str, object]:

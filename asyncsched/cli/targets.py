@@ -12,11 +12,27 @@ from asyncsched.errors import ConfigError, MalformedHandleError, UnknownAppError
 from asyncsched.specs.handle import AppHandle
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime, timedelta
+
+    from asyncsched.cli.console import Console
     from asyncsched.runner.report import AppList
     from asyncsched.runner.runner import Runner
     from asyncsched.schedulers.responses import ListAppResponse
+    from asyncsched.specs.state import AppState
 
-__all__ = ["Found", "Target", "failures_of", "find_apps", "list_apps", "parse_replicas", "parse_target"]
+__all__ = [
+    "Found",
+    "Target",
+    "chosen_schedulers",
+    "failures_of",
+    "find_apps",
+    "is_set_up",
+    "list_apps",
+    "parse_replicas",
+    "parse_target",
+    "typed",
+]
 
 SCHEDULERS_VARIABLE = "ASYNCSCHED_SCHEDULERS"
 
@@ -34,16 +50,20 @@ class Target:
         app: A handle, an id, the beginning of one, or a pattern.
         role: One of the app's roles; empty for all.
         replicas: Some of the role's replicas; None for all.
+        is_group: Whether `app` is the name of a group, and all its apps are meant.
+        only: The scheduler that is asked where the app names none; empty for all.
     """
 
     app: str
     role: str = ""
     replicas: tuple[int, ...] | None = None
+    is_group: bool = False
+    only: str = ""
 
     @property
     def is_handle(self) -> bool:
         """Whether it names an app completely."""
-        return "://" in self.app and not self.is_pattern
+        return "://" in self.app and not self.is_pattern and not self.is_group
 
     @property
     def is_pattern(self) -> bool:
@@ -54,7 +74,7 @@ class Target:
     def scheduler(self) -> str:
         """The scheduler that it names; empty if it may be any."""
         name, scheme, _ = self.app.partition("://")
-        return name if scheme and not _is_pattern(name) else ""
+        return name if scheme and not _is_pattern(name) and not self.is_group else self.only
 
 
 @dataclass(slots=True)
@@ -64,10 +84,14 @@ class Found:
     Attributes:
         apps: Each app with the target that named it, in the order of the arguments.
         failures: Arguments that mean nothing, and schedulers that could not be asked.
+        missed: Schedulers that could not be asked about apps that were found elsewhere.
+        notes: What was chosen where several apps could be meant.
     """
 
     apps: list[tuple[AppHandle, Target]] = field(default_factory=list[tuple[AppHandle, Target]])
     failures: list[Exception] = field(default_factory=list[Exception])
+    missed: list[Exception] = field(default_factory=list[Exception])
+    notes: list[str] = field(default_factory=list[str])
 
     @property
     def handles(self) -> list[AppHandle]:
@@ -121,50 +145,101 @@ def parse_replicas(text: str, whole: str = "") -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(numbers))
 
 
-async def find_apps(runner: Runner, targets: Sequence[Target]) -> Found:
-    """Return the apps that are meant; schedulers are asked for lists only where a handle is not complete."""
+def typed(targets: Iterable[Target]) -> list[str]:
+    """Return the words that name the same again."""
+    words: list[str] = []
+    for target in targets:
+        parts = ["/".join([target.app, *filter(None, [target.role, ",".join(map(str, target.replicas or ()))])])]
+        words += ["--group", target.app] if target.is_group else parts
+        words += ["-s", target.only] if target.only and "-s" not in words else []
+    return words
+
+
+async def find_apps(console: Console, runner: Runner, targets: Sequence[Target], *, newest: bool = True) -> Found:
+    """Return the apps that are meant; schedulers are asked for lists only where a handle is not complete.
+
+    Args:
+        console: Is told which app was chosen, and which schedulers could not be asked about one that was found.
+        runner: Asks.
+        targets: What is meant.
+        newest: Whether of several apps of one name the newest is meant; otherwise it is a mistake to name them so.
+    """
+    found = await _find(runner, targets, newest=newest)
+    for note in found.notes:
+        console.say(f"note: {note}")
+    for error in found.missed:
+        console.say(f"note: {' '.join(str(error).split())}")
+    return found
+
+
+async def _find(runner: Runner, targets: Sequence[Target], *, newest: bool) -> Found:
     found = Found()
     lists: dict[str, AppList] = {}  # by the scheduler that was asked; empty: by all of them
+    failed: dict[str, list[Exception]] = {}
     missed: dict[str, list[Exception]] = {}
     for target in targets:
         if target.is_handle:
             found.apps.append((AppHandle(target.app), target))
             continue
+        if target.is_group:
+            await _find_group(runner, target, found)
+            continue
         scope = target.scheduler
         if scope not in lists:
             lists[scope] = await list_apps(runner, only=scope)
         if scope and lists[scope].failures:
-            missed[scope] = [*lists[scope].failures.values()]
+            failed[scope] = [*lists[scope].failures.values()]
             continue
         try:
-            rows = _matching(target, lists[scope])
+            rows = _matching(target, lists[scope], newest=newest, notes=found.notes)
         except (UnknownAppError, ConfigError) as error:
             found.failures.append(error)
             rows = []
         found.apps += [(AppHandle(row.app_handle), target) for row in rows]
         # Who is found by a whole id is not to be found anywhere else, whether or not all could be asked.
         if [row.app_id for row in rows] != [target.app]:
-            missed[scope] = failures_of(lists[scope])
-    found.failures[:0] = [failure for failures in missed.values() for failure in failures]
+            told = missed if rows and not target.is_pattern else failed
+            told[scope] = failures_of(lists[scope])
+    found.failures[:0] = [error for errors in failed.values() for error in errors]
+    found.missed = [error for scope, errors in missed.items() if scope not in failed for error in errors]
     return found
 
 
-async def list_apps(runner: Runner, limit: int | None = None, *, only: str = "") -> AppList:
+async def _find_group(runner: Runner, target: Target, found: Found) -> None:
+    rows = await list_apps(runner, only=target.only, group=target.app)
+    if not rows:
+        fix = "a group is known by its key, or by the name that it had when it ran"
+        found.failures.append(UnknownAppError(f"no app is of the group {target.app!r}", fix=fix))
+    found.apps += [(AppHandle(row.app_handle), target) for row in rows]
+    found.failures += failures_of(rows)
+
+
+async def list_apps(
+    runner: Runner,
+    limit: int | None = None,
+    *,
+    only: str = "",
+    states: Collection[AppState] | None = None,
+    since: datetime | timedelta | None = None,
+    group: str | None = None,
+) -> AppList:
     """Return the apps of `only` one scheduler, of those that ``ASYNCSCHED_SCHEDULERS`` names, or of all; newest first.
 
     Args:
         runner: Asks them.
         limit: At most so many.
         only: The one to ask.
+        states: Only apps in these states.
+        since: Only apps that were submitted from this time on.
+        group: Only apps of this group.
     """
-    named = only or os.environ.get(SCHEDULERS_VARIABLE, "")
-    chosen = [name.strip() for name in named.split(",") if name.strip()]
+    chosen = [only] if only else chosen_schedulers()
     if not chosen:
-        return await runner.list(limit=limit)
+        return await runner.list(states=states, since=since, limit=limit, group=group)
     from asyncsched.cli.loop import answers
     from asyncsched.runner.report import AppList
 
-    told = await answers(lambda name: runner.list(name, limit=limit), chosen)
+    told = await answers(lambda name: runner.list(name, states=states, since=since, limit=limit, group=group), chosen)
     failures = {name: answer for name, answer in told.items() if isinstance(answer, Exception)}
     for answer in failures.values():
         if isinstance(answer, UnknownSchedulerError):  # a mistake of who wrote the name, not a scheduler that is away
@@ -174,12 +249,25 @@ async def list_apps(runner: Runner, limit: int | None = None, *, only: str = "")
     return AppList(rows[:limit], failures)
 
 
+def chosen_schedulers() -> list[str]:
+    """Return the schedulers that are asked where none is named; none for all."""
+    return [name.strip() for name in os.environ.get(SCHEDULERS_VARIABLE, "").split(",") if name.strip()]
+
+
 def failures_of(lists: AppList) -> list[Exception]:
-    """Return why schedulers could not be asked; one that is not installed or not configured here is not missed."""
-    return [error for error in lists.failures.values() if not isinstance(error, ConfigError)]
+    """Return why schedulers could not be asked; one that is not installed or not set up here is not missed."""
+    return [error for error in lists.failures.values() if is_set_up(error)]
 
 
-def _matching(target: Target, rows: Iterable[ListAppResponse]) -> list[ListAppResponse]:
+def is_set_up(error: Exception) -> bool:
+    """Tell whether an error is one of a scheduler that is used from here, and not of one that nobody has set up."""
+    return not isinstance(error, ConfigError) and getattr(error, "is_set_up", True) is True
+
+
+def _matching(
+    target: Target, rows: Iterable[ListAppResponse], *, newest: bool, notes: list[str]
+) -> list[ListAppResponse]:
+    """Return the apps that are meant: those of a pattern, or else the app of this id, of this name, or beginning so."""
     rows = list(rows)
     if target.is_pattern:
         matching = [row for row in rows if _fits(row, target.app)]
@@ -187,12 +275,17 @@ def _matching(target: Target, rows: Iterable[ListAppResponse]) -> list[ListAppRe
             raise UnknownAppError(f"no app matches {target.app!r}", fix="`asyncsched list` shows those that there are")
         return matching
     exact = [row for row in rows if row.app_id == target.app]
-    matching = exact or [row for row in rows if row.app_id.startswith(target.app)]
+    named = [row for row in rows if row.name == target.app]
+    if not exact and newest and len(named) > 1:
+        notes.append(f"{named[0].app_handle} is the newest of {len(named)} apps named {target.app}")
+        return named[:1]
+    matching = exact or named or [row for row in rows if row.app_id.startswith(target.app)]
     if not matching:
         raise UnknownAppError(f"no app {target.app!r}", fix=_FORM)
     if len(matching) > 1:
         which = ", ".join(row.app_handle for row in matching[:3]) + (", ..." if len(matching) > 3 else "")
-        raise ConfigError(f"{target.app!r} may be any of {len(matching)} apps", why=which, fix="write more of the id")
+        fix = "write more of the id" if matching != named else f"write an id, or '{target.app}*' for all"
+        raise ConfigError(f"{target.app!r} may be any of {len(matching)} apps", why=which, fix=fix)
     return matching
 
 

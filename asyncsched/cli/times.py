@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import click
 
-__all__ = ["duration", "moment"]
+__all__ = ["duration", "local_time", "moment", "spent"]
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw]?)")
@@ -28,6 +28,30 @@ def moment(text: str) -> datetime | timedelta:
         return datetime.fromisoformat(text) if seconds is None else timedelta(seconds=seconds)
     except (ValueError, OverflowError):
         raise click.BadParameter(f"{text!r} is no time; write 5m for so long ago, or 2030-12-31T23:59") from None
+
+
+def spent(seconds: float) -> str:
+    """Write how long something has taken: ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {left} s" if minutes else f"{left} s"
+
+
+def local_time(when: datetime | None, *, exact: bool) -> str:
+    """Write a time as clocks here show it, ``-`` for None.
+
+    Args:
+        when: The time.
+        exact: Whether a program may read it: with its distance to UTC, and to the microsecond.
+    """
+    if when is None:
+        return "-"
+    here = when.astimezone()
+    return (
+        here.isoformat(timespec="microseconds") if exact else f"{here:%Y-%m-%d %H:%M:%S}.{here.microsecond // 1000:03}"
+    )
 
 
 def _seconds(text: str) -> float | None:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec, cast, get_args
+from typing import TYPE_CHECKING, Any, ParamSpec, cast, get_args
 
 import click
 from click.core import ParameterSource
 
 from asyncsched.cli.console import Console, Format
 
-__all__ = ["Verb", "configured", "verb"]
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = [
+    "Verb",
+    "completer",
+    "configured",
+    "named_or_asked",
+    "scheduler_option",
+    "verb",
+    "with_apps",
+    "with_apps_and_parts",
+    "with_groups",
+]
 
 P = ParamSpec("P")
 
@@ -74,6 +88,65 @@ def verb(name: str, cls: type[Verb] = Verb, **settings: Any) -> Callable[[Callab
         return command
 
     return decorate
+
+
+def with_apps(function: Callable[P, int]) -> Callable[P, int]:
+    """Give a verb the apps that it is about: `apps`, and the `scheduler` that is asked for them."""
+    return _app_options("APP...")(function)
+
+
+def with_apps_and_parts(function: Callable[P, int]) -> Callable[P, int]:
+    """Do the same where roles and replicas may be named, too."""
+    return _app_options("APP[/ROLE[/K,K2-K3]]...")(function)
+
+
+def _app_options(metavar: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
+    argument = click.argument("apps", nargs=-1, metavar=metavar, shell_complete=completer("apps"))
+    option = scheduler_option("Look for them on this one only.  [default: all]")
+
+    def decorate(function: Callable[P, int]) -> Callable[P, int]:
+        decorated: Callable[P, int] = argument(option(function))
+        return decorated
+
+    return decorate
+
+
+def scheduler_option(told: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
+    """Give a verb the option to name a scheduler."""
+    option: Callable[[Callable[P, int]], Callable[P, int]] = click.option(
+        "-s", "--scheduler", metavar="SCHEDULER", shell_complete=completer("schedulers"), help=told
+    )
+    return option
+
+
+def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]:
+    """Return what completes a parameter, by its name in the module for that; only a shell that asks pays for it."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        from asyncsched.cli import complete
+
+        found: list[CompletionItem[str]] = getattr(complete, name)(ctx, param, incomplete)
+        return found
+
+    return complete
+
+
+def with_groups(function: Callable[P, int]) -> Callable[P, int]:
+    """Give a verb about apps the option to name groups of them."""
+    option = click.option("--group", "groups", multiple=True, metavar="KEY", help="All apps of this group.")
+    decorated: Callable[P, int] = option(function)
+    return decorated
+
+
+def named_or_asked(apps: tuple[str, ...], groups: tuple[str, ...], *, yes: bool) -> bool:
+    """Return whether anything is named; raise the parser's error if nothing is and nobody can be asked.
+
+    A variable of a script that is empty must not end what somebody has launched last.
+    """
+    is_named = bool(apps or groups)
+    if not is_named and not (yes or (sys.stdin.isatty() and sys.stderr.isatty())):
+        raise click.UsageError("Missing argument 'APP...'; @last is the app that was launched last from here")
+    return is_named
 
 
 def _setter(attribute: str) -> Callable[[click.Context, click.Parameter, object], None]:

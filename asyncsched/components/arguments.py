@@ -7,7 +7,7 @@ from typing import cast
 
 from asyncsched.components.signature import Parameter, Value
 from asyncsched.errors import ComponentError
-from asyncsched.specs.option_text import parse_value, split_pairs
+from asyncsched.specs.option_text import pairs_of_torchx, parse_value, split_pairs
 from asyncsched.specs.secret import MASK
 from asyncsched.specs.secret_names import is_secret_name
 
@@ -26,6 +26,9 @@ class _Reader:
     def __init__(self, component: str, parameters: Iterable[Parameter]) -> None:
         self._component = component
         self._options = {parameter.name: parameter for parameter in parameters if parameter.shape != "rest"}
+        self._aliases = {
+            alias.lstrip("-"): parameter for parameter in self._options.values() for alias in parameter.aliases
+        }
         self._rest = next((parameter for parameter in parameters if parameter.shape == "rest"), None)
         self.given: dict[str, object] = {}
 
@@ -48,9 +51,11 @@ class _Reader:
         name = name.replace("-", "_")
         if name == "help" or (word == "-h" and "h" not in self._options):
             raise HelpAskedError
-        parameter = self._options.get(name)
+        parameter = self._options.get(name) or self._aliases.get(word.lstrip("-").partition("=")[0])
         if parameter is None and not word.startswith("--") and name[:1] in self._options:
             parameter, equals, text = self._options[name[0]], "=", word[2:]  # -j2x4
+        if parameter is None:
+            parameter = self._shortened(word, name)
         if parameter is None:
             return self._read_negation(word, name)
         if equals:
@@ -65,6 +70,11 @@ class _Reader:
             )
         self._set(parameter, following[0])
         return 1
+
+    def _shortened(self, word: str, name: str) -> Parameter | None:
+        """Return the parameter of TorchX's whose name begins so, if it is the only one."""
+        known = [each for each in self._options.values() if each.of_torchx and each.name.startswith(name)]
+        return known[0] if len(known) == 1 and word.startswith("--") else None
 
     def _read_bool(self, parameter: Parameter, following: Sequence[str]) -> int:
         has_value = bool(following) and following[0].lower() in _BOOLS
@@ -86,15 +96,16 @@ class _Reader:
             if words:
                 raise ComponentError(
                     f"{self._component}: nothing takes the argument {words[0]!r}",
-                    why="its arguments are written as --name value",
-                    fix=f"see asyncsched run {self._component} --help",
+                    why="its arguments are given by name",
+                    fix=f"it has {', '.join(option.flag for option in self._options.values()) or 'none'}",
                 )
             return
         self.given[self._rest.name] = [_value(self._component, self._rest, word) for word in words]
 
     def _set(self, parameter: Parameter, text: str) -> None:
         value = _parsed(self._component, parameter, text)
-        self.given[parameter.name] = _joined(self.given.get(parameter.name), value)
+        earlier = None if parameter.of_torchx else self.given.get(parameter.name)
+        self.given[parameter.name] = _joined(earlier, value)
 
 
 def _joined(earlier: object, value: object) -> object:
@@ -107,6 +118,8 @@ def _joined(earlier: object, value: object) -> object:
 
 def parse_arguments(component: str, parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, object]:
     """Return the arguments that a command line gives, by name; lists and dicts given twice are joined.
+
+    Of components of TorchX the last one counts, and names may be shortened, as there.
 
     Raises:
         ComponentError: An argument is unknown (the message names the nearest) or has a wrong value.
@@ -165,7 +178,8 @@ def _parsed(component: str, parameter: Parameter, text: str) -> object:
             items = parse_value(text, list)
             return [_value(component, parameter, item) for item in items] if isinstance(items, list) else []
         if parameter.shape == "dict":
-            return {name: _value(component, parameter, _unquoted(part)) for name, part in split_pairs(text)}
+            pairs = pairs_of_torchx(text) if parameter.of_torchx else split_pairs(text)
+            return {name: _value(component, parameter, _unquoted(part)) for name, part in pairs}
     except ValueError as error:
         if isinstance(error, ComponentError):
             raise
@@ -192,11 +206,8 @@ def _value(component: str, parameter: Parameter, text: str) -> Value:
 
 def _mistyped(component: str, parameter: Parameter, value: object, why: str = "") -> ComponentError:
     shown = MASK if is_secret_name(parameter.name) else repr(value)
-    return ComponentError(
-        f"{component}: {shown} is no value for {parameter.flag}",
-        why=why or f"it takes {parameter.type_name}",
-        fix=f"see asyncsched run {component} --help",
-    )
+    what = f"{component}: {shown} is no value for {parameter.flag}"
+    return ComponentError(what, why=why or f"it takes {parameter.type_name}")
 
 
 def _unknown(component: str, name: str, known: Sequence[str], rest: Parameter | None) -> ComponentError:
@@ -208,6 +219,4 @@ def _unknown(component: str, name: str, known: Sequence[str], rest: Parameter | 
         hints.append(f"it has {', '.join(known) or 'none'}")
     if rest is not None:
         hints.append(f"what is meant for the program stands after -- : {component} ... -- {name}")
-    if not near and name.startswith("-"):
-        hints.append(f"options of asyncsched run stand before {component}")
     return ComponentError(f"{component} has no argument {name.partition('=')[0]}", fix="; ".join(hints))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
+from asyncsched._torchx import adopted
 from asyncsched.components.arguments import convert, parse_arguments
 from asyncsched.components.docstring import parse_docstring
 from asyncsched.components.place import place_of, where
@@ -77,13 +78,14 @@ class Component:
             value = given.get(parameter.name, parameter.default)
             arguments.arguments[parameter.name] = tuple(_list(value)) if parameter.shape == "rest" else value
         try:
-            app = self.function(*arguments.args, **arguments.kwargs)
+            app: Any = self.function(*arguments.args, **arguments.kwargs)
         except AsyncSchedError:
             raise
         except (Exception, SystemExit) as error:  # the user's code: whatever it raises is told
             raise ComponentError(
                 f"{self.name} failed", why=f"{place_of(error)}: {type(error).__name__}: {error}"
             ) from error
+        app = adopted(app)
         if not isinstance(app, AppDef):
             file, line = where(self.function)
             raise ComponentError(f"{self.name} made no AppDef", why=f"{file}:{line}: it returned {app!r}")

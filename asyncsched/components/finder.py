@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import pkgutil
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -20,9 +21,11 @@ from asyncsched.errors import ComponentError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["built_in_components", "get_component", "get_components", "is_ours", "plugin_names"]
+__all__ = ["built_in_components", "functions_in", "get_component", "get_components", "is_ours", "plugin_names"]
 
 GROUP = "asyncsched.components"
+TORCHX_GROUP = "torchx.components"
+"""What packages bring for TorchX: of a module all components count, those of its submodules too."""
 
 _BUILT_IN = {"dist": "asyncsched.components.dist", "utils": "asyncsched.components.utils"}
 
@@ -49,10 +52,10 @@ def get_component(name: str) -> Component:
     plugin = next((found for entry in _plugins() if (found := _from_plugin(entry, name)) is not None), None)
     if plugin is not None:
         return Component(name, plugin)
+    if function == "py" or "/" in name or (dot and not all(prefix.split("."))):
+        raise _a_file(name)
     if not dot:
         raise _unknown(name)
-    if function == "py" and Path(name).expanduser().is_file():
-        raise ComponentError(f"{name} is a file", fix=f"name the function in it: {name}:function")
     return Component(name, _from_module(prefix, function, name))
 
 
@@ -85,38 +88,72 @@ def get_components() -> dict[str, Component]:
             _log.warning("the components %s of %s cannot be loaded: %s", entry.name, entry.value, error)
             continue
         for name in plugins.keys() & found.keys():
-            _log.warning("the component %s of %s is ignored: the name is taken", name, entry.value)
+            # A package for TorchX registers TorchX's own components again, which it would hide otherwise.
+            level = logging.DEBUG if entry.group == TORCHX_GROUP else logging.WARNING
+            _log.log(level, "the component %s of %s is ignored: the name is taken", name, entry.value)
         found = plugins | found
     return dict(sorted(found.items()))
 
 
 def _plugins() -> list[EntryPoint]:
-    return entry_points_of(GROUP)
+    return [*entry_points_of(GROUP), *entry_points_of(TORCHX_GROUP)]
 
 
 def _from_plugin(entry: EntryPoint, name: str) -> Callable[..., object] | None:
     """Return the function if this package has a component of this name; others are not imported."""
     if entry.attr:
         return cast("Callable[..., object]", _loaded(entry)) if name == _shown_name(entry) else None
-    prefix, _, function = name.rpartition(".")
-    if _is_hidden(entry) or prefix == entry.name:
-        module = _loaded(entry)
-        value: object = getattr(module, function or name, None) if prefix == _prefix(entry) else None
-        return value if callable(value) else None
-    return None
+    if not (_is_hidden(entry) or name.startswith(f"{entry.name}.")):
+        return None
+    path, _, function = name.removeprefix(f"{_prefix(entry)}.").rpartition(".")
+    if path and entry.group != TORCHX_GROUP:
+        return None
+    module = _submodule(entry, cast("ModuleType", _loaded(entry)), path)
+    value: object = getattr(module, function, None)
+    return value if callable(value) else None
+
+
+def _submodule(entry: EntryPoint, module: ModuleType, path: str) -> ModuleType | None:
+    """Return the module of this name below another, or None where there is none."""
+    for name in path.split(".") if path else ():
+        known = {found.name for found in pkgutil.iter_modules(getattr(module, "__path__", ()))}
+        if name not in known:
+            return None
+        with _loading(entry):
+            module = importlib.import_module(f"{module.__name__}.{name}")
+    return module
+
+
+def _submodules(entry: EntryPoint, module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
+    """Yield the modules below another with their names, as they follow the prefix."""
+    for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
+        inner = _submodule(entry, module, found.name)
+        if inner is not None:
+            yield found.name, inner
+            yield from ((f"{found.name}.{name}", each) for name, each in _submodules(entry, inner))
 
 
 def _of_plugin(entry: EntryPoint) -> dict[str, Component]:
     loaded = _loaded(entry)
     if isinstance(loaded, ModuleType):
-        return _components(_prefix(entry), loaded)
+        found = _components(_prefix(entry), loaded)
+        for path, module in _submodules(entry, loaded) if entry.group == TORCHX_GROUP else ():
+            found |= _components(".".join(filter(None, (_prefix(entry), path))), module)
+        return found
     name = _shown_name(entry)
     return {name: Component(name, cast("Callable[..., object]", loaded))}
 
 
 def _loaded(entry: EntryPoint) -> object:
-    try:
+    with _loading(entry):
         return cast("object", entry.load())
+
+
+@contextmanager
+def _loading(entry: EntryPoint) -> Generator[None]:
+    """Say which package it is whose modules cannot be imported."""
+    try:
+        yield
     except (Exception, SystemExit) as error:
         raise ComponentError(
             f"the components {entry.name} cannot be loaded from {entry.value}",
@@ -174,6 +211,37 @@ def _from_file(name: str) -> Callable[..., object]:
     return _attribute(module, function, name)
 
 
+def _a_file(name: str) -> ComponentError:
+    """Return the error for a path where a component has to be named; the file itself is not run."""
+    path = Path(name).expanduser()
+    form = "a component in a file is written as path/file.py:function"
+    if path.is_dir() or (path.exists() and path.suffix != ".py"):
+        return ComponentError(f"{name} is a {'directory' if path.is_dir() else 'file'}, not a component", fix=form)
+    if path.exists():
+        found = next(iter(functions_in(path)), "")
+        fix = f"did you mean {name}:{found}?" if found else f"name the function in it: {name}:function"
+        return ComponentError(f"{name} is a file, not a component", why="a component is a function in a file", fix=fix)
+    near = _nearest(path.name, [each.name for each in path.absolute().parent.glob("*.py")])
+    fix = f"did you mean {path.with_name(near)}?" if near else form
+    return ComponentError(f"no file {name}", why=f"looked in {path.absolute().parent}", fix=fix)
+
+
+def functions_in(path: Path) -> dict[str, list[str]]:
+    """Return the functions in a file that say that they return an AppDef, with their arguments; it is not run."""
+    import ast
+
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    functions = [each for each in body if isinstance(each, ast.FunctionDef) and each.returns is not None]
+    return {
+        each.name: [argument.arg for argument in (*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs)]
+        for each in functions
+        if each.returns is not None and "AppDef" in ast.unparse(each.returns)
+    }
+
+
 def _from_module(module_name: str, function: str, name: str) -> Callable[..., object]:
     with _importable(Path.cwd()), _told(name):
         try:
@@ -216,26 +284,28 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
     if value is not None and not function.startswith("_"):
         return cast("Callable[..., object]", value)
     there = [found.name for found in _components("", module).values()]
-    import difflib
-
-    near = difflib.get_close_matches(function, there, n=1)
+    near = _nearest(function, there)
     file = short_path(getattr(module, "__file__", None) or module.__name__)
     raise ComponentError(
         f"no component {name}",
         why=f"{file} has no function {function or 'without a name'}; it has {', '.join(there) or 'no component'}",
-        fix=f"did you mean {name.removesuffix(function)}{near[0]}?"
+        fix=f"did you mean {name.removesuffix(function)}{near}?"
         if near
         else "a component is a public function with annotations that returns an AppDef",
     )
 
 
 def _unknown(name: str, why: str = "") -> ComponentError:
-    import difflib
-
     known = {full.rpartition(".")[2]: full for full in get_components()}
-    near = difflib.get_close_matches(name, known.values(), n=1)
     # Who writes `ehco` means utils.echo.
-    near = near or [known[last] for last in difflib.get_close_matches(name, known, n=1, cutoff=0.75)]
-    hint = f"did you mean {near[0]}?" if near else "asyncsched builtins lists those that there are"
-    command = "" if "." in name else f"; a command: asyncsched run -- {name}"
-    return ComponentError(f"no component {name}", why=why, fix=f"{hint} (your own: path/file.py:function{command})")
+    near = _nearest(name, known.values()) or known.get(_nearest(name, known, 0.75))
+    hint = f"did you mean {near}?" if near else f"use one of {', '.join(known.values())}"
+    return ComponentError(
+        f"no component {name or repr(name)}", why=why, fix=f"{hint} (your own: path/file.py:function)"
+    )
+
+
+def _nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    import difflib  # only a mistake pays for it
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), "")

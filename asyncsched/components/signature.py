@@ -8,8 +8,9 @@ import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Literal, TypeAlias, Union, cast, get_args, get_origin
+from typing import Annotated, Literal, TypeAlias, Union, cast, get_args, get_origin
 
+from asyncsched._torchx import is_torchx_app
 from asyncsched.components.docstring import parse_docstring
 from asyncsched.components.place import where
 from asyncsched.specs.app import AppDef
@@ -37,6 +38,8 @@ class Parameter:
         default: What it is otherwise.
         choices: The only values that it may have; none means any.
         help: What the docstring says about it.
+        aliases: Other ways to write its flag, as in ``Annotated[str, "-cn"]``.
+        of_torchx: Whether the component is TorchX's, and its command line is read as there.
     """
 
     name: str
@@ -47,6 +50,8 @@ class Parameter:
     default: object = None
     choices: tuple[str, ...] = ()
     help: str = ""
+    aliases: tuple[str, ...] = ()
+    of_torchx: bool = False
 
     @property
     def flag(self) -> str:
@@ -97,11 +102,18 @@ def _parameter(parameter: inspect.Parameter, function: Callable[..., object], he
         value=value,
         shape="rest" if is_rest else shape,
         required=not has_default and not is_rest,
-        takes_none=_without_none(hint) is not hint,
+        takes_none=_without_none(_without_notes(hint)) is not _without_notes(hint),
         default=parameter.default if has_default else None,
         choices=choices,
         help=help_text,
+        aliases=_aliases(hint),
+        of_torchx=str(function.__module__).startswith("torchx."),
     )
+
+
+def _aliases(hint: object) -> tuple[str, ...]:
+    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return tuple(note for note in notes if isinstance(note, str) and note.startswith("-"))
 
 
 def _evaluated(annotation: object, function: Callable[..., object]) -> object:
@@ -115,7 +127,7 @@ def _evaluated(annotation: object, function: Callable[..., object]) -> object:
 
 
 def _read_hint(hint: object, parameter: inspect.Parameter) -> tuple[Shape, type[Value], tuple[str, ...]]:
-    inner = _without_none(hint)
+    inner = _without_none(_without_notes(hint))
     shape = _SHAPES.get(get_origin(inner) or inner, "one")
     if shape == "one":
         value, choices = _read_value(inner)
@@ -134,6 +146,10 @@ def _read_value(hint: object) -> tuple[type[Value] | None, tuple[str, ...]]:
     if get_origin(hint) is Literal and all(isinstance(choice, str) for choice in choices):
         return str, choices
     return next((value for value in _VALUES if hint is value), None), ()
+
+
+def _without_notes(hint: object) -> object:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 def _without_none(hint: object) -> object:
@@ -160,7 +176,7 @@ def _return_problem(function: Callable[..., object]) -> Iterator[str]:
         if str(annotation).strip("'\"").rpartition(".")[2] != "AppDef":
             yield f"it returns {annotation}: a component returns an AppDef"
         return
-    if not (inspect.isclass(annotation) and issubclass(annotation, AppDef)):
+    if not (inspect.isclass(annotation) and (issubclass(annotation, AppDef) or is_torchx_app(annotation))):
         yield f"it returns {_written(annotation)}: a component returns an AppDef"
 
 

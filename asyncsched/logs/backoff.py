@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
+
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError, ThrottledError
 
@@ -18,33 +20,48 @@ def pause_after(failures: int, *, shortest: float, longest: float) -> float:
 class Backoff:
     """Pauses that double, spread so that many do not come back at once, until nothing has worked for too long.
 
+    As a context manager around all tries it gives whoever bounds them the last failure: as the cause of the
+    `CancelledError` that ends them.
+
     Args:
         clock: Tells the time.
         retry_for: Seconds of failures without any success after which there is no more hope.
         shortest: The first pause in seconds.
         longest: The longest one.
+
+    Attributes:
+        retry_for: As given; it may change between two failures.
     """
 
     def __init__(self, clock: Clock, *, retry_for: float, shortest: float = 0.1, longest: float = 10.0) -> None:
         self._clock = clock
-        self._retry_for = retry_for
+        self.retry_for = retry_for
         self._shortest = shortest
         self._longest = longest
         self._pauses = 0
         self._failing_since: float | None = None
+        self._last: SchedulerError | None = None
         self.failures = 0
+
+    def __enter__(self) -> Backoff:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and kind is CancelledError and error.__cause__ is None:
+            error.__cause__ = self._last
 
     def worked(self) -> None:
         """Take note of a success."""
         self._pauses = self.failures = 0
-        self._failing_since = None
+        self._failing_since = self._last = None
 
     def failed(self, error: SchedulerError) -> float:
         """Take note of a failure and return the seconds to wait; raise it if trying again would not help."""
+        self._last = error
         now = self._clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
-        if not error.retryable or now - self._failing_since > self._retry_for:
+        if not error.retryable or now - self._failing_since > self.retry_for:
             raise error
         self.failures += 1
         asked = error.retry_after if isinstance(error, ThrottledError) else None

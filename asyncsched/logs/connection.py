@@ -8,10 +8,10 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-
-from typing_extensions import override
+from typing import ClassVar
 
 from asyncsched._tasks import outlast
+from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff
@@ -26,6 +26,10 @@ _log = logging.getLogger("asyncsched.logs")
 
 SLICE = 16_384
 """Bytes that are parsed at a time: the step that reads them is shared with every other stream of the loop."""
+NOT_SENT_AGAIN = (
+    "the service no longer has the last line that was read, nor what was written behind it, if anything "
+    "(rotated or purged)"
+)
 PROGRESS_AFTER = 0.1
 STOOD = 5.0
 """A connection that stood for so many seconds was a success, also if no line came over it."""
@@ -91,6 +95,9 @@ class ConnectionSource(LogSource):
 
     # What a backend supplies.
 
+    why_hole: ClassVar[str] = NOT_SENT_AGAIN
+    """What is said where the last line that was read did not come again over the next connection."""
+
     @abc.abstractmethod
     def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
         """Yield what the service sends, from `since_ns` on, as it comes.
@@ -145,7 +152,11 @@ class ConnectionSource(LogSource):
         if self._progress_due and not lines and not self._chunks:
             self._progress_due = False
             lines.extend(self._new(self.progress()))
-        taken = [lines.popleft() for _ in range(min(limit, len(lines)))]
+        if len(lines) > limit:
+            taken = [lines.popleft() for _ in range(limit)]
+        else:
+            taken = [*lines]
+            lines.clear()
         if len(taken) < limit:
             self._watch_progress()
         self._changed.set()
@@ -292,8 +303,7 @@ class ConnectionSource(LogSource):
         """Return the lines that were not seen before, a gap where some are missing."""
         resume = self._resume
         if not resume.replaying:
-            # `_value_` is the value without the property around it, which would cost as much as all the rest.
-            resume.note_new([(ns, x.source.stream._value_, x) for x in lines if (ns := x.ns) is not None])
+            _note_new(resume, lines)
             self._fresh += len(lines)
             return lines
         fresh: list[LogLine] = []
@@ -301,7 +311,7 @@ class ConnectionSource(LogSource):
             ns = line.ns
             if ns is None or resume.note(ns, line.source.stream.value, line):
                 if (hole := resume.take_hole()) is not None:
-                    fresh.append(_gap(hole, line.source))
+                    fresh.append(self._gap(hole, line.source))
                 fresh.append(line)
         self._fresh += len(fresh)
         return fresh
@@ -310,7 +320,11 @@ class ConnectionSource(LogSource):
         self._lines.extend(self._new(self.flush()))
         self._resume.end_replay()
         if (hole := self._resume.take_hole()) is not None:
-            self._lines.append(_gap(hole, self.origin))
+            self._lines.append(self._gap(hole, self.origin))
+
+    def _gap(self, hole: Hole, source: LogOrigin) -> LogLine:
+        before = None if hole.before is None else utc(hole.before)
+        return gap_line(LogGap(utc(hole.after), before, self.why_hole), source, hole.after)
 
     def _watch_progress(self) -> None:
         if not self.holding or self._ended:
@@ -337,13 +351,19 @@ class ConnectionSource(LogSource):
             self._cut = None
 
 
-def _gap(hole: Hole, source: LogOrigin) -> LogLine:
-    gap = LogGap(
-        after=utc(hole.after),
-        before=None if hole.before is None else utc(hole.before),
-        reason="the service no longer has what was written here (rotated or purged)",
-    )
-    return gap_line(gap, source, hole.after)
+def _note_new(resume: Resume, lines: Sequence[LogLine]) -> None:
+    """Take note of lines of which none was seen before; it runs for each line of a log, so it looks at all at once."""
+    stamps = [ns for line in lines if (ns := line.ns) is not None]
+    if len(stamps) < len(lines):
+        lines = [line for line in lines if line.ns is not None]
+    if stamps:
+        sources = [line.source for line in lines]
+        # `_value_` is the value without the property around it, which would cost as much as all the rest.
+        if sources.count(sources[0]) == len(sources):
+            streams = [sources[0].stream._value_] * len(sources)
+        else:
+            streams = [source.stream._value_ for source in sources]
+        resume.note_new(stamps, streams, lines)
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

@@ -41,6 +41,10 @@ class LogSink:
         """Return a sink of the same stream for another app."""
         return LogSink(self._merge, app_id)
 
+    def found(self) -> None:
+        """Note that there are no more sources of this app to come."""
+        self._merge.found.add(self._app_id)
+
     def finish(self) -> None:
         """Let all sources of this app deliver what is there by now, and end."""
         for source in self._merge.sources_of(self._app_id):
@@ -164,6 +168,7 @@ class LogCore(StreamCore):
                 for source in merge.sources:
                     source.finish()
             self._opened = True
+            merge.found.add(self.query.app_id)
             merge.notify()
             while merge.live:
                 self._drained.clear()

@@ -8,7 +8,11 @@ import stat
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from asyncsched import _platform
+
 __all__ = ["Cut", "FileReader", "Item", "PastEnd"]
+
+_FLAGS = os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC | _platform.BINARY
 
 CHUNK = 64 << 10
 CHUNKS = 4
@@ -61,7 +65,7 @@ class FileReader:
 
     def _open(self) -> bool:
         try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(self._path, _FLAGS)
         except (FileNotFoundError, NotADirectoryError):
             return False
         found = os.fstat(fd)
@@ -81,7 +85,7 @@ class FileReader:
         if self._past_end is not None:
             most = min(most, max(self._past_end - self._offset, 0))
         try:
-            data = os.pread(self.fd, most, self._offset) if most else b""
+            data = _platform.read_at(self.fd, most, self._offset) if most else b""
         except OSError as error:
             if error.errno != errno.ESTALE:  # of a file on a network that has been removed there
                 raise
@@ -124,7 +128,7 @@ def _start_of_last(fd: int, size: int, lines: int) -> int:
     newlines, at = 0, size
     while at > 0:
         start = max(at - CHUNK, 0)
-        block = os.pread(fd, at - start, start)
+        block = _platform.read_at(fd, at - start, start)
         count = block.count(b"\n")
         if newlines + count > lines:
             return start + _nth_last(block, lines + 1 - newlines) + 1

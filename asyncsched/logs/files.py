@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter, to_thread
-from typing_extensions import override
 
 from asyncsched._tasks import finished_in_thread, outlast
+from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
 from asyncsched.logs.file_reader import Cut, FileReader, Item, PastEnd
@@ -129,8 +129,10 @@ class FileSource(LogSource):
                 self._take(item)
         self._room.set()
         taken = [lines.popleft() for _ in range(min(limit, len(lines)))]
-        if not taken and self._error is not None:
-            raise self._error
+        if self._error is not None and not (lines or self._items):
+            if not taken:
+                raise self._error
+            self._wake()  # to be read once more: it has not ended, it has failed
         if len(taken) < limit:
             self._watch_progress()
         return taken

@@ -12,7 +12,6 @@ import errno
 import logging
 import math
 import os
-import resource
 import stat
 import struct
 import weakref
@@ -20,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from asyncsched import _platform
 from asyncsched.clock import Clock, TimerHandle
 
 __all__ = [
@@ -318,13 +318,17 @@ class OpenFiles:
 
 
 def _share_of_descriptors() -> int:
+    try:
+        import resource
+    except ImportError:  # as on Windows, where a process may open more than this
+        return 512
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 512 if limit == resource.RLIM_INFINITY else min(max(limit // 12, 8), 512)
 
 
 # Below, what may be called in a loop because it reads what the kernel holds.
 
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | _platform.DIRECTORY | _platform.CLOEXEC
 
 
 def open_directory(path: str, below: str = "") -> int:
@@ -332,7 +336,7 @@ def open_directory(path: str, below: str = "") -> int:
     fd = os.open(path, DIRECTORY)
     for part in below.split("/") if below else ():
         try:
-            inner = os.open(part, DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+            inner = os.open(part, DIRECTORY | _platform.NOFOLLOW, dir_fd=fd)
         finally:
             os.close(fd)
         fd = inner
@@ -341,7 +345,7 @@ def open_directory(path: str, below: str = "") -> int:
 
 def open_file(name: str, *, at: int) -> int:
     """Open a regular file for reading; a link, a pipe or a device in its place is refused with OSError."""
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    fd = os.open(name, os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC, dir_fd=at)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "not a regular file", name)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 from asyncsched._typing import override
 from asyncsched.specs.stream import Stream
 
-__all__ = ["LogGap", "LogLine", "LogOrigin", "decode", "gap_line", "label"]
+__all__ = ["LogGap", "LogLine", "LogOrigin", "decode", "decode_unlabelled", "gap_line", "label"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,12 +36,12 @@ class LogOrigin(NamedTuple):
 
 
 class LogGap(NamedTuple):
-    """A hole in a log: lines were written here that can no longer be read.
+    """A place in a log where lines are missing, or may be: `reason` says what is known of it.
 
     Attributes:
-        after: When the last line before the hole was written, if known.
+        after: When the last line before it was written, if known.
         before: When the first line behind it was written, if known.
-        reason: Why it cannot be read.
+        reason: Why what was written here cannot be read.
     """
 
     after: datetime | None = None
@@ -173,14 +173,19 @@ def label(texts: Iterable[str], source: LogOrigin, ns: int | None) -> list[LogLi
 
 def decode(lines: Sequence[bytes], source: LogOrigin, ns: int | None) -> list[LogLine]:
     """Make lines of undecoded ones, as `label` does of texts; what is not UTF-8 becomes U+FFFD."""
-    try:
-        decoded = list(map(LogLine, map(bytes.decode, lines)))  # no Python is run per line
-    except UnicodeDecodeError:
-        decoded = [LogLine(line, "utf-8", "replace") for line in lines]
+    decoded = decode_unlabelled(lines)
     for line in decoded:
         line.source = source
         line.ns = ns
     return decoded
+
+
+def decode_unlabelled(lines: Sequence[bytes]) -> list[LogLine]:
+    """Make lines of undecoded ones, whose `source` and `ns` the caller sets."""
+    try:
+        return list(map(LogLine, map(bytes.decode, lines)))  # no Python is run per line
+    except UnicodeDecodeError:
+        return [LogLine(line, "utf-8", "replace") for line in lines]
 
 
 def gap_line(gap: LogGap, source: LogOrigin, ns: int | None = None) -> LogLine:

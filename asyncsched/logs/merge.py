@@ -55,6 +55,7 @@ class Merge:
         self._waiter = Waiter()
         self.notify = self._waiter.wake  # called when something is ready, or everything has ended
         self._sources: dict[LogSource, str] = {}  # those that have not ended, with their apps
+        self.found: set[str] = set()  # apps to which no source is added any more
         self.opened = 0
         self.live = 0
         self.lines = 0
@@ -200,6 +201,10 @@ class Merge:
     def sources_of(self, app_id: str) -> Sequence[LogSource]:
         """Return the sources of one app that have not ended."""
         return [source for source, of in self._sources.items() if of == app_id]
+
+    def is_over(self, app_id: str) -> bool:
+        """Tell whether all lines of an app have been handed on."""
+        return app_id in self.found and not self._released and app_id not in self._sources.values()
 
 
 def _remember(tails: dict[tuple[str, int], deque[LogLine]], lines: Sequence[LogLine], count: int | None) -> None:

@@ -79,13 +79,18 @@ class Resume:
         """Whether lines that were seen may come again, so that each has to be looked at by `note`."""
         return self._replay is not None
 
-    def note_new(self, lines: Sequence[tuple[int, Hashable, str | bytes]]) -> None:
-        """Take note of lines (each a stamp, a stream and data) while nothing is sent again: all of them are new.
+    def note_new(self, stamps: Sequence[int], streams: Sequence[Hashable], data: Sequence[str | bytes]) -> None:
+        """Take note of lines while nothing is sent again: all of them are new.
 
-        It leaves what `note` would leave for each, at a third of the cost.
+        It leaves what `note` would leave for each, at a fifth of the cost.
+
+        Args:
+            stamps: When each was written, in nanoseconds.
+            streams: The stream of each.
+            data: The text of each.
         """
-        if lines:
-            self._remember_all(list(map(hash, lines)), [line[0] for line in lines])
+        if stamps:  # nobody keeps what `zip` gives, so that it makes one tuple for all of them
+            self._remember_all(list(map(hash, zip(stamps, streams, data, strict=True))), stamps)
 
     def reconnect(self) -> int | None:
         """Return the time to ask from, in nanoseconds, and take what comes next for what the service sends again.
@@ -169,7 +174,7 @@ class Resume:
         units = [ns // self._granularity for ns in self._stamps[place:end]]
         start = 0
         for unit, run in groupby(units):
-            count = sum(1 for _ in run)
+            count = len([*run])
             self._count(unit, count, max(self._stamps[place + start : place + start + count]))
             self._advance(keys[start : start + count], stamps[start : start + count])
             start += count

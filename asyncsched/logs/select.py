@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
+from asyncsched.errors import ConfigError
+from asyncsched.specs.given import as_several, is_a, kind, unexpected
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
     from asyncsched.clock import Clock
     from asyncsched.logs.line import LogLine
 
-__all__ = ["LogQuery", "check_stream", "in_range", "is_ranged", "make_query", "matching"]
+__all__ = ["LogQuery", "LogSelection", "check_stream", "check_time", "in_range", "is_ranged", "make_query", "matching"]
 
 
 class LogQuery(NamedTuple):
@@ -50,6 +52,20 @@ class LogQuery(NamedTuple):
         return (self.roles is None or role in self.roles) and (self.replicas is None or replica in self.replicas)
 
 
+class LogSelection(TypedDict, total=False):
+    """The keywords of `Runner.log_lines` that select lines; what they mean stands at `Scheduler.log_iter`."""
+
+    role_name: str | Collection[str]
+    k: int | Iterable[int] | None
+    regex: str | None
+    since: datetime | timedelta | None
+    until: datetime | timedelta | None
+    streams: Stream | None
+    tail_lines: int | None
+    attempts: int | Iterable[int] | None
+    gaps: Literal["tell", "raise"]
+
+
 def make_query(
     app_id: str,
     role_name: str | Collection[str] = "",
@@ -65,23 +81,27 @@ def make_query(
     gaps: Literal["tell", "raise"] = "tell",
     clock: Clock,
 ) -> LogQuery:
-    """Check the arguments of `log_iter`; raises ValueError (re.error for a bad regex) at the call."""
+    """Check the arguments of `log_iter`; raises ConfigError, or UsageError for values of another kind, at the call."""
+    check_time("since", since)
+    check_time("until", until)
     since_ns, until_ns = to_ns(since, clock), to_ns(until, clock)
     if since_ns is not None and until_ns is not None and since_ns > until_ns:
-        raise ValueError(f"since ({since}) lies after until ({until})")
+        raise ConfigError(f"since ({since}) lies after until ({until})")
+    if tail_lines is not None and not isinstance(cast("object", tail_lines), int):
+        raise unexpected("tail_lines", tail_lines, "a whole number")
     if tail_lines is not None and tail_lines < 0:
-        raise ValueError(f"tail_lines must not be negative, it is {tail_lines}")
+        raise ConfigError(f"tail_lines must not be negative, it is {tail_lines}")
     if gaps not in ("tell", "raise"):
-        raise ValueError(f"gaps must be 'tell' or 'raise', it is {gaps!r}")
+        raise ConfigError(f"gaps must be 'tell' or 'raise', it is {gaps!r}")
     return LogQuery(
         app_id=app_id,
         roles=_names(role_name),
         replicas=_numbers("k", k),
-        regex=re.compile(regex) if regex is not None else None,
+        regex=_pattern(regex),
         since_ns=since_ns,
         until_ns=until_ns,
         tail=should_tail,
-        streams=Stream.COMBINED if streams is None else Stream(streams),
+        streams=_stream(streams),
         tail_lines=tail_lines,
         attempts=_numbers("attempts", attempts),
         gaps=gaps,
@@ -91,7 +111,7 @@ def make_query(
 def check_stream(query: LogQuery, supported: Collection[Stream]) -> None:
     """Raise ValueError for a stream that a scheduler does not tell apart."""
     if query.streams not in supported:
-        raise ValueError(
+        raise ConfigError(
             f"this scheduler does not tell {query.streams.value} apart: "
             f"ask for {' or '.join(stream.value for stream in supported)}"
         )
@@ -100,20 +120,57 @@ def check_stream(query: LogQuery, supported: Collection[Stream]) -> None:
 def _names(role_name: str | Collection[str]) -> frozenset[str] | None:
     if isinstance(role_name, str):
         return frozenset((role_name,)) if role_name else None
-    return frozenset(role_name)
+    names = frozenset(as_several("role_name", role_name, "a role's name"))
+    for name in names:
+        if not isinstance(cast("object", name), str):
+            raise unexpected("role_name", name, "a role's name or an iterable of them", "the number of a replica is k")
+    return names
 
 
 def _numbers(name: str, value: int | Iterable[int] | None) -> frozenset[int] | None:
     if value is None:
         return None
-    numbers = frozenset((value,)) if isinstance(value, int) else frozenset(value)
+    if not isinstance(cast("object", value), Iterable):
+        value = (cast("int", value),)
+    numbers = frozenset(cast("Iterable[int]", value))
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             # callers without types
-            raise ValueError(f"{name} must be whole numbers, one is {number!r}")
+            raise ConfigError(f"{name} must be whole numbers, one is {number!r}")
         if number < 0:
-            raise ValueError(f"{name} must not be negative, one is {number}")
+            raise ConfigError(f"{name} must not be negative, one is {number}")
     return numbers
+
+
+def _pattern(regex: object) -> re.Pattern[str] | None:
+    if regex is None or is_a(getattr(regex, "pattern", None), str):
+        return cast("re.Pattern[str] | None", regex)
+    if not isinstance(regex, str):
+        raise unexpected("regex", regex, "a regular expression, as a text")
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise ConfigError(
+            f"regex must be a regular expression, got {regex!r}",
+            why=str(error),
+            fix=f"for the text itself, write regex=re.escape({regex!r})",
+        ) from error
+
+
+def _stream(streams: object) -> Stream:
+    try:
+        return Stream.COMBINED if streams is None else Stream(cast("str", streams))
+    except ValueError:
+        names = ", ".join(f"Stream.{each.name}" for each in Stream)
+        given = repr(streams) if isinstance(streams, str) else kind(streams)
+        raise ConfigError(f"streams must be a Stream, got {given}", fix=f"write one of {names}") from None
+
+
+def check_time(name: str, value: object) -> None:
+    """Raise UsageError for what is neither a datetime nor a timedelta; None is no limit."""
+    if not isinstance(value, (datetime, timedelta, type(None))):
+        fix = "write timedelta(hours=1) for the last hour, or a datetime"
+        raise unexpected(name, value, "a datetime or a timedelta", fix)
 
 
 def to_ns(value: datetime | timedelta | None, clock: Clock) -> int | None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Sequence
 from functools import partial
 from operator import length_hint
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsched._streams import SteppedStream
 from asyncsched._typing import override
-from asyncsched.logs.core import LogCore, LogSink, OpenLogs, open_nothing
-from asyncsched.logs.gather import Opening, open_all
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.select import LogQuery
 
-__all__ = ["LogSink", "LogStatistics", "LogStream", "OpenLogs"]
+if TYPE_CHECKING:
+    from asyncsched.logs.core import LogCore, LogSink, OpenLogs
+    from asyncsched.logs.gather import Opening
+
+__all__ = ["LogStatistics", "LogStream"]
 
 
 class LogStatistics(NamedTuple):
@@ -37,7 +39,7 @@ class LogStatistics(NamedTuple):
     waiting: int
 
 
-class LogStream(SteppedStream[LogLine, LogCore]):
+class LogStream(SteppedStream[LogLine, "LogCore"]):
     """The lines of an app, as an async generator that a cancelled step does not end.
 
     Nothing is opened before the first step. A step that is cancelled or times out loses nothing: the next one goes
@@ -47,6 +49,8 @@ class LogStream(SteppedStream[LogLine, LogCore]):
     """
 
     def __init__(self, query: LogQuery, open_logs: OpenLogs, *, cleanup_timeout: float = 10.0) -> None:
+        from asyncsched.logs.core import LogCore  # half of the engine: loaded with the first log
+
         super().__init__(LogCore(query, open_logs, cleanup_timeout))
         self._ready: Iterator[LogLine] = iter(())  # over what was handed on last: to copy it would cost a tenth of all
         self._dropped = 0  # lines that were read, but not taken before it was closed
@@ -61,6 +65,9 @@ class LogStream(SteppedStream[LogLine, LogCore]):
         """
         if len(streams) == 1:
             return streams[0]
+        from asyncsched.logs.core import open_nothing
+        from asyncsched.logs.gather import open_all
+
         first = streams[0]._core.query if streams else LogQuery(app_id="")
         whole = cls(first._replace(app_id=f"{len(streams)} apps"), open_nothing, cleanup_timeout=0.0)
         openings = [stream._join(whole._core) for stream in streams]
@@ -75,11 +82,33 @@ class LogStream(SteppedStream[LogLine, LogCore]):
             query: What is asked of all of them.
             parts: Makes them, in steps that do not hold the loop. What it raises is raised by the whole.
         """
+        from asyncsched.logs.core import open_nothing
+        from asyncsched.logs.gather import open_all
+
         whole = cls(query, open_nothing)
         core = whole._core  # and not the stream, which nothing but its user may hold
 
         async def open_parts(query: LogQuery, sink: LogSink) -> None:
             await open_all([part._join(core) async for part in parts()], query, sink)
+
+        core.open_logs = open_parts
+        return whole
+
+    @classmethod
+    def growing(cls, query: LogQuery, parts: Callable[[], AsyncIterable[LogStream]]) -> LogStream:
+        """Return the same of streams each of which is read as soon as it is there, while others are still to come."""
+        from asyncsched.logs.core import open_nothing
+        from asyncsched.logs.gather import open_growing
+
+        whole = cls(query, open_nothing)
+        core = whole._core
+
+        async def openings() -> AsyncGenerator[Opening]:
+            async for part in parts():
+                yield part._join(core)
+
+        async def open_parts(query: LogQuery, sink: LogSink) -> None:
+            await open_growing(openings(), sink)
 
         core.open_logs = open_parts
         return whole
@@ -114,6 +143,10 @@ class LogStream(SteppedStream[LogLine, LogCore]):
     @property
     def _waiting(self) -> int:
         return length_hint(self._ready)  # exact for the iterator of a sequence
+
+    def is_over(self, app_id: str) -> bool:
+        """Tell whether all lines of one of its apps have been taken, while others may still write."""
+        return not self._waiting and self._core.merge.is_over(app_id)
 
     def statistics(self) -> LogStatistics:
         """Return what the stream has done so far."""

@@ -9,9 +9,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
 from asyncsched._tasks import outlast
+from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff
 from asyncsched.logs.budget import budget_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from asyncsched._tasks import close_all, outlast
 from asyncsched.errors import ConfigError
@@ -14,9 +14,11 @@ from asyncsched.schedulers.registry import (
     check_parameters,
     find_built_in,
     find_factory,
+    get_default_scheduler_name,
     get_scheduler_factories,
     known_names,
 )
+from asyncsched.specs.given import not_a_scheduler_name, unexpected
 from asyncsched.specs.stream import Stream
 
 __all__ = ["AnyScheduler", "Backends", "close_schedulers"]
@@ -48,7 +50,7 @@ class Backends:
         schedulers: Mapping[str, AnyScheduler | SchedulerFactory] | None,
         params: Mapping[str, Mapping[str, object]],
     ) -> None:
-        given = schedulers or {}
+        given = _check_given(schedulers)
         for name, each in params.items():
             _check_shape(name, each, given)
         self._session = session
@@ -67,6 +69,16 @@ class Backends:
     async def names(self) -> tuple[str, ...]:
         """Return all names, the default first."""
         return tuple(await asyncio.to_thread(self._all_factories))
+
+    def chosen(self, name: str | None) -> str:
+        """Return the name of the scheduler that a call means: by default the first of all."""
+        if name is None:
+            if self._factories == {}:
+                raise ConfigError("this runner has no scheduler", fix="leave schedulers out, or give it one")
+            return get_default_scheduler_name() if self._factories is None else next(iter(self._factories))
+        if not isinstance(cast("object", name), str):
+            raise not_a_scheduler_name(name)
+        return name
 
     @property
     def ready(self) -> Mapping[str, AnyScheduler]:
@@ -97,9 +109,10 @@ class Backends:
 
         All who ask meanwhile wait for the same one. Cancelled, it is made all the same: a thread cannot be stopped.
         """
-        if name not in self._ready:
-            await asyncio.shield(self._making.get(name) or self._start(name))
-        return self._ready[name]
+        if name in self._ready:
+            return self._ready[name]
+        # Its result, and not what is ready: that it is done may be seen before `_keep` is called.
+        return await asyncio.shield(self._making.get(name) or self._start(name))
 
     def _start(self, name: str) -> asyncio.Future[AnyScheduler]:
         making = asyncio.get_running_loop().run_in_executor(None, self._make, name)
@@ -132,6 +145,18 @@ async def close_schedulers(schedulers: Collection[AnyScheduler]) -> None:
     """Close schedulers, each in the time that it gives itself: what it ends may be given time, too. Never raises."""
     longest = max((2 * scheduler.cleanup_timeout for scheduler in schedulers), default=0.0)
     await close_all([scheduler.close() for scheduler in schedulers], longest + CLOSE_MARGIN)
+
+
+def _check_given(schedulers: object) -> Mapping[str, AnyScheduler | SchedulerFactory]:
+    """Return the schedulers and factories that were given; raise UsageError for what is something else."""
+    fix = "write schedulers={'mine': scheduler}; left out, it is all that are installed"
+    if not isinstance(schedulers, (Mapping, type(None))):
+        raise unexpected("schedulers", schedulers, "a mapping of schedulers or factories by name", fix)
+    given = cast("Mapping[str, AnyScheduler | SchedulerFactory]", schedulers or {})
+    for name, each in given.items():
+        if not isinstance(each, Scheduler) and not callable(each):
+            raise unexpected(f"schedulers[{name!r}]", each, "a scheduler, or a factory that makes one", fix)
+    return given
 
 
 def _check_shape(name: str, params: object, given: Mapping[str, AnyScheduler | SchedulerFactory]) -> None:

@@ -7,9 +7,9 @@ import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from asyncsched._loops import one_loop
+from asyncsched._loops import AsyncOnly, one_loop
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.clock import Clock
@@ -20,15 +20,23 @@ from asyncsched.runner.events import CallLog
 from asyncsched.runner.monitor import AppEventStream
 from asyncsched.runner.report import RunnerStatistics, SchedulerStatistics
 from asyncsched.schedulers.registry import SchedulerFactory
+from asyncsched.schedulers.shape import check_session
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.given import unexpected
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.options import runopts
 from asyncsched.specs.sightings import Sightings
 
+if TYPE_CHECKING:
+    from asyncsched.runner.groups.host import Closable
+    from asyncsched.runner.notebook import LogBoxes
+
 CLOSE_TIMEOUT = 10.0
+GROUPS_CLOSE_TIMEOUT = 60.0
+"""More than for a stream: submits that are under way take back what they have made."""
 
 
-class _RunnerBase:
+class _RunnerBase(AsyncOnly):
     """Owns what the operations share.
 
     Args:
@@ -49,6 +57,9 @@ class _RunnerBase:
         component_defaults: Mapping[str, Mapping[str, object]] | None = None,
         **scheduler_params: Mapping[str, object],
     ) -> None:
+        check_session(name)
+        if not isinstance(cast("object", component_defaults), (Mapping, type(None))):
+            raise unexpected("component_defaults", component_defaults, "a mapping of arguments by component")
         self._name = name
         self._backends = Backends(name, schedulers, scheduler_params)
         self._component_defaults = component_defaults or {}
@@ -57,6 +68,8 @@ class _RunnerBase:
         self._seen = Sightings()
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
         self._watches: weakref.WeakSet[AppEventStream] = weakref.WeakSet()
+        self._groups: set[Closable] = set()
+        self._log_boxes: LogBoxes | None = None  # made with the first log that is shown in a notebook
         self._planned: weakref.WeakKeyDictionary[AppDryRunInfo[Any], str] = weakref.WeakKeyDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -72,14 +85,15 @@ class _RunnerBase:
 
     # About schedulers, and about itself
 
-    async def scheduler(self, name: str) -> AnyScheduler:
-        """Return the scheduler of this name, which this runner closes if it has made it."""
+    async def scheduler(self, name: str | None = None) -> AnyScheduler:
+        """Return the scheduler of this name, by default the first; this runner closes it if it has made it."""
         self._enter()
-        return await self._backends.open(name)
+        return await self._backends.open(self._backends.chosen(name))
 
-    async def scheduler_run_opts(self, scheduler: str) -> runopts:
-        """Return the run options that a scheduler takes."""
+    async def scheduler_run_opts(self, scheduler: str | None = None) -> runopts:
+        """Return the run options that a scheduler takes, by default the first."""
         self._enter()
+        scheduler = self._backends.chosen(scheduler)
         with self._calls.call("scheduler_run_opts", scheduler):
             return await (await self._backends.open(scheduler)).run_opts()
 
@@ -117,6 +131,7 @@ class _RunnerBase:
         closed = ClosedError(f"the runner {self._name!r} was closed")
         streams: list[LogStream | AppEventStream] = [*self._log_streams, *self._watches]
         try:
+            await close_all([group.close(for_one(closed)) for group in self._groups], GROUPS_CLOSE_TIMEOUT)
             await close_all([stream.fail(for_one(closed)) for stream in streams if not stream.closed], CLOSE_TIMEOUT)
         finally:  # a close that is cancelled closes everything all the same
             await self._backends.close()

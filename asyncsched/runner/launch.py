@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from asyncsched._torchx import TorchXApp, adopted
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.base import _RunnerBase
-from asyncsched.specs.app import AppDef, Role
+from asyncsched.runner.role_env import with_env
+from asyncsched.schedulers.shape import check_dryrun, check_roles
+from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.given import kind, unexpected, words
 from asyncsched.specs.handle import AppHandle, make_app_handle
 from asyncsched.specs.macros import macros
 from asyncsched.specs.options import CfgVal
@@ -29,8 +33,8 @@ class _LaunchingRunner(_RunnerBase):
 
     async def run(
         self,
-        app: AppDef,
-        scheduler: str,
+        app: AppDef | TorchXApp,
+        scheduler: str | None = None,
         cfg: Mapping[str, CfgVal] | DataclassInstance | None = None,
         workspace: str | None = None,
         *,
@@ -42,20 +46,22 @@ class _LaunchingRunner(_RunnerBase):
         cancellation goes on.
 
         Args:
-            app: What to run; it is never changed.
-            scheduler: The scheduler's name.
+            app: What to run; it is never changed. An app of TorchX's classes is taken, too.
+            scheduler: The scheduler's name; by default the first that the runner may use, which is ``local_cwd`` unless
+                it was given others.
             cfg: Its run options, as a mapping or as its own class.
             workspace: Files to lay over the app's images.
             key: Makes the call idempotent: with the same session and key it returns the app there is. Its id begins
                 with the key.
 
         Raises:
-            ValueError: The app cannot be run as it is described; the message names the role.
-            ConfigError: The scheduler, or an option, is not known.
+            ConfigError: The app cannot be run as it is described (the message names the role), or the scheduler or an
+                option is not known.
+            UsageError: An argument is of another kind; the message says what was meant.
             ConflictError: Another app was launched under this key.
             SchedulerError: The service refused or failed; nothing is left behind.
         """
-        self._enter()
+        app, scheduler = self._start(app, scheduler)
         with self._calls.call("run", scheduler) as call:
             backend = await self._backends.open(scheduler)
             call.app_id = await backend.submit(
@@ -67,7 +73,7 @@ class _LaunchingRunner(_RunnerBase):
         self,
         component: str,
         component_args: Sequence[str] | Mapping[str, object],
-        scheduler: str,
+        scheduler: str | None = None,
         cfg: Mapping[str, CfgVal] | DataclassInstance | None = None,
         workspace: str | None = None,
         *,
@@ -91,15 +97,15 @@ class _LaunchingRunner(_RunnerBase):
 
     async def dryrun(
         self,
-        app: AppDef,
-        scheduler: str,
+        app: AppDef | TorchXApp,
+        scheduler: str | None = None,
         cfg: Mapping[str, CfgVal] | DataclassInstance | None = None,
         workspace: str | None = None,
         *,
         key: str | None = None,
     ) -> AppDryRunInfo[Any]:
         """Return what `run` would send, changing nothing; its `request` may be edited, then given to `schedule`."""
-        self._enter()
+        app, scheduler = self._start(app, scheduler)
         with self._calls.call("dryrun", scheduler) as call:
             backend = await self._backends.open(scheduler)
             told = _told_its_handle(app, scheduler, backend.session_name)
@@ -112,7 +118,7 @@ class _LaunchingRunner(_RunnerBase):
         self,
         component: str,
         component_args: Sequence[str] | Mapping[str, object],
-        scheduler: str,
+        scheduler: str | None = None,
         cfg: Mapping[str, CfgVal] | DataclassInstance | None = None,
         workspace: str | None = None,
         *,
@@ -125,13 +131,22 @@ class _LaunchingRunner(_RunnerBase):
     async def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> AppHandle:
         """Launch what a dry-run has shown and return its handle; the second time nothing happens."""
         self._enter()
+        check_dryrun(dryrun_info)
         scheduler = self._planned.get(dryrun_info, dryrun_info.scheduler)
         with self._calls.call("schedule", scheduler, dryrun_info.app_id):
             backend = await self._backends.open(scheduler)
             return self._launched(scheduler, backend, await backend.schedule(dryrun_info))
 
+    def _start(self, app: AppDef | TorchXApp, scheduler: str | None) -> tuple[AppDef, str]:
+        """Check, at the start of a launch, what it was given; return the app and the name of the scheduler."""
+        self._enter()
+        app = adopted(app)
+        check_roles(app)
+        return app, self._backends.chosen(scheduler)
+
     async def _component(self, name: str, args: Sequence[str] | Mapping[str, object]) -> AppDef:
         self._enter()
+        _check_component(name, args)
         # Finding one imports the user's modules or runs a file.
         return await asyncio.to_thread(_make_app, name, args, self._component_defaults.get(name))
 
@@ -147,16 +162,26 @@ def _told_its_handle(app: AppDef, scheduler: str, session: str) -> AppDef:
     handle = f"{scheduler}://{session}/{macros.app_id}"
     told = copy.copy(app)
     try:
-        told.roles = [_with_env(role, dict.fromkeys(JOB_ID_NAMES, handle)) for role in app.roles]
-    except (AttributeError, TypeError, ValueError):
-        pass  # its roles are not roles, or their environment is none: the scheduler checks it and says what is wrong
+        told.roles = [with_env(role, dict.fromkeys(JOB_ID_NAMES, handle)) for role in app.roles]
+    except (TypeError, ValueError):
+        pass  # the environment of a role is none: the scheduler checks it and says what is wrong
     return told
 
 
-def _with_env(role: Role, env: Mapping[str, str]) -> Role:
-    told = copy.copy(role)  # of whatever class: a role may have a `pre_proc` of its own
-    told.env = {**role.env, **env}
-    return told
+def _check_component(name: object, args: object) -> None:
+    """Raise UsageError for what is no component's name, and for arguments that are one text."""
+    if not isinstance(name, str):
+        fix = "an app is launched by run(app)" if isinstance(name, AppDef) else ""
+        fix = "call it, and give what it returns to run(app)" if callable(name) else fix
+        raise unexpected("component", name, "a component's name, such as 'utils.echo'", fix)
+    wanted = "a list of texts, or a mapping of arguments by name"
+    if isinstance(args, str):
+        raise unexpected("component_args", args, wanted, f"write {words(args)!r}")
+    if not isinstance(args, (Sequence, Mapping)):
+        raise unexpected("component_args", args, wanted, "write [] for none")
+    for arg in () if isinstance(args, Mapping) else cast("Sequence[object]", args):
+        if not isinstance(arg, str):
+            raise unexpected("component_args", [arg], wanted, f"one is {kind(arg)}: write {str(arg)!r}")
 
 
 def _make_app(name: str, args: Sequence[str] | Mapping[str, object], defaults: Mapping[str, object] | None) -> AppDef:

@@ -17,7 +17,7 @@ from asyncsched._typing import override
 from asyncsched.logs.budget import LoopBudget, budget_of
 from asyncsched.runner.answers import AppEvent, app_event
 from asyncsched.schedulers.watch import StateStream
-from asyncsched.specs.handle import AppHandle, parse_app_handle, scheduler_of
+from asyncsched.specs.handle import AppHandle, parse_app_handle, schedulers_of
 from asyncsched.specs.state import AppStatus
 
 __all__ = ["AppEventStream", "CompletionStream"]
@@ -83,7 +83,7 @@ class _Core(StreamCore):
         """Take note of what is to be watched, or no more, from the next step on; raise for what is no handle."""
         with contextlib.suppress(RuntimeError):  # outside of a loop nobody else's time is spent
             budget_of(asyncio.get_running_loop()).begin()
-        schedulers = set(map(scheduler_of, handles))
+        schedulers = schedulers_of(handles)
         if wanted:
             self._check(schedulers)
         if not self.closed:
@@ -109,7 +109,7 @@ class _Core(StreamCore):
         try:
             states = await self._open_states(scheduler)
         except Exception as error:
-            others = [each for each in self.asked if scheduler_of(each[0]) != scheduler]
+            others = [each for each in self.asked if parse_app_handle(each[0]).scheduler_backend != scheduler]
             error.add_note(f"It ended the watch of {len(self.asked) - len(others)} app(s) of {scheduler}.")
             self.asked = deque(others)
             raise
@@ -173,6 +173,10 @@ class _Core(StreamCore):
         self.watched -= left
         del self._arms[arm.name]
         return len(left)
+
+    def finish(self) -> None:
+        self._follow = False
+        self._waiter.wake()
 
     def fail(self, error: BaseException) -> None:
         if not self.closed:
@@ -239,6 +243,10 @@ class AppEventStream(SteppedStream[AppEvent, _Core]):
     def discard(self, *handles: str) -> None:
         """Watch these apps no more; an event of theirs that waits is dropped."""
         self._core.ask(handles, wanted=False)
+
+    def finish(self) -> None:
+        """Let the stream end when the apps that are watched by now have ended: no more are to come."""
+        self._core.finish()
 
     async def __anext__(self) -> AppEvent:
         return await self._alone(self._core.step)

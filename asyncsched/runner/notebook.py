@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
+from asyncsched._error_text import quiet
+from asyncsched._streams import AsyncStream
 from asyncsched.clock import Clock, Timeout
 from asyncsched.errors import AsyncSchedError, MissingExtraError
-from asyncsched.runner.monitor import AppEventStream
-from asyncsched.specs.cards import AppRow, table
+from asyncsched.logs.stream import LogStream
+from asyncsched.runner.answers import AppEvent
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.rich_display import RichDisplay
-from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.specs.state import AppStatus
+from asyncsched.views.cards import table
+from asyncsched.views.log_view import LogView
+from asyncsched.views.overview import overview
+from asyncsched.views.summary import summary
 
-__all__ = ["show_events"]
+__all__ = ["AppTable", "LogBox", "LogBoxes", "check_notebook", "show_events", "show_lines"]
+
+Rows: TypeAlias = Collection[tuple[AppHandle, AppStatus | None]]
 
 INTERVAL = 0.25
 """Seconds between two updates at least: a browser draws no faster than people read."""
+MOST_BOXES = 8
+"""How many logs are kept open that were shown."""
 QUIET_INTERVALS = 20
 """After so many intervals without a change the ages are drawn anew."""
-
-LINES = 50
-"""How many apps the table shows."""
-
-_ATTENTION = {AppState.FAILED: 0, AppState.UNKNOWN: 1, AppState.PENDING: 2, AppState.RUNNING: 3}
 
 
 class _Shown(Protocol):
@@ -36,40 +42,58 @@ class _Shown(Protocol):
 
 
 class AppTable(RichDisplay):
-    """The apps that are followed, those that need attention first."""
+    """The apps that are followed, those that need attention first.
 
-    def __init__(self, handles: Sequence[AppHandle]) -> None:
+    Args:
+        handles: The apps that are there from the beginning.
+        rows: Returns what is shown, if that is not what was noted.
+        title: Returns the line above the table, if that is not how many apps are in which state.
+    """
+
+    def __init__(
+        self, handles: Sequence[AppHandle], rows: Callable[[], Rows] | None = None, title: Callable[[], str] = str
+    ) -> None:
         self.statuses: dict[AppHandle, AppStatus | None] = dict.fromkeys(handles)
         self.note = ""
-
-    def _first(self) -> list[tuple[AppHandle, AppStatus | None]]:
-        return sorted(self.statuses.items(), key=lambda item: _attention(item[1]))[:LINES]
+        self._rows = rows or self.statuses.items
+        self._title = title
 
     def __repr__(self) -> str:
-        rows = [f"{handle}  {'not known' if s is None else s.state}" for handle, s in self._first()]
-        more = [f"and {len(self.statuses) - LINES} more"] if len(self.statuses) > LINES else []
-        return "\n".join([*rows, *more, *filter(None, [self.note])])
+        shown = overview(self._rows())
+        lines = [
+            f"{line.handles[0]}  {line.view.word}" + (f" ({len(line.handles)} alike)" if len(line.handles) > 1 else "")
+            for line in shown.lines
+        ]
+        more = [f"and {shown.others} more"] if shown.others else []
+        return "\n".join([self._title() or summary(shown.states), *lines, *more, *filter(None, [self.note])])
 
     def _repr_html_(self) -> str:
-        rows = [AppRow(*item) for item in self._first()]
-        return table(rows, [self.note] if self.note else [], others=len(self.statuses) - len(rows))
+        notes = filter(None, [self.note])
+        return table(overview(self._rows()), datetime.now(UTC), notes, self._title())
 
 
-async def show_events(handles: Sequence[AppHandle], events: AppEventStream, clock: Clock) -> None:
-    """Show a table of the apps and update it until all have ended, or the cell is stopped: the apps run on."""
-    shown = AppTable(handles)
+async def show_events(shown: AppTable, events: AsyncStream[AppEvent], clock: Clock) -> None:
+    """Show a table of apps and update it until all have ended, or the cell is stopped: the apps run on."""
     output = _display(shown)
     try:
         async with events:
             await _follow(shown, events, clock, output.update)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
         shown.note = "no longer followed; the apps run on"
+
+        def forget_note() -> None:
+            shown.note = ""
+            output.update(shown)
+
+        quiet(error, shown.note, forget_note)
         raise
     finally:
         output.update(shown)
 
 
-async def _follow(shown: AppTable, events: AppEventStream, clock: Clock, update: Callable[[object], None]) -> None:
+async def _follow(
+    shown: AppTable, events: AsyncStream[AppEvent], clock: Clock, update: Callable[[object], None]
+) -> None:
     quiet = 0  # intervals without a change; ages are brought up to date all the same, less often
     over = False
     failure: AsyncSchedError | None = None
@@ -86,7 +110,7 @@ async def _follow(shown: AppTable, events: AppEventStream, clock: Clock, update:
         raise failure
 
 
-async def _collect(shown: AppTable, events: AppEventStream, limit: Timeout) -> tuple[bool, bool]:
+async def _collect(shown: AppTable, events: AsyncStream[AppEvent], limit: Timeout) -> tuple[bool, bool]:
     """Take what happens within one interval; returns whether something did, and whether that was the end."""
     changed = False
     try:
@@ -101,14 +125,96 @@ async def _collect(shown: AppTable, events: AppEventStream, limit: Timeout) -> t
     return changed, True
 
 
-def _display(content: object) -> _Shown:
+def check_notebook(what: str, instead: str) -> None:
+    """Raise MissingExtraError outside of a notebook.
+
+    Args:
+        what: What is to be shown.
+        instead: The method to use outside of one.
+    """
     ipython = sys.modules.get("IPython")  # whoever runs in a notebook has it
     if ipython is None or ipython.get_ipython() is None:
         raise MissingExtraError(
-            "a table that updates itself needs a notebook", why="this is none", fix="use `watch` outside of one"
+            f"a {what} that updates itself needs a notebook",
+            why="this is none",
+            fix=f"use `{instead}` outside of one",
         )
+
+
+def _display(content: object) -> _Shown:
+    check_notebook("table", "watch")
     return cast("_Shown", import_module("IPython.display").display(content, display_id=True))
 
 
-def _attention(status: AppStatus | None) -> int:
-    return len(_ATTENTION) if status is None else _ATTENTION.get(status.state, len(_ATTENTION))
+class LogBox(RichDisplay):
+    """The log of some apps in a cell, which goes on where it was when it is shown again.
+
+    Args:
+        lines: The log. It stays open while it is not shown, and then takes no more than its sources keep.
+        several: Whether it is of several apps.
+    """
+
+    def __init__(self, lines: LogStream, *, several: bool) -> None:
+        self.lines = lines
+        self.view = LogView(several=several)
+
+    def __repr__(self) -> str:
+        return self.view.text()
+
+    def _repr_html_(self) -> str:
+        return self.view.html()
+
+
+class LogBoxes:
+    """The logs that were shown last; the one that was shown longest ago is closed first."""
+
+    def __init__(self) -> None:
+        self._boxes: dict[tuple[str, ...], LogBox] = {}
+
+    async def get(self, handles: Sequence[str], make: Callable[[], LogStream]) -> LogBox:
+        """Return the box of these apps; a new one where none was shown, or its log was closed before its end."""
+        key = tuple(handles)
+        box = self._boxes.pop(key, None)
+        if box is None:
+            box = LogBox(make(), several=len(key) > 1)
+        self._boxes[key] = box
+        while len(self._boxes) > MOST_BOXES:
+            oldest = next(iter(self._boxes))
+            await self._boxes.pop(oldest).lines.aclose()
+        return box
+
+
+async def show_lines(box: LogBox, clock: Clock) -> None:
+    """Show a log and update it until it ends, or the cell is stopped: the apps run on."""
+    box.view.note = ""
+    output = _display(box)
+    try:
+        while await _take(box, clock.timeout(INTERVAL)):
+            output.update(box)
+    except asyncio.CancelledError as error:
+        box.view.note = "no longer followed; run the cell again to go on"
+
+        def forget_note() -> None:
+            box.view.note = ""
+            output.update(box)
+
+        quiet(error, box.view.note, forget_note)
+        raise
+    except AsyncSchedError as error:
+        box.view.note = str(error)
+        raise
+    finally:
+        output.update(box)
+
+
+async def _take(box: LogBox, limit: Timeout) -> bool:
+    """Take the lines of one interval; returns whether there are more to come."""
+    try:
+        async with limit:
+            async for line in box.lines:
+                box.view.add(line)
+    except TimeoutError:
+        if not limit.expired:
+            raise
+        return True
+    return False

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsched.schedulers.feed import FeedStatistics
 from asyncsched.schedulers.responses import ListAppResponse
+from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.state import AppStatus
 
-__all__ = ["AppList", "RunnerStatistics", "SchedulerStatistics"]
+if TYPE_CHECKING:
+    from asyncsched.views.apps import AppView
+
+__all__ = ["AppList", "AppStatuses", "RunnerStatistics", "SchedulerStatistics"]
 
 
 class AppList(RichDisplay, list[ListAppResponse]):
@@ -28,11 +33,73 @@ class AppList(RichDisplay, list[ListAppResponse]):
         failed = f", failures={dict(self.failures)!r}" if self.failures else ""
         return f"AppList({list(self)!r}{failed})"
 
-    def _repr_html_(self) -> str:
-        from asyncsched.specs.cards import AppRow, table  # only notebooks pay for it
+    def __str__(self) -> str:
+        return _as_text(self._views(), self.failures)
 
-        notes = [f"{scheduler} could not be asked: {error}" for scheduler, error in self.failures.items()]
-        return table([AppRow(row.app_handle, AppStatus(row.state), row.created_at) for row in self], notes)
+    def _repr_html_(self) -> str:
+        return _as_html(self._views(), self.failures)
+
+    def _views(self) -> list[AppView]:
+        from asyncsched.views.answers import listed
+
+        return [listed(row) for row in self]
+
+
+class AppStatuses(RichDisplay, dict[AppHandle, AppStatus | None]):
+    """How apps are doing, by handle: a dict that prints, and is shown in a notebook, as the table of `Runner.list`.
+
+    The status of an app that its scheduler does not know is None.
+
+    Attributes:
+        failures: The errors of the schedulers that gave no answer, by scheduler; their apps are left out.
+    """
+
+    def __init__(
+        self,
+        statuses: Mapping[AppHandle, AppStatus | None] | None = None,
+        failures: Mapping[str, Exception] | None = None,
+    ) -> None:
+        super().__init__(statuses or {})
+        self.failures: Mapping[str, Exception] = failures or {}
+
+    def __repr__(self) -> str:
+        from collections import Counter
+
+        counts = Counter("not known" if status is None else status.state.name for status in self.values())
+        told = [f"{count} {state}" for state, count in counts.items()]
+        told += [f"{scheduler} failed" for scheduler in self.failures]
+        return f"<AppStatuses of {len(self)} apps: {', '.join(told) or 'none'}>"
+
+    def __str__(self) -> str:
+        return _as_text(self._views(), self.failures)
+
+    def _repr_html_(self) -> str:
+        return _as_html(self._views(), self.failures)
+
+    def _views(self) -> list[AppView]:
+        from asyncsched.views.apps import app_view
+
+        return [app_view(*item) for item in self.items()]
+
+
+# Only who prints a table pays for it.
+
+
+def _as_text(views: Sequence[AppView], failures: Mapping[str, Exception]) -> str:
+    from asyncsched.views.text import text_table
+
+    return text_table(views, datetime.now(UTC), _notes(failures))
+
+
+def _as_html(views: Sequence[AppView], failures: Mapping[str, Exception]) -> str:
+    from asyncsched.views.cards import table
+    from asyncsched.views.overview import overview_of
+
+    return table(overview_of(views), datetime.now(UTC), _notes(failures))
+
+
+def _notes(failures: Mapping[str, Exception]) -> list[str]:
+    return [f"{scheduler} could not be asked: {error}" for scheduler, error in failures.items()]
 
 
 class SchedulerStatistics(NamedTuple):

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Literal
+from typing import Never, Unpack
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.logs.budget import budget_of
-from asyncsched.logs.select import LogQuery, check_stream, make_query
-from asyncsched.logs.stream import LogStream
-from asyncsched.runner.answers import AppEvent, app_def_of, status_of
-from asyncsched.runner.launch import _LaunchingRunner
+from asyncsched.logs.select import LogSelection
+from asyncsched.runner.activity import ActivityStream
+from asyncsched.runner.answers import app_def_of, status_of
+from asyncsched.runner.grouped import rows_of_group
+from asyncsched.runner.grouping import _GroupingRunner
 from asyncsched.runner.monitor import AppEventStream, CompletionStream
-from asyncsched.runner.report import AppList
-from asyncsched.runner.waiting import Ends, apps_of
+from asyncsched.runner.report import AppList, AppStatuses
+from asyncsched.runner.waiting import Ends, apps_of, check_wait, raise_unless_succeeded
 from asyncsched.schedulers.responses import ListAppResponse
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.shape import check_rows
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.handle import AppHandle, make_app_handle, parse_app_handle, scheduler_of
+from asyncsched.specs.given import as_several
+from asyncsched.specs.handle import AppHandle, make_app_handle
 from asyncsched.specs.state import AppState, AppStatus
-from asyncsched.specs.stream import Stream
 
 __all__ = ["Runner", "get_runner"]
 
 
-class Runner(_LaunchingRunner):
+class Runner(_GroupingRunner):
     """Launches, watches, reads and stops apps on any of several schedulers.
 
     Use it as ``async with Runner("me") as runner`` or keep it and call `close`; no task, scope or connection is open
@@ -67,8 +67,16 @@ class Runner(_LaunchingRunner):
             response = await (await self._backends.open(handle.scheduler)).describe(handle.app_id)
         return None if response is None else app_def_of(response)
 
-    async def wait(self, handle: str, timeout: float | None = None) -> AppStatus | None:
+    async def wait(
+        self, handle: str, *surplus: Never, timeout: float | None = None, check: bool = False
+    ) -> AppStatus | None:
         """Wait until an app has ended and return its last status.
+
+        Args:
+            handle: The app.
+            surplus: Nothing: what is given by its place is refused, as it means another thing in TorchX.
+            timeout: Seconds to wait at most; None waits for as long as it takes.
+            check: Raise unless the app has succeeded.
 
         Returns:
             None if the app is unknown from the start; its last status with the state UNKNOWN, and why, if it goes
@@ -76,22 +84,30 @@ class Runner(_LaunchingRunner):
 
         Raises:
             TimeoutError: It has not ended within `timeout` seconds; a note tells its last status. It runs on.
+            AppStatusError: With `check`, it has not succeeded; the error's `status` is its last one.
+            UnknownAppError: With `check`, there is no such app.
         """
         handle = self._on(handle)
+        check_wait(surplus, timeout)
         with self._calls.call("wait", handle.scheduler, handle.app_id):
-            return (await self._ended([handle], timeout))[handle]
+            status = (await self._ended([handle], timeout))[handle]
+            if check:
+                raise_unless_succeeded(handle, status)
+            return status
 
-    async def wait_all(
-        self, handles: str | Iterable[str], timeout: float | None = None
-    ) -> dict[AppHandle, AppStatus | None]:
+    async def wait_all(self, handles: str | Iterable[str], timeout: float | None = None) -> AppStatuses:
         """Wait until all apps have ended and return their last statuses, in the order of `handles`.
+
+        Returns:
+            The statuses by handle, which print as a table; None for an app that was unknown from the start.
 
         Raises:
             TimeoutError: Some have not ended within `timeout` seconds; notes tell which. They run on.
         """
         self._enter()
+        check_wait((), timeout)
         with self._calls.call("wait_all"):
-            return await self._ended(handles, timeout)
+            return AppStatuses(await self._ended(handles, timeout))
 
     def as_completed(self, handles: str | Iterable[str]) -> CompletionStream:
         """Return a stream of (handle, last status) pairs, in the order in which the apps end."""
@@ -109,19 +125,6 @@ class Runner(_LaunchingRunner):
         with self._calls.call("watch"):
             return self._watch(handles, follow=follow)
 
-    def _watch(self, handles: str | Iterable[str], *, follow: bool = False) -> AppEventStream:
-        several = [handles] if isinstance(handles, str) else handles
-        stream = AppEventStream(several, self._states, check=self._backends.check, follow=follow, on_event=self._saw)
-        self._watches.add(stream)
-        return stream
-
-    async def _states(self, scheduler: str) -> StateStream:
-        return (await self._backends.open(scheduler)).watch(follow=True)
-
-    def _saw(self, event: AppEvent) -> None:
-        if event.current is not None:
-            self._seen.note(event.handle, event.current)
-
     async def monitor(self, *handles: str) -> None:
         """Show a table of apps in a notebook's cell that updates itself until all have ended.
 
@@ -132,12 +135,32 @@ class Runner(_LaunchingRunner):
         """
         self._enter()
         apps = await apps_of(handles)
-        from asyncsched.runner.notebook import show_events  # only notebooks pay for it
+        from asyncsched.runner.notebook import AppTable, show_events  # only notebooks pay for it
 
         with self._calls.call("monitor"):
             for scheduler in {scheduler for scheduler, _ in apps.values()}:
                 await self._backends.open(scheduler)  # what cannot be used is told before a table is shown
-            await show_events([*apps], self._watch(apps), self.clock)
+            await show_events(AppTable([*apps]), self._watch(apps), self.clock)
+
+    async def show_log(self, *handles: str) -> None:
+        """Show the log of apps in a notebook's cell and follow it until all have ended.
+
+        The box has a bounded height and keeps the last lines. Stopping the cell detaches: the apps run on, and when the
+        cell is run again the log goes on behind its last line, as long as this runner is open.
+
+        Raises:
+            MissingExtraError: This is no notebook.
+        """
+        self._enter()
+        several = as_several("handles", handles, "a handle")
+        from asyncsched.runner.notebook import LogBoxes, check_notebook, show_lines  # only notebooks pay for it
+
+        check_notebook("log", "log_lines")
+        if self._log_boxes is None:
+            self._log_boxes = LogBoxes()
+        with self._calls.call("show_log"):
+            box = await self._log_boxes.get(several, lambda: self.log_lines(several, should_tail=True))
+            await show_lines(box, self.clock)
 
     async def _ended(self, handles: str | Iterable[str], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
         apps = await apps_of(handles)
@@ -153,59 +176,17 @@ class Runner(_LaunchingRunner):
                     raise
         return await ends.of(apps, timeout)
 
-    # Reading logs
+    def events(self, handles: str | Iterable[str], **selection: Unpack[LogSelection]) -> ActivityStream:
+        """Return the states and the lines of apps in one stream: an `AppEvent` or a `LogLine` each, as they come.
 
-    def log_lines(
-        self,
-        handles: str | Iterable[str],
-        role_name: str | Collection[str] = "",
-        k: int | Iterable[int] | None = None,
-        regex: str | None = None,
-        since: datetime | timedelta | None = None,
-        until: datetime | timedelta | None = None,
-        should_tail: bool = False,
-        streams: Stream | None = None,
-        *,
-        tail_lines: int | None = None,
-        attempts: int | Iterable[int] | None = None,
-        gaps: Literal["tell", "raise"] = "tell",
-    ) -> LogStream:
-        """Return the lines of the replicas of one app or of many, merged in the order of their arrival.
-
-        Each line knows its app. The other arguments are those of `Scheduler.log_iter`, and hold for every app. Wrong
-        arguments raise here; an app that does not exist raises `UnknownAppError` at the first step. If a service
-        fails, the logs of the apps of others are read to their end first.
+        It follows the apps to their end, and ends when the last has ended and its log has been read. The keywords
+        select lines, as in `log_lines`; states are told whatever they say. What is wrong raises as in `watch` and in
+        `log_lines`.
         """
         self._check_open()
-        several = [handles] if isinstance(handles, str) else list(handles)
-        with self._calls.call("log_lines"):
-            schedulers = set(map(scheduler_of, several))
-            self._backends.check(schedulers)
-            query = make_query(
-                several[0] if len(several) == 1 else f"{len(several)} apps",
-                role_name,
-                k,
-                regex,
-                since,
-                until,
-                should_tail,
-                streams,
-                tail_lines=tail_lines,
-                attempts=attempts,
-                gaps=gaps,
-                clock=self.clock,
-            )
-            check_stream(query, self._backends.log_streams(schedulers))
-            stream = LogStream.gathered(query, partial(self._log_parts, several, query))
-        self._log_streams.add(stream)
-        return stream
-
-    async def _log_parts(self, handles: Sequence[str], query: LogQuery) -> AsyncGenerator[LogStream]:
-        budget = budget_of(asyncio.get_running_loop())
-        for handle in handles:
-            scheduler, _, app_id = parse_app_handle(handle)
-            yield (await self._backends.open(scheduler))._read_log(query._replace(app_id=app_id))
-            await budget.breathe()
+        several = as_several("handles", handles, "a handle")
+        lines = self.log_lines(several, should_tail=True, **selection)
+        return ActivityStream(self._watch(several), lines)
 
     # Ending
 
@@ -234,6 +215,7 @@ class Runner(_LaunchingRunner):
         states: Collection[AppState] | None = None,
         since: datetime | timedelta | None = None,
         limit: int | None = None,
+        group: str | None = None,
     ) -> AppList:
         """Return one row for each app that was submitted through asyncsched, newest first.
 
@@ -243,22 +225,30 @@ class Runner(_LaunchingRunner):
             states: Only apps in these states.
             since: Only apps that were submitted from this time on.
             limit: At most so many.
+            group: Only apps of the group of this name, whichever process has started them.
         """
         self._enter()
+        check_rows(states, since, limit)
+        if scheduler is not None:
+            scheduler = self._backends.chosen(scheduler)
         with self._calls.call("list", scheduler or ""):
             if scheduler is not None:
-                return AppList(await self._rows(scheduler, states, since, limit))
-            return await self._rows_of_all(states, since, limit)
+                return AppList(await self._rows(scheduler, states, since, limit, group))
+            return await self._rows_of_all(states, since, limit, group)
 
     async def _rows_of_all(
-        self, states: Collection[AppState] | None, since: datetime | timedelta | None, limit: int | None
+        self,
+        states: Collection[AppState] | None,
+        since: datetime | timedelta | None,
+        limit: int | None,
+        group: str | None,
     ) -> AppList:
         rows: list[ListAppResponse] = []
         failures: dict[str, Exception] = {}
 
         async def ask(scheduler: str) -> None:
             try:
-                rows.extend(await self._rows(scheduler, states, since, limit))
+                rows.extend(await self._rows(scheduler, states, since, limit, group))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others' rows are wanted
                 failures[scheduler] = error
 
@@ -272,9 +262,12 @@ class Runner(_LaunchingRunner):
         states: Collection[AppState] | None,
         since: datetime | timedelta | None,
         limit: int | None,
+        group: str | None,
     ) -> Sequence[ListAppResponse]:
         backend = await self._backends.open(scheduler)
-        found = await backend.list(states=states, since=since, limit=limit)
+        found = await backend.list(states=states, since=since, limit=limit if group is None else None)
+        if group is not None:
+            found = (await rows_of_group(backend, group, found))[:limit]
         budget = budget_of(asyncio.get_running_loop())
         rows: list[ListAppResponse] = []
         for row in found:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from itertools import islice
+from math import isnan
 from typing import TypeAlias
 
+from asyncsched.errors import UnknownAppError, UsageError
 from asyncsched.logs.budget import budget_of
 from asyncsched.runner.answers import AppEvent
+from asyncsched.specs.given import as_several, unexpected
 from asyncsched.specs.handle import AppHandle, parse_app_handle
 from asyncsched.specs.sightings import Sightings
 from asyncsched.specs.state import AppStatus
 
-__all__ = ["App", "Ends", "apps_of"]
+__all__ = ["App", "Ends", "apps_of", "check_wait", "raise_unless_succeeded"]
 
 App: TypeAlias = tuple[str, str]
 """A scheduler's name and the id of an app of its: the session in a handle is only how somebody calls it."""
@@ -32,11 +36,33 @@ async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, App]:
     """Return the app of each handle, in their order; the loop gets its turn while thousands are taken apart."""
     budget = budget_of(asyncio.get_running_loop())
     apps: dict[AppHandle, App] = {}
-    for handle in [handles] if isinstance(handles, str) else list(handles):
+    for handle in as_several("handles", handles, "a handle"):
         app = _app_of(handle)
         apps[str.__new__(AppHandle, handle)] = app  # it has just been taken apart, so it need not be checked again
         await budget.breathe()
     return apps
+
+
+def check_wait(surplus: Sequence[object], timeout: object) -> None:
+    """Raise UsageError for a second argument by its place, and for a time that is no number of seconds."""
+    if surplus:
+        given = surplus[0] if isinstance(surplus[0], (int, float)) else "..."
+        raise UsageError(
+            f"wait takes one handle by its place, got {len(surplus)} more",
+            why="the second argument is the pause between two polls in TorchX, and there are none to choose here",
+            fix=f"write wait(handle, timeout={given}), or wait_all([...]) for many",
+        )
+    if isinstance(timeout, timedelta):
+        raise unexpected("timeout", timeout, "a number of seconds", f"write timeout={timeout.total_seconds():g}")
+    if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or isnan(timeout)):
+        raise unexpected("timeout", timeout, "a number of seconds", "leave it out to wait for as long as it takes")
+
+
+def raise_unless_succeeded(handle: AppHandle, status: AppStatus | None) -> None:
+    """Raise AppStatusError for an app that has not succeeded, and UnknownAppError for one that nobody knows."""
+    if status is None:
+        raise UnknownAppError(f"no app {handle}", fix="`list` shows the handles of those that there are")
+    status.raise_for_status()
 
 
 class Ends:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers._common.roles import read_app_note as read_app_note
     from asyncsched.schedulers._common.tombstone import Tombstone as Tombstone
     from asyncsched.schedulers.api import Scheduler as Scheduler
+    from asyncsched.schedulers.blocking import from_blocking as from_blocking
     from asyncsched.schedulers.bounds import Tunables as Tunables
     from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
     from asyncsched.schedulers.hooks import WorkspaceBuilder as WorkspaceBuilder
@@ -54,6 +55,7 @@ __all__ = [
     "app_note",
     "check_seconds",
     "filter_regex",
+    "from_blocking",
     "get_default_scheduler_name",
     "get_scheduler",
     "get_scheduler_factories",
@@ -83,6 +85,7 @@ _HOME = {
     "app_note": "asyncsched.schedulers._common.roles",
     "check_seconds": "asyncsched.schedulers.prepare",
     "filter_regex": "asyncsched.schedulers.lines",
+    "from_blocking": "asyncsched.schedulers.blocking",
     "get_default_scheduler_name": "asyncsched.schedulers.registry",
     "get_scheduler": "asyncsched.schedulers.registry",
     "get_scheduler_factories": "asyncsched.schedulers.registry",
@@ -93,3 +96,4 @@ _HOME = {
 }
 
 __getattr__ = _lazy.lazily(__name__, _HOME)
+__dir__ = _lazy.names_in(__name__, _HOME)

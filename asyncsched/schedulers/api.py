@@ -20,24 +20,27 @@ from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Seq
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Literal, Self, Unpack
+from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
-from asyncsched.logs.stream import LogSink, LogStream
+from asyncsched.logs.stream import LogStream
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT
 from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.shape import check_app_id, check_app_ids, check_rows
 from asyncsched.schedulers.submitting import Submitting
-from asyncsched.schedulers.tail import LogOpener
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.options import runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
+
+if TYPE_CHECKING:
+    from asyncsched.logs.core import LogSink
 
 __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
@@ -69,13 +72,13 @@ class Scheduler(Submitting[OptsT, RequestT]):
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Return what is known of an app, from whatever process it was submitted; None if it does not exist."""
-        self._enter()
+        self._on(app_id)
         return await self._within("describe", self._describe(app_id))
 
     async def describe_many(self, app_ids: Iterable[str]) -> dict[str, DescribeAppResponse | None]:
         """Describe many apps in as few calls as the service allows; the result is in the order of `app_ids`."""
         self._enter()
-        return await self._within("describe_many", self._gather(list(dict.fromkeys(app_ids))))
+        return await self._within("describe_many", self._gather(check_app_ids(app_ids)))
 
     async def _gather(self, app_ids: Sequence[str]) -> dict[str, DescribeAppResponse | None]:
         found: dict[str, DescribeAppResponse | None] = dict.fromkeys(app_ids)
@@ -98,7 +101,7 @@ class Scheduler(Submitting[OptsT, RequestT]):
         streams of a scheduler share one feed. The stream has to be used on the scheduler's loop.
         """
         self._check_open()
-        return self._states().stream(app_ids, follow=follow)
+        return self._states().stream(check_app_ids(app_ids), follow=follow)
 
     def watch_statistics(self) -> FeedStatistics | None:
         """Return what the shared feed of all watches is doing; None if nobody has watched yet."""
@@ -177,6 +180,7 @@ class Scheduler(Submitting[OptsT, RequestT]):
             attempts: Only these runs of a replica, counted from 0.
             gaps: A hole in a log is told by a line with `gap` set, or raised as `LogStreamError` at the end.
         """
+        check_app_id(app_id)
         query = make_query(
             app_id,
             role_name,
@@ -202,6 +206,8 @@ class Scheduler(Submitting[OptsT, RequestT]):
         return stream
 
     async def _open_logs(self, query: LogQuery, sink: LogSink) -> None:
+        from asyncsched.schedulers.tail import LogOpener  # only who reads a log pays for it
+
         opener = LogOpener(
             describe=self.describe,
             watch=lambda app_id: self.watch([app_id]),
@@ -222,6 +228,7 @@ class Scheduler(Submitting[OptsT, RequestT]):
     ) -> AsyncGenerator[ListAppResponse]:
         """Yield one row for each app that was submitted through asyncsched, newest first, page by page."""
         self._enter()
+        check_rows(states, since, None)
         since_ns = to_ns(since, self.clock)
         async with aclosing(self._list()) as rows:
             # Each step fetches a page at most: it is that which has to be answered in time, not the whole list.
@@ -234,6 +241,7 @@ class Scheduler(Submitting[OptsT, RequestT]):
     async def _rows(
         self, states: Collection[AppState] | None, since: datetime | timedelta | None, limit: int | None
     ) -> Sequence[ListAppResponse]:
+        check_rows(states, since, limit)
         rows: list[ListAppResponse] = []
         if limit is not None and limit <= 0:
             return rows

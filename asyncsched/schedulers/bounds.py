@@ -8,12 +8,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypedDict, TypeVar
 
-from asyncsched._loops import one_loop
+from asyncsched._loops import AsyncOnly, one_loop
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
-from asyncsched.errors import ClosedError, UnavailableError
-from asyncsched.schedulers.prepare import check_name
-from asyncsched.specs.handle import make_app_handle
+from asyncsched.errors import ClosedError, LeftBehind, SchedulerError, UnavailableError
+from asyncsched.schedulers.shape import check_app_id, check_session
 
 __all__ = ["SchedulerBounds", "Tunables"]
 
@@ -31,7 +30,7 @@ class Tunables(TypedDict, total=False):
     clock: Clock | None
 
 
-class SchedulerBounds:
+class SchedulerBounds(AsyncOnly):
     """Who a scheduler is, whether it is open, and what a backend may use to keep within its bounds."""
 
     def __init__(
@@ -44,8 +43,7 @@ class SchedulerBounds:
         cleanup_timeout: float = 10.0,
         clock: Clock | None = None,
     ) -> None:
-        check_name("the session", session_name)
-        make_app_handle(backend, session_name, "app")  # else the apps would run, and nobody could name them
+        check_session(session_name)  # else the apps would run, and nobody could name them
         self.backend = backend
         self.session_name = session_name
         self.request_timeout = request_timeout
@@ -64,6 +62,11 @@ class SchedulerBounds:
         self._check_open()
         self._loop = one_loop(self._loop, f"this {self.backend} scheduler")
 
+    def _on(self, app_id: str) -> None:
+        """Do the same at the start of an operation on one app, and check its id."""
+        self._enter()
+        check_app_id(app_id)
+
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"this {self.backend} scheduler is closed", fix="make a new one")
@@ -77,13 +80,17 @@ class SchedulerBounds:
         except TimeoutError as error:
             if not timeout.expired:
                 raise
+            failure = _last_failure(error)
+            tried = (
+                "" if failure is None else f"; the last try failed: {failure.what}: {failure.why}".removesuffix(": ")
+            )
             raise UnavailableError(
                 f"{self.backend} did not answer",
-                why=f"{operation} took more than {self.retry_for:g} s",
+                why=f"{operation} took more than {self.retry_for:g} s{tried}",
                 fix="try again, or raise `retry_for`",
                 backend=self.backend,
                 operation=operation,
-            ) from error
+            ) from failure or error
 
     @asynccontextmanager
     async def _or_removed(self, app_id: str, remove: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
@@ -93,8 +100,10 @@ class SchedulerBounds:
         except BaseException as error:
             left = await self._removed(remove)
             if left:
-                error.add_note(f"{self.backend}: parts of {app_id} may be left behind: {left}")
-                _log.warning("%s: parts of %s may be left behind: %s", self.backend, app_id, left)
+                note = LeftBehind(f"{self.backend}: parts of {app_id} may be left behind: {left}")
+                note.app_id = app_id
+                error.add_note(note)
+                _log.warning("%s", note)
             raise
 
     async def _removed(self, remove: Callable[[], Coroutine[Any, Any, None]]) -> str:
@@ -108,3 +117,10 @@ class SchedulerBounds:
             removing.cancel()
             return f"no end within {self.cleanup_timeout:g} s"
         return "" if (error := removing.exception()) is None else str(error) or repr(error)
+
+
+def _last_failure(expired: TimeoutError) -> SchedulerError | None:
+    """Return what a call was tried again after when its time was over, if anything: `Backoff` leaves it there."""
+    cancelled = expired.__cause__
+    failure = None if cancelled is None else cancelled.__cause__
+    return failure if isinstance(failure, SchedulerError) else None

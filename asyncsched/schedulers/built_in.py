@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 __all__ = ["BUILT_IN", "BuiltIn", "with_workspaces"]
 
 
-class BuiltIn(NamedTuple):
+class BuiltIn:
     """What is known of a scheduler of our own before it is imported.
 
     Attributes:
@@ -20,13 +18,24 @@ class BuiltIn(NamedTuple):
         takes_workspace: Whether a workspace can be given.
     """
 
-    module: str
-    extra: str = ""
-    package: str = ""
-    begins_ahead: bool = False
-    parameters: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
-    takes_workspace: bool = False
+    def __init__(
+        self,
+        module: str,
+        extra: str = "",
+        package: str = "",
+        *,
+        begins_ahead: bool = False,
+        parameters: tuple[str, ...] = (),
+        takes: tuple[str, ...] = (),
+        takes_workspace: bool = False,
+    ) -> None:
+        self.module = module
+        self.extra = extra
+        self.package = package
+        self.begins_ahead = begins_ahead
+        self.parameters = parameters
+        self.takes = takes
+        self.takes_workspace = takes_workspace
 
 
 _AWS_CLIENTS = ("client", "log_client", "docker_client", "region", "profile", "endpoint_url")
@@ -48,7 +57,7 @@ BUILT_IN: dict[str, BuiltIn] = {
         "kubernetes_asyncio",
         takes_workspace=True,
         parameters=("context", "kubeconfig", "namespaces"),
-        takes=("client", "kubeconfig", "context", "namespaces"),
+        takes=("client", "docker_client", "kubeconfig", "context", "namespaces"),
     ),
     "aws_batch": BuiltIn(
         "asyncsched.schedulers.aws_batch",

@@ -8,6 +8,7 @@ from datetime import timedelta
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, SchedulerError
 from asyncsched.schedulers.hooks import TERMINAL, OptsT, RequestT, SchedulerHooks
+from asyncsched.schedulers.shape import check_app_ids
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState
 
@@ -29,7 +30,7 @@ class Ending(SchedulerHooks[OptsT, RequestT]):
         It ends as ``CANCELLED``, also when another process describes it; its logs stay readable where the service
         allows.
         """
-        self._enter()
+        self._on(app_id)
         await self._within("cancel", self._cancel(app_id))
 
     async def cancel_many(self, app_ids: Iterable[str]) -> dict[str, SchedulerError | None]:
@@ -41,13 +42,13 @@ class Ending(SchedulerHooks[OptsT, RequestT]):
             For each app, in the order of `app_ids`, None or why it could not be cancelled.
         """
         self._enter()
-        wanted = list(dict.fromkeys(app_ids))
+        wanted = check_app_ids(app_ids)
         found = await self._cancel_many(wanted)
         return {app_id: found.get(app_id) for app_id in wanted}
 
     async def kill(self, app_id: str) -> None:
         """End the app as `cancel` does, but at once where `can_kill` is set: without a grace period."""
-        self._enter()
+        self._on(app_id)
         await self._within("kill", self._kill(app_id))
 
     async def delete(self, app_id: str) -> None:
@@ -56,7 +57,7 @@ class Ending(SchedulerHooks[OptsT, RequestT]):
         Raises:
             ConflictError: The app still runs.
         """
-        self._enter()
+        self._on(app_id)
         await self._within("delete", self._delete(app_id))
 
     async def prune(self, older_than: timedelta, states: Collection[AppState] = TERMINAL) -> list[str]:
@@ -90,7 +91,7 @@ class Ending(SchedulerHooks[OptsT, RequestT]):
             The results by role and replica number, those only that have written one; None if there is no such app, or
             if this scheduler cannot read results.
         """
-        self._enter()
+        self._on(app_id)
         return await self._within("results", self._results(app_id))
 
     # What a backend may do better.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.select import LogQuery
-from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.bounds import SchedulerBounds
 from asyncsched.schedulers.ignored import find_ignored
 from asyncsched.schedulers.port import Answers, StatePort, as_answer
@@ -29,6 +28,8 @@ TERMINAL = frozenset(state for state in AppState if state.is_terminal())
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from asyncsched.logs.source import LogSource
 
     OptsT = TypeVar("OptsT", default=Any)
     RequestT = TypeVar("RequestT", default=Any)
@@ -90,7 +91,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         takes_bytes: Whether arguments and values of variables may hold bytes that are no UTF-8, which are surrogates in
             texts of Python. An app that holds some is refused elsewhere.
         takes_secret_refs: Whether the service fills in environment values that are a `SecretRef`.
-        ignores: The fields of a role that have no effect here, and why; `FIELDS` in `ignored` names those there are.
+        ignores: The fields of a role that have no effect here, and why. They are among ``ignored.FIELDS``.
         capabilities: The capabilities of a resource that are read here; others are told like a field that is ignored.
             None where `ignores` says all there is to say.
         made_from: By a name that stands in a request, the fields of a role that it is made from, which are not told of
@@ -180,6 +181,10 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         Compare `info.digest` with the one stored with an app of that id and raise `ConflictError` if they differ.
         Everything from the first committing request on stands inside `_or_removed`.
         """
+
+    def _scheduled_id(self, app_id: str) -> str:
+        """Return the id of an app that was scheduled under this one: the same, where the backend can choose it."""
+        return app_id
 
     @abc.abstractmethod
     async def _describe(self, app_id: str) -> DescribeAppResponse | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
-from asyncsched.specs.app import MISSING, AppDef, Role
-from asyncsched.specs.encodable import half_character
+from asyncsched.schedulers.shape import check_name, check_role, check_roles
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.given import kind
 from asyncsched.specs.keeping import Keeper, secrets_in
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
@@ -51,68 +52,23 @@ _NAMED = 10
 
 
 def check_app(app: AppDef) -> None:
-    """Raise ValueError, naming the role, for an app that no scheduler could run."""
+    """Raise ConfigError, naming the role, for an app that no scheduler could run; UsageError for what is no app."""
+    check_roles(app)
     if not app.roles:
-        raise ValueError(f"app {app.name!r} has no roles: it needs at least one")
+        raise ConfigError(f"app {app.name!r} has no roles: it needs at least one")
     check_name("the app", app.name)
+    for role in app.roles:
+        check_name(f"a role of app {app.name!r}", role.name)
     _check_kept(app)  # first: what was not kept is the reason for what is missing
     names: set[str] = set()
     for role in app.roles:
-        check_name(f"a role of app {app.name!r}", role.name)
         if not role.name:
-            raise ValueError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
-        if not role.entrypoint or role.entrypoint == MISSING:
-            raise ValueError(f"role {role.name!r} has no entrypoint: name the program that it runs")
-        _check_types(role.name, role.entrypoint, role.num_replicas, role.args, role.env)
-        if role.num_replicas <= 0:
-            raise ValueError(f"role {role.name!r} has {role.num_replicas} replicas: it needs at least one")
+            raise ConfigError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
+        check_role(role)
         if role.name in names:
-            raise ValueError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
+            raise ConfigError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
         names.add(role.name)
     _check_public(app)
-
-
-def check_name(what: str, name: object) -> None:
-    """Raise ValueError for a name that is not text, or that no file, label or terminal can hold."""
-    if not isinstance(name, str):
-        raise ValueError(f"{what} has the name {name!r}: write a text")
-    if half := half_character(name):
-        raise ConfigError(
-            f"{what} has the name {name!r}",
-            why=f"{half}: no service keeps it",
-            fix="use text that UTF-8 can hold; in a shell, a UTF-8 locale such as LANG=C.UTF-8",
-        )
-
-
-def _check_types(role: str, entrypoint: object, replicas: object, args: object, env: object) -> None:
-    """Look at what callers without types get wrong, and services would tell late or not at all."""
-    if not isinstance(entrypoint, str):
-        raise ValueError(f"role {role!r} has the entrypoint {entrypoint!r}: it is one text, the rest are args")
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise ValueError(f"role {role!r} has {replicas!r} replicas: write a number")
-    _check_args(role, args)
-    _check_env(role, env)
-
-
-def _check_args(role: str, args: object) -> None:
-    if isinstance(args, str) or not isinstance(args, Iterable):
-        raise ValueError(f"role {role!r} has args={args!r}: they are a list, such as [{str(args)!r}]")
-    for arg in cast("Iterable[object]", args):
-        if not isinstance(arg, str):
-            raise ValueError(f"role {role!r} has the argument {arg!r}: each is a text, write {str(arg)!r}")
-
-
-def _check_env(role: str, env: object) -> None:
-    if not isinstance(env, Mapping):
-        raise ValueError(f"role {role!r} has an env that is a {type(env).__name__}: it is a dict of texts by name")
-    for name, value in cast("Mapping[object, object]", env).items():
-        if not isinstance(name, str) or not name or "=" in name:
-            raise ValueError(
-                f"role {role!r} has a variable in its env that is called {name!r}: names are texts without ="
-            )
-        if not isinstance(value, str):  # it may be a secret, and is not repeated
-            kind = type(value).__name__
-            raise ValueError(f"role {role!r} sets the variable {name} to a value of type {kind}: write it as a text")
 
 
 def _check_public(app: AppDef) -> None:
@@ -199,6 +155,9 @@ def _listed(found: Sequence[tuple[str, str, str]]) -> str:
     return f"{listed} and {len(found) - _NAMED} more" if len(found) > _NAMED else listed
 
 
+_PLAIN = frozenset({str, list, dict, tuple})
+
+
 def _lost(value: object) -> Iterator[tuple[str, str]]:
     """Yield where something stands that was not kept, and why it was not."""
     if isinstance(value, Role):
@@ -208,7 +167,8 @@ def _lost(value: object) -> Iterator[tuple[str, str]]:
         yield from _lost({"capability": value.resource.capabilities})
     elif isinstance(value, Mapping):
         for name, item in cast("Mapping[object, object]", value).items():
-            yield from ((f" {name}{place}", why) for place, why in _lost(item))
+            if item is not None and (type(item) not in _PLAIN or item):
+                yield from ((f" {name}{place}", why) for place, why in _lost(item))
     elif isinstance(value, (list, tuple)):
         for number, item in enumerate(cast("Sequence[object]", value)):
             yield from ((f" {number}{place}", why) for place, why in _lost(item))
@@ -233,9 +193,12 @@ def check_secret_refs(app: AppDef, backend: str) -> None:
 
 
 def check_key(key: object) -> None:
-    """Raise ValueError for a key that cannot tell apps apart, such as that of a variable that is not set."""
+    """Raise ConfigError for a key that cannot tell apps apart, such as that of a variable that is not set."""
     if key is not None and not (isinstance(key, str) and key):
-        raise ValueError(f"the key {key!r} is no text that names an app: leave it out, or write one such as 'order-42'")
+        given = kind(key) if not isinstance(key, str) else repr(key)
+        raise ConfigError(
+            f"key must be a non-empty text, got {given}", fix="leave it out, or write one such as 'order-42'"
+        )
 
 
 def as_mapping(options: object) -> dict[str, CfgVal]:

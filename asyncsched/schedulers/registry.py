@@ -76,13 +76,19 @@ class _PluginFactory:
 
     def __call__(self, /, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
         made = self._make(session_name, kwargs)
-        if not _is_scheduler(made):
+        if _is_scheduler(made):
+            return made
+        try:
+            from asyncsched.schedulers.blocking import from_blocking  # only such a plugin pays for it
+
+            return from_blocking(made, backend=self._entry.name, session_name=session_name)
+        except ConfigError as error:
             raise ConfigError(
                 f"the plugin {self._entry.name} made no scheduler",
-                why=f"{self._entry.value} returned a {type(made).__qualname__}, not an asyncsched.schedulers.Scheduler",
+                why=f"{self._entry.value} returned a {type(made).__qualname__}, neither an "
+                f"asyncsched.schedulers.Scheduler nor an object with its plain methods: {error}",
                 fix=f"repair or remove {_distribution(self._entry)}",
-            )
-        return made
+            ) from error
 
     def _make(self, session_name: str, kwargs: Mapping[str, object]) -> object:
         try:
@@ -126,6 +132,7 @@ def check_package(needed_by: str, package: str, extra: str) -> None:
 
 def find_built_in(name: str) -> SchedulerFactory | None:
     """Return the factory of a scheduler of our own, None if there is none; no installed package is looked at."""
+    _check_text(name)
     built_in = BUILT_IN.get(name)
     return _LazyFactory(name, built_in) if built_in is not None and _has_landed(built_in) else None
 
@@ -186,7 +193,10 @@ def begin_ahead(name: str | None) -> Ahead | None:
     built_in = BUILT_IN.get(name or get_default_scheduler_name())
     if built_in is None or not built_in.begins_ahead:
         return None
-    return cast("Ahead | None", importlib.import_module(built_in.module).begin_ahead())
+    try:
+        return cast("Ahead | None", importlib.import_module(built_in.module).begin_ahead())
+    except ConfigError:
+        return None
 
 
 def get_scheduler(name: str, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
@@ -203,6 +213,7 @@ def get_scheduler(name: str, session_name: str, **kwargs: object) -> Scheduler[A
 
 def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> SchedulerFactory:
     """Return the factory of this name; raise UnknownSchedulerError, naming the nearest, if there is none."""
+    _check_text(name)
     if name in factories:
         return factories[name]
     if name in BUILT_IN:
@@ -212,6 +223,13 @@ def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> Schedu
     near = difflib.get_close_matches(name, factories, n=1)
     hint = f"did you mean {near[0]}?" if near else _known(factories)
     raise UnknownSchedulerError(f"no scheduler is named {name!r}", fix=hint)
+
+
+def _check_text(name: object) -> None:
+    if not isinstance(name, str):
+        from asyncsched.specs.given import not_a_scheduler_name  # only a wrong call pays for it
+
+        raise not_a_scheduler_name(name)
 
 
 def check_parameters(scheduler: str, factory: Callable[..., object], parameters: Mapping[str, object]) -> None:

@@ -10,6 +10,7 @@ from asyncsched.specs.app import NONE, Role
 from asyncsched.specs.copies import copied
 from asyncsched.specs.secret import masked_env
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus
+from asyncsched.specs.value import Value
 
 __all__ = ["DescribeAppResponse", "Fingerprint", "ListAppResponse", "StateEvent", "fingerprint", "own_copy"]
 
@@ -19,8 +20,8 @@ Fingerprint: TypeAlias = tuple[object, ...]
 NOT_SET = "<NOT_SET>"
 
 
-@dataclass(slots=True, repr=False)
-class DescribeAppResponse:
+@dataclass(slots=True, eq=False, repr=False)
+class DescribeAppResponse(Value):
     """What is known of an app.
 
     A response is the caller's: what is changed in it changes nothing for anybody else.
@@ -104,8 +105,8 @@ def _copied_status(status: RoleStatus) -> RoleStatus:
     return RoleStatus(status.role, replicas)
 
 
-@dataclass(slots=True)
-class ListAppResponse:
+@dataclass(slots=True, eq=False, repr=False)
+class ListAppResponse(Value):
     """One app in a list; a row is the caller's, who may assign to it.
 
     Its hash is that of id, handle and state: a row that is in a set or a dict is left as it is.

@@ -12,7 +12,6 @@ from asyncsched.errors import ConfigError, MalformedHandleError, UsageError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.built_in import with_workspaces
-from asyncsched.schedulers.encodable import check_encodable
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
 from asyncsched.schedulers.ignored import Notices, find_unknown_macros
@@ -26,6 +25,7 @@ from asyncsched.schedulers.prepare import (
     digest_of_request,
     has_timeout,
 )
+from asyncsched.schedulers.shape import check_dryrun, check_workspace
 from asyncsched.schedulers.told import remember, told
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
@@ -111,6 +111,7 @@ class Submitting(Ending[OptsT, RequestT]):
             SchedulerError: The service refused or failed; nothing is left behind.
         """
         self._enter()
+        check_dryrun(dryrun_info)
         if not dryrun_info.scheduler:
             dryrun_info = self._completed(dryrun_info)
         if dryrun_info.scheduler != self.backend:
@@ -130,7 +131,7 @@ class Submitting(Ending[OptsT, RequestT]):
             if sent.plan is not None and await self._within("describe", self._describe(sent.app_id)) is None:
                 await self._builder().build(sent.plan, sent.app_id)
             await self._schedule(sent)
-        return dryrun_info.app_id
+        return self._scheduled_id(dryrun_info.app_id)
 
     def _completed(self, made: AppDryRunInfo[RequestT]) -> AppDryRunInfo[RequestT]:
         """Return a dry-run that the caller has made, with the fields that ours would have."""
@@ -177,11 +178,14 @@ class Submitting(Ending[OptsT, RequestT]):
     async def _dryrun(
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
     ) -> AppDryRunInfo[RequestT]:
+        from asyncsched.schedulers.encodable import check_encodable  # only who submits pays for it
+
         check_app(app)
         check_encodable(app, takes_bytes=self.takes_bytes)
         if not self.takes_secret_refs:
             check_secret_refs(app, self.backend)
         check_key(key)
+        check_workspace(workspace)
         asked = app = copied(app)
         cfg, plan = as_mapping(options), None
         if workspace is not None:

@@ -10,9 +10,9 @@ from itertools import chain
 from asyncsched.clock import Clock
 from asyncsched.errors import UnknownAppError
 from asyncsched.logs.budget import budget_of
+from asyncsched.logs.core import LogSink
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
-from asyncsched.logs.stream import LogSink
 from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.state import ReplicaStatus

@@ -12,7 +12,7 @@ from typing import Any, cast
 from asyncsched.specs.app import AppDef, Resource, Role
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo, Made
-from asyncsched.specs.keeping import Keeper
+from asyncsched.specs.keeping import Keeper, ToldApp
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.plain import Plain, plain
 
@@ -38,9 +38,6 @@ _EMPTY: Mapping[str, Callable[[str], object]] = {
 }
 """What stands in a role where a field was not kept."""
 
-_WHOLE = ("image", "mounts", "port_map", "resource")
-"""What is left out as a whole if a secret stands in it."""
-
 _UNKNOWN = ("args", "env", "mounts", "resource", "port_map")
 """What is taken to be of another role where nobody says which field a place of a request is made from."""
 
@@ -59,7 +56,7 @@ async def remember(info: AppDryRunInfo[Any], *, editable: bool) -> None:
         info.made = Made(app, None)
 
 
-async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]]) -> AppDef | None:
+async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]]) -> ToldApp | None:
     """Return the app that is to be noted with what runs: what the request was made from.
 
     Where the request is another one, the roles are told without what was edited, and say which places of it that were.
@@ -75,13 +72,13 @@ async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]
             return None
         return _without(info.app, _UNKNOWN, why, await _keeper(info, info.app, await _copy(info.request)))
     if made.request is None or made.request == (now := await _copy(info.request)):
-        return made.app
+        return ToldApp(made.app, info.cfg)
     edited = list(differences(made.request, now))
     names = {name for place in edited for name in place}
     fields = [field for name in names for field in made_from.get(name, ())] if made_from else _UNKNOWN
     lost = [field for field in _EMPTY if field in fields]
     left_out = f"; {' and '.join(lost)} of the role are left out" if lost else ""
-    keeper = await _keeper(info, made.app, now)
+    keeper = await _keeper(info, made.app, info.cfg, now)
     shown = (".".join(map(keeper.name, place)) for place in edited)
     why = f"the request was edited after its dry-run, in {listed(shown)}{left_out}"
     return _without(made.app, lost, why, keeper)
@@ -108,51 +105,25 @@ def _called(item: Plain) -> str:
 
 
 def listed(names: Iterator[str], most: int = _NAMED) -> str:
-    """Return the first of some names, each cut, and that there are more."""
+    """Return the first of some names, each cut, and how many more there are."""
     first = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in islice(names, most)]
-    return ", ".join(first) + (" and more" if next(names, None) is not None else "")
+    more = sum(1 for _ in names)
+    return ", ".join(first) + (f" and {more:,} more" if more else "")
 
 
-def _without(app: AppDef, fields: Collection[str], why: str, keeper: Keeper) -> AppDef:
-    """Return an app that cannot be submitted again before these fields of its roles are filled in.
-
-    What else says a secret is left out here: nobody can tell any more once the secret's own field is gone.
-    """
+def _without(app: AppDef, fields: Collection[str], why: str, keeper: Keeper) -> ToldApp:
+    """Return an app that cannot be submitted again before these fields of its roles are filled in."""
     app = copy.copy(app)
-    app.metadata = cast("dict[str, str]", keeper.data(app.metadata))
-    app.roles = [_role_without(role, fields, why, keeper) for role in app.roles]
-    return app
+    app.roles = [_role_without(role, fields, why) for role in app.roles]
+    return ToldApp(app, keeper)
 
 
-def _role_without(role: Role, fields: Collection[str], why: str, keeper: Keeper) -> Role:
+def _role_without(role: Role, fields: Collection[str], why: str) -> Role:
     role = copy.copy(role)  # of whatever class
-    kept = zip([role.entrypoint, *role.args], keeper.words([role.entrypoint, *role.args]), strict=True)
-    role.entrypoint, *role.args = [NotKept(lacking) if lacking else text for text, lacking in kept]
-    role.env = {
-        name: NotKept(lacking) if lacking else value
-        for value, (name, lacking) in zip(role.env.values(), keeper.values(role.env), strict=True)
-    }
-    role.metadata = cast("dict[str, Any]", keeper.data(role.metadata))
-    others = [name for name in _WHOLE if any(keeper.words(list(_texts(plain(getattr(role, name))))))]
-    for name in [*fields, *others]:
+    for name in fields:
         setattr(role, name, _EMPTY[name](why))
-    if others:
-        why += f"; {' and '.join(others)}: a secret stands there"
     role.env = {NOT_KEPT: NotKept(why), **role.env}
     return role
-
-
-def _texts(value: Plain) -> Iterator[str]:
-    """Yield the texts and names in plain data."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            yield name
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
 
 
 def _has_hook(role: Role) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from asyncsched._streams import SteppedStream, StreamCore, Waiter
 from asyncsched._typing import override
@@ -190,8 +190,7 @@ class Subscription(StreamCore):
             await self._leave()
         finally:
             self._detach()
-        self._pending.clear()
-        self._waiter.wake()
+        await self._forget()
         if self._loop is not None:
             await self._feed.settle()
 
@@ -205,6 +204,19 @@ class Subscription(StreamCore):
             app_id, _ = self._watched.popitem()
             self._feed.unsubscribe(app_id, self)
             await budget.breathe()
+
+    async def _forget(self) -> None:
+        """Let go of what was told, and what waits; to free the states of thousands of apps takes long, too."""
+        held: tuple[dict[str, Any], ...] = self._pending, self._told, self._prints
+        self._pending, self._told, self._prints = {}, {}, {}
+        self._waiter.wake()
+        if self._loop is None:
+            return
+        budget = budget_of(self._loop)
+        for states in held:
+            while states:
+                states.popitem()
+                await budget.breathe()
 
     def statistics(self) -> WatchStatistics:
         """Return what the watch has done so far."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from asyncsched.specs.masking import masked
 from asyncsched.specs.mounts import Mount
 from asyncsched.specs.secret import masked_env
+from asyncsched.specs.value import Value
 
 if TYPE_CHECKING:
     from asyncsched.specs.dryrun import AppDryRunInfo
@@ -24,8 +25,8 @@ MISSING = "<MISSING>"
 NONE = "<NONE>"
 
 
-@dataclass
-class Resource:
+@dataclass(eq=False, repr=False)
+class Resource(Value):
     """What one replica needs.
 
     Args:
@@ -76,13 +77,14 @@ class RetryPolicy(StrEnum):
     """All replicas of the role; other roles run on."""
 
 
-@dataclass(repr=False)  # its own, which masks
-class Role:
+@dataclass(eq=False, repr=False)  # its own, which masks
+class Role(Value):
     """Replicas that do the same work: one program, started ``num_replicas`` times.
 
     Args:
         name: The role's name, unique in the application.
-        image: What the program comes in; each scheduler says what that is (a container image, a directory).
+        image: What the program comes in; each scheduler says what that is (a container image, a directory), and
+            whether it needs one.
         min_replicas: With how many replicas the role may start, where the scheduler can scale.
         base_image: Deprecated in the documents; kept so that positional arguments keep their meaning.
         entrypoint: The program.
@@ -98,7 +100,7 @@ class Role:
     """
 
     name: str
-    image: str
+    image: str = ""
     min_replicas: int | None = None
     base_image: str | None = None
     entrypoint: str = MISSING
@@ -133,8 +135,8 @@ class Role:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
-@dataclass(repr=False)
-class AppDef:
+@dataclass(eq=False, repr=False)
+class AppDef(Value):
     """An application: roles that are launched, watched and stopped together.
 
     Args:

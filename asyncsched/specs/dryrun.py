@@ -38,7 +38,7 @@ class Ignored(NamedTuple):
         return f"{self.field} of role {self.role}: {self.why}"
 
 
-class Made(NamedTuple):
+class Made:
     """What a dry-run has made a request from.
 
     Attributes:
@@ -46,8 +46,11 @@ class Made(NamedTuple):
         request: A plain copy of the request; None where nobody could have edited it.
     """
 
-    app: AppDef
-    request: Plain
+    __slots__ = ("app", "request")
+
+    def __init__(self, app: AppDef, request: Plain) -> None:
+        self.app = app
+        self.request = request
 
     def __repr__(self) -> str:  # the copy holds secrets
         return f"{type(self).__name__}({self.app!r})"
@@ -81,10 +84,28 @@ def pretty(request: object) -> str:
     return to_yaml(masked(request)).removesuffix("\n")
 
 
+class _Renewal(Generic[T]):
+    """Makes a dry-run again, by the scheduler that made it; a copy keeps it, and a pickle leaves it out."""
+
+    def __init__(self, make: Callable[[], Awaitable[AppDryRunInfo[T]]]) -> None:
+        self.make = make
+
+    def __deepcopy__(self, memo: object) -> _Renewal[T]:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _left_out, ()
+
+
+def _left_out() -> None:
+    """Return what a pickle has in place of a `_Renewal`."""
+
+
 class AppDryRunInfo(RichDisplay, Generic[T]):
     """A request as it would be sent: printed, edited, then given to ``schedule``.
 
-    The app's id is fixed here: scheduling the same info twice submits once.
+    The app's id is fixed here: scheduling the same info twice submits once. It can be pickled, with the secrets of its
+    request, and scheduled in another process; there it cannot be renewed.
 
     Attributes:
         request: The scheduler's own request. It holds the secrets it needs; edit or replace it freely.
@@ -125,7 +146,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         self.ignored = tuple(ignored)
         self.made: Made | None = None
         self._fmt = fmt
-        self._renew = renew
+        self._renewal = None if renew is None else _Renewal(renew)
 
     @property
     def workspace(self) -> str | None:
@@ -138,12 +159,12 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         Cancelling this leaves nothing behind.
 
         Raises:
-            UsageError: This info was made by hand, so nobody knows how to make another.
+            UsageError: This info was made by hand or has been pickled, so nobody knows how to make another.
         """
-        if self._renew is None:
-            why = "it was not made by a scheduler"
+        if self._renewal is None:
+            why = "it is a copy from another process, or was not made by a scheduler"
             raise UsageError("This dry-run cannot be renewed", why=why, fix="dry-run the app again")
-        return await self._renew()
+        return await self._renewal.make()
 
     def continued(self, after: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
         """Return what a role's `pre_proc` has made of this dry-run; one that it has made anew gives the request."""
@@ -162,6 +183,6 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         return text if showing_secrets() else redact(text, find_secrets(self.request, self.app, self.cfg))
 
     def _repr_html_(self) -> str:
-        from asyncsched.specs.cards import text_card  # only notebooks pay for it
+        from asyncsched.views.cards import text_card  # only notebooks pay for it
 
         return text_card(f"dry-run of {self.app_id} on {self.scheduler}", repr(self))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
 from asyncsched.errors import MalformedHandleError
 from asyncsched.specs.rich_display import RichDisplay
 
-__all__ = ["AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle", "scheduler_of"]
+__all__ = ["AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle", "schedulers_of"]
 
 
 @cache
@@ -56,7 +57,7 @@ class AppHandle(RichDisplay, str):
         return parse_app_handle(self).app_id
 
     def _repr_html_(self) -> str:
-        from asyncsched.specs.cards import handle_card  # only notebooks pay for it
+        from asyncsched.views.cards import handle_card  # only notebooks pay for it
 
         return handle_card(self)
 
@@ -80,17 +81,31 @@ def parse_app_handle(app_handle: str) -> ParsedAppHandle:
     return ParsedAppHandle(*_match(app_handle).groups())
 
 
-def scheduler_of(app_handle: str) -> str:
-    """Return the scheduler's name, for who takes ten thousand handles at once and needs no more of them yet.
+def schedulers_of(app_handles: Iterable[str]) -> set[str]:
+    """Return the schedulers' names, for who takes ten thousand handles at once and needs no more of them yet.
 
     Raises:
-        MalformedHandleError: It is not of the form ``scheduler://session/app_id``.
+        MalformedHandleError: One is not of the form ``scheduler://session/app_id``.
     """
-    return _match(app_handle)[1]
+    match = _form().fullmatch
+    handles = list(app_handles)
+    try:
+        return {
+            # An `AppHandle` was looked at when it was made.
+            handle.partition(":")[0] if type(handle) is AppHandle else (match(handle) or _match(handle))[1]
+            for handle in handles
+        }
+    except TypeError:  # one is not a text: `_match` says which, and what it is
+        return {_match(handle)[1] for handle in handles}
 
 
 def _match(app_handle: str) -> re.Match[str]:
-    match = _form().fullmatch(app_handle)
+    try:
+        match = _form().fullmatch(app_handle)
+    except TypeError:
+        from asyncsched.specs.given import not_a_handle  # only a wrong call pays for it
+
+        raise not_a_handle(app_handle) from None
     if match is None:
         raise MalformedHandleError(
             f"{str(app_handle)!r} is not a handle",

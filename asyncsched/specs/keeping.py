@@ -11,30 +11,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import cast
 
-from asyncsched.specs.app import Role
+from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.encodable import half_character
 from asyncsched.specs.mentions import LONGEST_TEXT, may_hold_secret, which_may_hold_secrets
 from asyncsched.specs.not_kept import NotKept
 from asyncsched.specs.plain import JsonValue
-from asyncsched.specs.secret import MASK, Secret, spellings
+from asyncsched.specs.said import Said
+from asyncsched.specs.secret import MASK, Secret
 from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_ref import SecretRef
-from asyncsched.specs.secret_text import secret_spans
+from asyncsched.specs.secret_text import follows_login, gives_password, secret_spans
 
-__all__ = ["A_SECRET", "Keeper", "is_number", "secrets_in"]
+__all__ = ["A_SECRET", "Keeper", "ToldApp", "keeper_of", "number_or_null", "secrets_in"]
 
 A_SECRET = "a secret"  # noqa: S105 - a reason, no password
 
 _LONGEST_SEARCHED = 16 * 1024
 """Characters of a text in which the secret itself is looked for, to be found where it is said again."""
 
-_NAME = re.compile(r"[\w./-]{1,512}")
+_NAME = r"[\w./-]{1,512}"
 
-_LAST_NAME = re.compile(r"([A-Za-z_][\w.-]*+)\W*+\Z")
+_LAST_NAME = r"([A-Za-z_][\w.-]*+)\W*+\Z"
 _LONGEST_NAME = 256
+
+_SHORTEST_NUMBER = 6
+"""Digits of a number that is looked for as a secret: a shorter one, such as 3600, is said for other reasons."""
 
 _LARGEST = 10**18
 
@@ -45,12 +51,13 @@ class Keeper:
     """Decides what of an app is kept.
 
     Args:
-        *values: All that secrets of the app may stand in: its roles, what has been made from them, its metadata.
+        *values: All that secrets of the app may stand in: its roles, its metadata, what has been made from them; a
+            keeper stands for what it was made with.
     """
 
     def __init__(self, *values: object) -> None:
-        secrets = dict.fromkeys(secret for value in values for secret in secrets_in(value))
-        self._spellings = [each for secret in secrets for each in spellings(secret)]
+        secrets = (secret for value in values for secret in secrets_in(value))
+        self._said: Said = Said(secrets, *(value._said for value in values if isinstance(value, Keeper)))
 
     def words(self, texts: Sequence[object]) -> list[str]:
         """Return of each of a list of texts why it is not kept; empty where it is.
@@ -59,7 +66,11 @@ class Keeper:
         """
         may = which_may_hold_secrets([text if isinstance(text, str) else "" for text in texts])
         after = [False, *(may[k] and _ends_with_secret_name(text) for k, text in enumerate(texts))]
-        return [self._why_not(text, may[k] or after[k]) for k, text in enumerate(texts)]
+        given = [False, *(gives_password(option, text) for option, text in pairwise(texts))]
+        return [
+            self._why_not(text, may[k] or after[k] or given[k] or follows_login(texts, k))
+            for k, text in enumerate(texts)
+        ]
 
     def values(self, texts: Mapping[str, object]) -> list[tuple[str, str]]:
         """Return likewise, for the values of a mapping, each one's name as it is kept, and why the value is not."""
@@ -71,16 +82,20 @@ class Keeper:
             kept.append((shown, why or self._why_not(text, may[k] or is_secret_name(name))))
         return kept
 
+    def reason(self, why: str) -> str:
+        """Return a reason as it is told: one that says a secret of the app is not."""
+        return A_SECRET if self._said.is_in(why) else why
+
     def name(self, name: object) -> str:
         """Return a name as it is kept: ``***`` in place of one that holds a secret, ``?`` for half a character.
 
         The name of a secret is kept, so that it can be told what was not.
         """
-        if not isinstance(name, str) or isinstance(name, Secret) or self._is_said_in(name):
+        if not isinstance(name, str) or isinstance(name, Secret) or self._said.is_in(name):
             return MASK
         if half_character(name):
             return name.encode(errors="replace").decode()
-        return MASK if not _NAME.fullmatch(name) and may_hold_secret(name) else name
+        return MASK if not re.fullmatch(_NAME, name) and may_hold_secret(name) else name
 
     def data(self, entries: Mapping[str, object]) -> dict[str, JsonValue]:
         """Return metadata with ``***`` in place of each entry that is not kept, or that JSON would change."""
@@ -89,18 +104,28 @@ class Keeper:
             for name, value in entries.items()
         }
 
+    def numbers(self, numbers: Mapping[str, object]) -> dict[str, JsonValue]:
+        """Return the numbers of a mapping without those that are not kept, by value or by name.
+
+        What is no number, and so is not read back as it was, is null.
+        """
+        kept = {name: number_or_null(number) for name, number in numbers.items() if self.name(name) == name}
+        return {name: number for name, number in kept.items() if number is None or not self._said.is_number(number)}
+
     def _is_entry_kept(self, name: object, value: object) -> bool:
-        texts: list[str] = []
-        if not isinstance(name, str) or is_secret_name(name) or not _gather({name: value}, texts):
+        texts, numbers = list[str](), list[float]()
+        if not isinstance(name, str) or is_secret_name(name) or not _gather({name: value}, texts, numbers):
+            return False
+        if any(map(self._said.is_number, numbers)):
             return False
         return not any(which_may_hold_secrets(texts)) and not any(self._why_not(text, False) for text in texts)
 
     def _why_not(self, text: object, may_be_secret: bool) -> str:
         if isinstance(text, NotKept):
-            return text.why
+            return self.reason(text.why)
         if not isinstance(text, str):
             return f"it is of type {type(text).__name__}, and no text"
-        if isinstance(text, Secret) or self._is_said_in(text):
+        if isinstance(text, Secret) or self._said.is_in(text):
             return A_SECRET
         if half := half_character(text):
             return half
@@ -108,26 +133,56 @@ class Keeper:
             return f"it has {len(text):,} characters, and at most {LONGEST_TEXT:,} are kept"
         return A_SECRET if may_be_secret else ""
 
-    def _is_said_in(self, text: str) -> bool:
-        return any(each in text for each in self._spellings)
+
+class ToldApp(AppDef):
+    """An app as a note tells it, with one keeper for all that is kept of it.
+
+    Args:
+        app: The app, as far as it is told.
+        *beside: What else may hold secrets that it says: run options, a request, what was left out of its roles.
+    """
+
+    def __init__(self, app: AppDef, *beside: object) -> None:
+        super().__init__(app.name, app.roles, app.metadata)
+        self._beside = beside
+
+    @cached_property
+    def keeper(self) -> Keeper:
+        """What decides of its texts, made when a note is."""
+        return Keeper(AppDef(self.name, self.roles, self.metadata), *self._beside)
 
 
-def _gather(value: object, texts: list[str]) -> bool:
-    """Gather the texts and names in nested data; tell whether JSON gives the data back as they are."""
+def keeper_of(app: AppDef) -> Keeper:
+    """Return what decides what is kept of an app."""
+    return app.keeper if isinstance(app, ToldApp) else Keeper(app)
+
+
+def _gather(value: object, texts: list[str], numbers: list[float]) -> bool:
+    """Gather the texts, names and numbers in nested data; tell whether none names a secret and JSON gives all back."""
     if isinstance(value, str):
         texts.append(value)
-        return True
+        return len(value) > _LONGEST_NAME or not is_secret_name(value)
     if isinstance(value, dict):
         entries = cast("dict[object, object]", value).items()
-        return all(isinstance(name, str) and _gather(name, texts) and _gather(item, texts) for name, item in entries)
+        return all(isinstance(name, str) and _gather([name, item], texts, numbers) for name, item in entries)
     if isinstance(value, list):
-        return all(_gather(item, texts) for item in cast("list[object]", value))
-    return value is None or isinstance(value, bool) or is_number(value)
+        return all(_gather(item, texts, numbers) for item in cast("list[object]", value))
+    if (number := number_or_null(value)) is not None:
+        numbers.append(number)
+    return value is None or isinstance(value, bool) or number is not None
 
 
-def is_number(value: object) -> bool:
+def number_or_null(value: object) -> float | None:
+    """Return a number that is read back from JSON as it is; null for anything else."""
+    return cast("float", value) if _is_number(value) else None
+
+
+def _is_number(value: object) -> bool:
     """Tell whether a value is a number that is read back from JSON as it is."""
     return type(value) in (int, float) and abs(cast("float", value)) < _LARGEST
+
+
+_PLAIN = frozenset({str, list, dict, tuple})
 
 
 def secrets_in(value: object) -> Iterator[str]:
@@ -144,6 +199,8 @@ def secrets_in(value: object) -> Iterator[str]:
         entries, texts = cast("Mapping[object, object]", value), list[str]()
         called = next((item for name, item in entries.items() if str(name).lower() in ("name", "key")), None)
         for name, item in entries.items():
+            if item is None or (type(item) in _PLAIN and not item):  # most fields of a role: nothing stands in it
+                continue
             over = called if isinstance(called, str) and str(name).lower() == "value" else str(name)
             if is_secret_name(over):
                 yield from _values_in(item)
@@ -158,7 +215,7 @@ def secrets_in(value: object) -> Iterator[str]:
         yield from secrets_in([value.entrypoint, *value.args])
         yield from secrets_in({**vars(value), "args": [], "entrypoint": ""})
     elif is_dataclass(value):
-        yield from secrets_in(vars(value))
+        yield from secrets_in({field.name: getattr(value, field.name, None) for field in fields(value)})
 
 
 def _in_texts(texts: Sequence[str]) -> Iterator[str]:
@@ -174,12 +231,16 @@ def _in_list(items: Sequence[object]) -> Iterator[str]:
     for number, item in enumerate(items):
         if number and (may[number - 1] or not searched[number - 1]) and _ends_with_secret_name(items[number - 1]):
             yield from _values_in(item)
+        elif number and gives_password(items[number - 1], item):
+            yield str(item).partition(":")[2]
+        elif follows_login(items, number):
+            yield str(item)
         elif may[number] or type(item) is not str:
             yield from secrets_in(item)
 
 
 def _ends_with_secret_name(text: object) -> bool:
-    last = _LAST_NAME.search(text[-_LONGEST_NAME:]) if isinstance(text, str) else None
+    last = re.search(_LAST_NAME, text[-_LONGEST_NAME:]) if isinstance(text, str) else None
     return last is not None and (last.start() == 0 < len(str(text)) - _LONGEST_NAME or is_secret_name(last[1]))
 
 
@@ -192,3 +253,5 @@ def _values_in(value: object) -> Iterator[str]:
             yield from _values_in(item)
     elif isinstance(value, str) and not isinstance(value, (NotKept, SecretRef)) and value.lower() not in _SETTINGS:
         yield value
+    elif _is_number(value) and len(str(value)) >= _SHORTEST_NUMBER:
+        yield str(value)

@@ -17,6 +17,7 @@ from typing import cast
 from asyncsched.specs.app import Role
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.secret_ref import SecretRef
+from asyncsched.specs.value import Value
 
 __all__ = ["escaped", "macros", "unknown_macros"]
 
@@ -56,8 +57,8 @@ class macros:  # noqa: N801 - the documents' name
     replica_id = "${replica_id}"
     rank0_env = "${rank0_env}"
 
-    @dataclass
-    class Values:
+    @dataclass(eq=False, repr=False)
+    class Values(Value):
         """What the placeholders stand for in one replica.
 
         Args:

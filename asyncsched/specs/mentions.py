@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from asyncsched.specs.secret_names import find_parts, is_secret_name
+from asyncsched.specs.secret_text import user_spans
 
 __all__ = ["LONGEST_TEXT", "may_hold_secret", "which_may_hold_secrets"]
 
@@ -23,32 +24,47 @@ _AT_ONCE = 64
 """Texts that are looked through as one."""
 
 _LONGEST_NAME = 256
+_LONGEST_OPTION = 64
 
 _OF_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _OF_WORDS = _OF_NAMES.removesuffix(".-")
-_REST_OF_NAME = re.compile(rf"[A-Za-z0-9_.-]{{0,{_LONGEST_NAME}}}")
+# Compiled on first use, by `re`, which keeps them: not by everybody who imports this.
+_REST_OF_NAME = rf"[A-Za-z0-9_.-]{{0,{_LONGEST_NAME}}}"
 
-_ASSIGNED = r"[\"'\\]{0,8}\s{0,16}[=:!]"
-_GIVEN_A_VALUE = re.compile(_ASSIGNED)
-_REFERENCE = re.compile(rf"(?a)\$(?:\w++|\{{\w+\}})(?!{_ASSIGNED})")
-"""What only names a secret, and gives it no value: ``$DB_PASSWORD``, but not ``$password = "x"``."""
+_GIVEN_A_VALUE = r"[\"'\\]{0,8}\s{0,16}[=:!]"
+_OPERATOR = r"[\"'\\]{0,8}\s{0,16}(?:[^\w\s\"'$]{0,3}=|[:!~]|<<)"
+_REFERENCE = rf"(?a)\$(?:\w++|\{{\w+\}})(?!{_OPERATOR})"
+"""What names a secret, and gives it no value: ``$DB_PASSWORD``, but not ``$password = "x"`` or ``$password ||= "x"``,
+and neither ``$password ~ "x"``."""
 
-_COMMANDS = frozenset({"pass", "pwd"})
-"""Words of programs, which are names of secrets where a value is given to them, or dashes stand before them."""
+_COMPARED = "(?:eq|ne|[gl][te]|cmp|in|is|not|and|or|if|elif|unless|while|until|case|switch|match|for|select|return)"
+_OF_OPTION = r"(?:\A|\s)(?!-(?:eq|ne|[gl][te])\s)--?\w[\w.-]*[ \t]+[\"']?\Z" r"|(?:\A|[\s;&|])-{0,2}\w[\w.-]*=[\"']?\Z"
+"""What stands before a reference that is the value of an option or of a variable."""
+_OTHER = r"[\"']?\$(?:\w++|\{\w+\})[\"']?"
+_OF_COMMAND = rf"(?:\A|[\n;&|(])[ \t]*(?!{_COMPARED}\b)[\w./-]+[ \t]+(?:{_OTHER}[ \t]+)*[\"']?\Z|\A[\"']?\Z"
+_LAST = rf"[\"']?(?:[ \t]+{_OTHER})*(?:[ \t]+-|[ \t]*(?:\Z|[\n;&|)]))"
+"""What stands around a reference that is a text by itself, or an argument of a command that has others of its kind and
+options alone."""
+
+_COMMANDS = frozenset({"auth", "pass", "pw", "pwd"})
+"""Words of programs, which are names of secrets where a value is given to them; the latter after dashes, too."""
 
 _PHRASES = ("PRIVATE KEY", "BEARER ")
 
-_ESCAPED_LETTER = re.compile(r"\\(?:u00|x)[3-7][0-9A-Fa-f]")
+_ESCAPED_LETTER = r"\\(?:u00|x)[3-7][0-9A-Fa-f]"
 """A name may be spelled so, as in JSON."""
 
-_DIGEST = re.compile(r"sha\d+:")
+_WITH_SPACES = r"[^\s/?#:]*:(?!\d{1,5}(?:[/?#\s]|\Z))[^\n]*\Z"
+"""A user and a password in a URL, which may have spaces; a port is none."""
+
+_DIGEST = r"sha\d+:"
 
 
 def may_hold_secret(text: str) -> bool:
     """Tell whether the name of a secret stands in a text, or credentials stand in it before an ``@``.
 
-    A mere reference, such as ``$DB_PASSWORD``, does not count. A text of more than `LONGEST_TEXT` characters
-    always does, and so does one with more places to look at than can be searched quickly.
+    A reference that only hands a secret over, such as ``login -p $DB_PASSWORD``, does not count. A text of more than
+    `LONGEST_TEXT` characters always does, and so does one with more places to look at than can be searched quickly.
     """
     return len(text) > LONGEST_TEXT or _may_hold_secret(text)
 
@@ -64,9 +80,9 @@ def which_may_hold_secrets(texts: Sequence[str]) -> list[bool]:
 
 def _may_hold_secret(text: str) -> bool:
     upper = text.upper()
-    if _ESCAPED_LETTER.search(text) or any(phrase in upper for phrase in _PHRASES) or _has_credentials(text):
+    if re.search(_ESCAPED_LETTER, text) or any(phrase in upper for phrase in _PHRASES) or any(user_spans(text)):
         return True
-    if upper.count("KEY") > _MOST:  # most of which `find_parts` would pass over one by one
+    if _has_credentials(text) or upper.count("KEY") > _MOST:  # most of which `find_parts` would pass over one by one
         return True
     return any(looked == _MOST or _is_named_at(text, at) for looked, at in enumerate(find_parts(text)))
 
@@ -77,21 +93,32 @@ def _is_named_at(text: str, at: int) -> bool:
         return False
     before = text[max(0, at - _LONGEST_NAME) : at]
     begin = at - len(before) + len(before.rstrip(_OF_NAMES))
-    rest = _REST_OF_NAME.match(text, at)
+    rest = re.compile(_REST_OF_NAME).match(text, at)
     end = rest.end() if rest else at
     if end - begin > _LONGEST_NAME:
         return True
     name = text[begin:end].strip(".-")
     if name.lower() in _COMMANDS and text[begin] != "-":
-        return _GIVEN_A_VALUE.match(text, end) is not None
+        return re.compile(_GIVEN_A_VALUE).match(text, end) is not None
     return is_secret_name(name)
 
 
 def _is_reference(text: str, at: int) -> bool:
     before = text[max(0, at - _LONGEST_NAME) : at].rstrip(_OF_WORDS)
     dollar = at - min(at, _LONGEST_NAME) + len(before.removesuffix("{")) - 1
-    found = _REFERENCE.match(text, dollar) if dollar >= 0 else None
-    return found is not None and found.end() > at
+    found = re.compile(_REFERENCE).match(text, dollar) if dollar >= 0 else None
+    return found is not None and found.end() > at and _is_handed_over(text, dollar, found.end())
+
+
+def _is_handed_over(text: str, start: int, end: int) -> bool:
+    """Tell whether a reference only hands a secret over: elsewhere a value may be compared with it, or given to it."""
+    begin = max(0, start - _LONGEST_OPTION)
+    if re.compile(_OF_OPTION).search(text, begin, start):
+        return True
+    return (
+        re.compile(_LAST).match(text, end) is not None
+        and re.compile(_OF_COMMAND).search(text, begin, start) is not None
+    )
 
 
 def _has_credentials(text: str) -> bool:
@@ -100,8 +127,10 @@ def _has_credentials(text: str) -> bool:
     if len(pieces) > _MOST:
         return True
     for before, after in pairwise(pieces):
+        if re.match(_WITH_SPACES, before.rpartition("://")[2]) and "://" in before:
+            return True
         word = "" if before[-1:].isspace() else (before.split() or [""])[-1]
         _, is_url, user = ("", "", word) if "://" not in word else word.partition("://")
-        if (is_url and "/" not in user) or (":" in user and not _DIGEST.match(after)):
+        if (is_url and "/" not in user) or (":" in user and not re.match(_DIGEST, after)):
             return True
     return False

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from asyncsched.errors import MountError
+from asyncsched.specs.value import Value
 
 __all__ = ["BindMount", "DeviceMount", "Mount", "VolumeMount", "format_mounts", "parse_mounts", "source_of"]
 
 
-@dataclass
-class BindMount:
+@dataclass(eq=False, repr=False)
+class BindMount(Value):
     """A path of the host, mounted into the replica.
 
     Args:
@@ -34,8 +35,8 @@ class BindMount:
     read_only: bool = False
 
 
-@dataclass
-class VolumeMount:
+@dataclass(eq=False, repr=False)
+class VolumeMount(Value):
     """A persistent volume, mounted into the replica.
 
     Args:
@@ -49,8 +50,8 @@ class VolumeMount:
     read_only: bool = False
 
 
-@dataclass
-class DeviceMount:
+@dataclass(eq=False, repr=False)
+class DeviceMount(Value):
     """A device of the host, made available in the replica.
 
     Args:

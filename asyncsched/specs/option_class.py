@@ -8,8 +8,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
-from typing_extensions import Doc
-
+from asyncsched._typing import Doc
 from asyncsched.specs.options import CfgVal, runopt
 
 __all__ = ["read_options"]
@@ -48,7 +47,8 @@ def _without_annotation(hint: object) -> tuple[object, str]:
     if get_origin(hint) is not Annotated:
         return hint, ""
     inner, *notes = get_args(hint)
-    return inner, next((note.documentation for note in notes if isinstance(note, Doc)), "")
+    texts = (getattr(note, "documentation", None) for note in notes)  # of a `Doc`, ours or that of typing_extensions
+    return inner, next((text for text in texts if isinstance(text, str)), "")
 
 
 def _without_none(hint: object) -> object:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asyncsched.specs.options import CfgVal
 
-__all__ = ["format_pairs", "parse_value", "split_pairs"]
+__all__ = ["format_pairs", "pairs_of_torchx", "parse_value", "split_pairs"]
 
 _PAIR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*=")
+_VALUE_AND_NAME = re.compile(r"(?s)(.+)[,;]([^,;]+)")
 _QUOTED = re.compile(r"""(?s)"((?:[^"\\]|\\.)*)"|'([^']*)'""")
 _ESCAPE = re.compile(r"""\\(["\\])""")
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./@%+*~:-]+")
@@ -43,6 +44,21 @@ def split_pairs(text: str) -> list[tuple[str, str]]:
             name, value_start, _ = pairs[-1]
             pairs[-1] = name, value_start, end
     return [(name, text[start:end].strip()) for name, start, end in pairs]
+
+
+def pairs_of_torchx(text: str) -> list[tuple[str, str]]:
+    """Return the pairs that TorchX reads in a text; one with quotes, or that it refuses, is read by `split_pairs`.
+
+    It passes over a ``=`` with nothing behind it, so that in ``A=1,B=`` the value of A is ``1,B``. What stands between
+    two names up to the last separator is the value of the first, other separators included.
+    """
+    parts = [part.strip() for part in text.split("=") if part.strip()]
+    inner = [_VALUE_AND_NAME.fullmatch(part) for part in parts[1:-1]]
+    if len(parts) < 2 or not all(inner) or '"' in text or "'" in text:
+        return split_pairs(text)
+    pairs = [(found[1].strip(), found[2].strip()) for found in inner if found]
+    names, values = [parts[0], *(name for _, name in pairs)], [*(value for value, _ in pairs), parts[-1]]
+    return [*zip(names, values, strict=True)]
 
 
 def _split(text: str, separators: str) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar, cast
 
 from asyncsched.errors import RunOptionError
+from asyncsched.specs.given import kind
 from asyncsched.specs.masking import masked
+from asyncsched.specs.value import Value
 
 __all__ = ["CfgVal", "get_type_name", "runopt", "runopts"]
 
@@ -29,8 +31,8 @@ def get_type_name(tp: object) -> str:
     return tp.__name__ if isinstance(tp, type) and not hasattr(tp, "__origin__") else str(tp)
 
 
-@dataclass(frozen=True, slots=True)
-class runopt:  # noqa: N801 - the documents' name
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class runopt(Value):  # noqa: N801 - the documents' name
     """One run option.
 
     Args:
@@ -46,6 +48,9 @@ class runopt:  # noqa: N801 - the documents' name
     is_required: bool
     help: str
     choices: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def __hash__(self) -> int:
+        return hash((self.default, self.opt_type, self.is_required, self.help, self.choices))
 
     @property
     def type_name(self) -> str:
@@ -92,7 +97,8 @@ class runopts:  # noqa: N801 - the documents' name
             return cfg
         if cfg is not None and not isinstance(cfg, Mapping):
             what = f"Run options must be {options.__name__} or a mapping"
-            raise RunOptionError(what, why=f"got {type(cfg).__name__}")
+            fix = f"write {{'name': value}}, or {options.__name__}(name=value)"
+            raise RunOptionError(what, why=f"got {kind(cfg)}", fix=fix)
         given = cast("Mapping[str, CfgVal]", cfg or {})
         return options(**cls.of(options).resolve(given))
 
@@ -250,6 +256,8 @@ class runopts:  # noqa: N801 - the documents' name
     def _unknown(self, name: str) -> RunOptionError:
         from difflib import get_close_matches
 
+        if not isinstance(cast("object", name), str):
+            return RunOptionError(f"The name of a run option must be a text, got {kind(name)}", key=str(name))
         known = {known.lower(): known for known in self._opts}
         nearest = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
         fix = f"did you mean `{known[nearest[0]]}`?" if nearest else f"valid are: {', '.join(self._opts) or 'none'}"

@@ -20,6 +20,10 @@ class UnreadableResult(dict[str, JsonValue]):
         super().__init__(error=why)
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of it")
+
+
 def read_result(data: bytes) -> JsonValue:
     """Parse a result file; one that is not JSON, or too large, is an `UnreadableResult`.
 
@@ -31,7 +35,7 @@ def read_result(data: bytes) -> JsonValue:
     import json  # few read results
 
     try:
-        value: JsonValue = json.loads(data)
+        value: JsonValue = json.loads(data, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         return UnreadableResult(f"the result is not JSON: {str(error)[:200]}")
     return value

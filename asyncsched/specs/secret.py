@@ -20,6 +20,7 @@ from asyncsched.specs.secret_text import replaced
 __all__ = [
     "MASK",
     "Secret",
+    "encodings",
     "masked_env",
     "redact",
     "reveal",
@@ -33,6 +34,9 @@ __all__ = [
 MASK = "***"
 # Scrubbing every "1" because some TOKEN_COUNT is 1 would leave nothing to read.
 SHORTEST_UNDECLARED = 4
+
+_SHORTEST_ENCODED = 6
+"""Characters of a secret that is looked for in base64 and hexadecimal digits; of fewer those are a common word."""
 
 _showing: ContextVar[bool] = ContextVar("asyncsched_show_secrets", default=False)
 
@@ -137,10 +141,10 @@ def revealed(value: object) -> Any:
 def redact(text: str, secrets: Iterable[str]) -> str:
     """Replace known secret values in a text that somebody else wrote, such as a vendor's message.
 
-    Values are found as they are and as JSON, a Python literal or a URL would write them. A plain string
-    shorter than four characters is left alone; a :class:`Secret` of any length is replaced.
+    Values are found as they are, and as encodings such as JSON and base64 write them. A plain string shorter than four
+    characters is left alone; a :class:`Secret` of any length is replaced.
     """
-    known = {spelling for secret in secrets for spelling in spellings(secret)}
+    known = {spelling for secret in secrets for each in (spellings, encodings) for spelling in each(secret)}
     if not known:
         return text
     # The longest first: a secret may contain another one.
@@ -149,20 +153,58 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 
 
 def spellings(secret: str) -> Iterator[str]:
-    """Yield how a secret is written: as it is, and as JSON, a Python literal or a URL has it."""
+    """Yield how a secret is written: as it is, and as JSON, a shell, a Python literal, a URL, HTML or YAML has it.
+
+    JSON is known with ``\\/`` for ``/``, too, and within a text of JSON.
+    """
     value = reveal(secret)
     if not value or (len(value) < SHORTEST_UNDECLARED and not isinstance(secret, Secret)):
         return
     yield value
     if value.isalnum() and value.isascii():
         return
+    if value != (stripped := value.strip()):
+        yield from spellings(stripped)
+    from html import escape
     from json import dumps
+    from shlex import quote as quote_shell
     from urllib.parse import quote, quote_plus
 
-    yield dumps(value)[1:-1]
-    yield dumps(value, ensure_ascii=False)[1:-1]
+    yield quote_shell(value).strip("'")
+    yield re.sub(r"[^\w@%+=:,./-]", r"\\\g<0>", value)
+    for in_json in (dumps(value)[1:-1], dumps(value, ensure_ascii=False)[1:-1]):
+        yield in_json
+        yield in_json.replace("/", r"\/")
+        yield dumps(in_json)[1:-1]
     yield repr(value)[1:-1]
     encoded = value.encode(errors="surrogatepass")
-    yield quote(encoded)
-    yield quote(encoded, safe="")
-    yield quote_plus(encoded)
+    for in_url in (quote(encoded), quote(encoded, safe=""), quote_plus(encoded)):
+        yield in_url
+        yield re.sub("%..", lambda found: found[0].lower(), in_url)
+    yield value.replace("'", "''")
+    in_html = escape(value, quote=False)
+    yield in_html
+    yield in_html.replace('"', "&quot;").replace("'", "&#x27;")
+    yield in_html.replace('"', "&#34;").replace("'", "&#39;")
+    yield in_html.replace('"', "&quot;").replace("'", "&#39;")
+
+
+def encodings(secret: str) -> Iterator[str]:
+    """Yield what stands in base64 and in hexadecimal digits of a secret, and of any text that has the secret in it."""
+    value = reveal(secret)
+    if len(value) < _SHORTEST_ENCODED:
+        return
+    from base64 import b64encode
+
+    encoded = value.encode(errors="surrogatepass")
+    yield b64encode(encoded).decode().rstrip("=")
+    for before in range(3):
+        # What a byte before or after has a part in is left out.
+        first, end = (0, 2, 3)[before], (before + len(encoded)) * 8 // 6
+        within = b64encode(b"_" * before + encoded).decode()[first:end]
+        yield within
+        yield within.replace("+", "-").replace("/", "_")
+    yield encoded.hex()
+    yield encoded.hex().upper()
+    if value != (stripped := value.strip()):
+        yield from encodings(stripped)

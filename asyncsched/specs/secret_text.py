@@ -5,6 +5,8 @@ These forms are known, and each says by a name or by its place that what follows
 - ``DB_PASSWORD=value``, and ``--password=value`` or ``--password value``, also over a continued line;
 - ``"password": "value"``, ``password: value`` and ``X-Api-Key: value``, as in JSON, YAML and headers;
 - ``Authorization: Bearer value``;
+- ``-u user:password``, as programs such as curl have it, but not two numbers;
+- ``login -p value``, as programs such as docker have it;
 - ``scheme://user:password@host``, and ``https://token@host``.
 
 What only names a secret, such as ``$DB_PASSWORD`` in a script, is not one.
@@ -18,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from asyncsched.specs.secret_names import find_parts, is_secret_name
 from asyncsched.specs.secret_pairs import LONGEST_REFERENCE, PAIR, colon_value
 
-__all__ = ["follows_secret_option", "replaced", "secret_spans"]
+__all__ = ["follows_login", "follows_secret_option", "gives_password", "replaced", "secret_spans", "user_spans"]
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
 
@@ -40,6 +42,18 @@ _URL = r"""(?<=[A-Za-z0-9])://([^\s/?#:@"']{0,512})(?::([^\s/?#"']{0,4096}))?@""
 _TOKEN = r"(?=.*\d)[\w~+=-]{12,}|\*\*\*"  # noqa: S105 - a pattern, no password
 """A user in an https URL who is a token: long, with a digit, without a dot; or one that is hidden already."""
 
+_USER_OPTION = r"(?<![\w-])(?:-u|--user|--proxy-user)"
+_USER = r"(?!\d+:\d+(?![^\s\"']))[^\s:\"'-][^\s:\"']{0,255}:"
+_OF_USER = rf"{_USER_OPTION}(?:[ \t]*=[ \t]*|[ \t]+|(?<=-u))[\"']?{_USER}([^\s\"']+)"
+"""A user and a password; two numbers are those of a user and a group."""
+
+_OF_LOGIN = (
+    r"(?<![\w.-])login[ \t](?:(?:[^\n;&|]|\\\n){0,128}?[ \t])?-p(?:[ \t]*=[ \t]*|[ \t]+)"
+    r"(?:\"([^\"]+)\"|'([^']+)'|(?!-)([^\s\"';&|()]+))"
+)
+_MOST_OF_LOGIN = 10
+"""Arguments among which the one before ``-p`` is looked for."""
+
 _REFERENCE = r"\$\{\w+\}|\$\(\w+\)"
 _SHELL_REFERENCE = rf"(?s){_REFERENCE}|\$\w*|\$\(.*\)|`.*"
 
@@ -54,7 +68,7 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
         is_shown = text[0] in "-+" and len(text) <= _LONGEST_NAME and _is_harmless(value)
         return [] if is_shown else [(len(name) + 1, len(text))]
     apart: list[tuple[int, int]] = []
-    for start, end in sorted([*_named(text), *_in_urls(text)]):
+    for start, end in sorted([*_named(text), *user_spans(text), *_in_urls(text)]):
         if not apart or start >= apart[-1][1]:
             apart.append((start, end))
     return apart
@@ -96,6 +110,31 @@ def _begin(text: str, at: int) -> int:
     return at - len(before) + len(before.rstrip(_NAME_CHARACTERS))
 
 
+def user_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where passwords stand that are given by ``-u user:password`` or by ``login -p password``."""
+    if "-u" in text or "-user" in text:
+        found = (match.span(1) for match in re.finditer(_OF_USER, text))
+        yield from (span for span in found if not _is_read_by_shell(text[slice(*span)]))
+    if "login" in text and "-p" in text:
+        given = (match.span(match.lastindex or 0) for match in re.finditer(_OF_LOGIN, text))
+        yield from (span for span in given if not _is_read_by_shell(text[slice(*span)]))
+
+
+def gives_password(option: object, value: object) -> bool:
+    """Tell whether an argument is a user and a password, after an option that takes them."""
+    if not isinstance(option, str) or not isinstance(value, str):
+        return False
+    return re.search(_USER_OPTION + r"\s*\Z", option[-20:]) is not None and re.match(_USER, value) is not None
+
+
+def follows_login(items: Sequence[object], index: int) -> bool:
+    """Tell whether an argument is the password of a ``login``, after its ``-p``."""
+    value, before = items[index], items[max(0, index - _MOST_OF_LOGIN) : max(0, index - 1)]
+    if not isinstance(value, str) or value.startswith("-") or _is_harmless(value):
+        return False
+    return index > 0 and items[index - 1] == "-p" and "login" in before
+
+
 def _in_urls(text: str) -> Iterator[tuple[int, int]]:
     url, at = re.compile(_URL), text.find("://")
     while at >= 0:
@@ -116,6 +155,8 @@ def follows_secret_option(items: Sequence[object], index: int) -> bool:
     option, value = items[index - 1] if index else None, items[index]
     if not isinstance(option, str) or not isinstance(value, str):
         return False
+    if gives_password(option, value) or follows_login(items, index):
+        return True
     named = re.fullmatch(rf"--?({_NAME})", option)
     return named is not None and is_secret_name(named[1]) and not value.startswith("-") and not _is_harmless(value)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from asyncsched.specs.state import AppStatus
 
 __all__ = ["Sighting", "Sightings", "last_seen"]
 
 
-class Sighting(NamedTuple):
+class Sighting:
     """A status, and when it was true (aware, UTC)."""
 
-    status: AppStatus
-    at: datetime
+    __slots__ = ("at", "status")
+
+    def __init__(self, status: AppStatus, at: datetime) -> None:
+        self.status = status
+        self.at = at
 
 
 class Sightings:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum, StrEnum
 
 from asyncsched.errors import AppStatusError
 from asyncsched.specs.app import NONE
 from asyncsched.specs.rich_display import RichDisplay
+from asyncsched.specs.value import Value
 
 __all__ = [
     "AppState",
@@ -99,8 +100,8 @@ def is_started(state: AppState) -> bool:
     return state.is_started()
 
 
-@dataclass
-class ReplicaStatus:
+@dataclass(eq=False, repr=False)
+class ReplicaStatus(Value):
     """How one replica is doing.
 
     Args:
@@ -132,16 +133,16 @@ class ReplicaStatus:
     cause: FailureCause | None = field(default=None, kw_only=True)
 
 
-@dataclass
-class RoleStatus:
+@dataclass(eq=False, repr=False)
+class RoleStatus(Value):
     """How the replicas of one role are doing."""
 
     role: str
     replicas: list[ReplicaStatus]
 
 
-@dataclass(repr=False)
-class AppStatus(RichDisplay):
+@dataclass(eq=False, repr=False)
+class AppStatus(RichDisplay, Value):
     """How an app is doing.
 
     Args:
@@ -207,9 +208,9 @@ class AppStatus(RichDisplay):
         return status_to_yaml(self)
 
     def _repr_html_(self) -> str:
-        from asyncsched.specs.cards import status_card  # only notebooks pay for it
+        from asyncsched.views.cards import status_card  # only notebooks pay for it
 
-        return status_card(self)
+        return status_card(self, datetime.now(UTC))
 
     def _roles(self, names: Iterable[str] | None) -> list[RoleStatus]:
         wanted = set(names or ())

@@ -16,7 +16,7 @@ from asyncsched.specs.yaml import to_yaml
 if TYPE_CHECKING:
     from asyncsched.specs.state import AppStatus, ReplicaStatus, RoleStatus
 
-__all__ = ["format_status", "status_to_json", "status_to_yaml"]
+__all__ = ["error_message", "format_status", "status_to_json", "status_to_yaml"]
 
 _WIDTH = 80
 _ERROR_HEADER = "    error_msg: "
@@ -45,6 +45,11 @@ def _format_replica(replica: ReplicaStatus) -> str:
     # A star on each role's first replica shows where a role begins.
     mark = "*" if replica.id == 0 else " "
     return f"\n {mark}{replica.role}[{replica.id}]:{replica.state}{_format_error(replica)}"
+
+
+def error_message(text: str) -> str:
+    """Return the message of an error that a program has reported; of what is not in the known form all of it."""
+    return _innermost(_read_error(text)[0])
 
 
 def _format_error(replica: ReplicaStatus) -> str:

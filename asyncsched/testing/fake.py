@@ -7,11 +7,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
-from asyncsched._typing import override
+from asyncsched._typing import Doc, override
 from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
 from asyncsched.logs.select import LogQuery
-from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.roles import app_note
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
@@ -27,11 +26,11 @@ from asyncsched.specs.macros import macros
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import read_result
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine, find_cause
+from asyncsched.specs.value import Value
 from asyncsched.testing.service import NEVER_STARTS, NO_LIMITS, FakeApp, FakeService, Limits
 
 if TYPE_CHECKING:
-    from typing_extensions import Doc
-
+    from asyncsched.logs.source import LogSource
     from asyncsched.testing.fake_logs import FakeHub
 
 __all__ = ["MISSING_PROGRAM", "NEVER_STARTS", "FakeOptions", "FakeRequest", "FakeScheduler", "Mode", "create_scheduler"]
@@ -44,8 +43,8 @@ IGNORES = {"min_replicas": "all replicas start at once", "mounts": "nothing runs
 Mode = Literal["push", "polled", "hub"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FakeOptions:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FakeOptions(Value):
     """Run options of every type that there is."""
 
     queue: Annotated[str, Doc("Where the app waits.")] = "default"
@@ -57,8 +56,8 @@ class FakeOptions:
     pending_timeout: Annotated[float | None, Doc("Seconds that it may wait to run.")] = None
 
 
-@dataclass
-class FakeRequest:
+@dataclass(eq=False, repr=False)
+class FakeRequest(Value):
     """What the fake scheduler sends.
 
     Attributes:

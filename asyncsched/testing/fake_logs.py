@@ -7,8 +7,7 @@ import struct
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import cast
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import UnavailableError
 from asyncsched.logs.connection import ConnectionSource, NotStarted

@@ -38,14 +38,17 @@ class Limits(NamedTuple):
 NO_LIMITS = Limits()
 
 
-class Record(NamedTuple):
+class Record:
     """A line that a replica wrote, or its last one without a newline."""
 
-    number: int
-    ns: int
-    stream: Stream
-    data: bytes
-    attempt: int
+    __slots__ = ("attempt", "data", "ns", "number", "stream")
+
+    def __init__(self, number: int, ns: int, stream: Stream, data: bytes, attempt: int) -> None:
+        self.number = number
+        self.ns = ns
+        self.stream = stream
+        self.data = data
+        self.attempt = attempt
 
 
 class FakeReplica:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from asyncsched.workspace.context import Entry as Entry
     from asyncsched.workspace.directory import DirWorkspace as DirWorkspace
     from asyncsched.workspace.docker import DockerWorkspaceMixin as DockerWorkspaceMixin
+    from asyncsched.workspace.docker import ImageWorkspaces as ImageWorkspaces
     from asyncsched.workspace.docker import build_workspace_image as build_workspace_image
     from asyncsched.workspace.hashing import workspace_hash as workspace_hash
 
@@ -33,6 +34,7 @@ _HOMES = {
     "DirWorkspace": "asyncsched.workspace.directory",
     "DockerWorkspaceMixin": "asyncsched.workspace.docker",
     "Entry": "asyncsched.workspace.files",
+    "ImageWorkspaces": "asyncsched.workspace.docker",
     "build_workspace_image": "asyncsched.workspace.docker",
     "workspace_hash": "asyncsched.workspace.hashing",
 }
@@ -43,8 +45,10 @@ __all__ = [
     "DockerWorkspaceMixin",
     "Entry",
     "ImageProgress",
+    "ImageWorkspaces",
     "build_workspace_image",
     "workspace_hash",
 ]
 
 __getattr__ = _lazy.lazily(__name__, _HOMES)
+__dir__ = _lazy.names_in(__name__, _HOMES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ from asyncsched._dockerd import (
     provide_image,
     tag_image,
 )
-from asyncsched.errors import AsyncSchedError, NotFoundError, WorkspaceError
+from asyncsched._tasks import outlast
+from asyncsched.errors import AsyncSchedError, NotFoundError, SchedulerError, WorkspaceError
 from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.workspace.image_names import is_id, repository_of
 
@@ -23,6 +26,13 @@ __all__ = ["Auth", "BaseImage", "OtherPlatformError", "fetch_base", "find_base"]
 
 Auth = Callable[[str], Awaitable[str]]
 """Returns the login for an image's registry, as one request's header takes it; empty for none."""
+
+_CLEANUP = 10.0
+"""Seconds that a cancelled caller waits for the end of a pull."""
+_LOOKS = 3
+"""How often it asks for the image of a pull that was cut off."""
+
+_log = logging.getLogger("asyncsched.workspace")
 
 _HUB = re.compile(r"^(docker\.io/)?(library/(?=[^/]+$))?")
 
@@ -102,21 +112,113 @@ async def fetch_base(
             why="the daemon has another one of this name, or none any more",
             fix="dry-run again",
         )
-    pinned = f"{repository_of(base.name)}@{base.digest}"
+    repository = repository_of(base.name)
+    pinned = f"{repository}@{base.digest}"
+    takes_name = "@" not in base.name and (local is None or not _suits(platform, platform_of(local)))
+    name = _tagged(base.name) if takes_name else f"{repository}:{base.digest.replace(':', '-')}"
     try:
-        login = await auth(base.name)
-        await provide_image(daemon, pinned, "always", on_progress, platform=platform, auth=login)
+        await _Pull(daemon, pinned, name, platform, await auth(base.name), on_progress).run()
     except NotFoundError as error:
         raise WorkspaceError(
             f"the image {base.name} is not there any more as the dry-run has found it",
             why=error.why,
             fix="dry-run again",
         ) from error
-    if "@" not in base.name and (local is None or not _suits(platform, platform_of(local))):
-        name = base.name if ":" in base.name.rpartition("/")[2] else f"{base.name}:latest"
-        await tag_image(daemon, pinned, name)
-        return base.name
-    return pinned
+    return base.name if takes_name else pinned
+
+
+class _Pull:
+    """A pull by digest, whose image gets a name: without one it would look like something that nobody needs.
+
+    Args:
+        daemon: Who pulls.
+        image: What is pulled.
+        name: What it is called then.
+        platform: Which of its platforms; None for the daemon's own.
+        login: The login for its registry.
+        on_progress: Told what the daemon says.
+    """
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        image: str,
+        name: str,
+        platform: str | None,
+        login: str,
+        on_progress: Callable[[ImageProgress], None],
+    ) -> None:
+        self._daemon, self._image, self._name = daemon, image, name
+        self._platform, self._login, self._on_progress = platform, login, on_progress
+        self._given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Pull it; cancelled, this ends when the daemon pulls no more, and the image has its name or is not there."""
+        pulling = asyncio.create_task(self._pull_and_name())
+        try:
+            await asyncio.shield(pulling)
+        except asyncio.CancelledError:
+            self._given_up.set_result(None)
+            await self._end(pulling)
+            raise
+
+    async def _pull_and_name(self) -> None:
+        try:
+            await self._provide(self._on_progress, self._given_up)
+        except SchedulerError:
+            if not self._given_up.done() or not await self._is_whole():
+                raise
+        await tag_image(self._daemon, self._image, self._name)
+
+    async def _provide(self, on_progress: Callable[[ImageProgress], None], given_up: asyncio.Future[None]) -> None:
+        await provide_image(
+            self._daemon,
+            self._image,
+            "always",
+            on_progress,
+            platform=self._platform,
+            auth=self._login,
+            given_up=given_up,
+        )
+
+    async def _is_whole(self) -> bool:
+        """Tell whether an image is there whose pull was cut off, asking for it again until a layer is missing.
+
+        A daemon that is cut off behind the last layer keeps an image that nothing refers to, not even its digest. It
+        refers to it when it is asked again, which then takes one question to the registry.
+        """
+        for _ in range(_LOOKS):
+            cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def on_progress(step: ImageProgress, cut: asyncio.Future[None] = cut) -> None:
+                if step.status == "Pulling fs layer" and not cut.done():
+                    cut.set_result(None)
+
+            try:
+                await self._provide(on_progress, cut)
+            except SchedulerError:
+                if await inspect_image(self._daemon, self._image) is None:
+                    if not cut.done():
+                        return False
+                    continue  # a small layer may have arrived before this was cut off in its turn
+            return True
+        return False
+
+    async def _end(self, pulling: asyncio.Task[None]) -> None:
+        try:
+            await outlast([pulling], _CLEANUP)
+        except asyncio.CancelledError:
+            pass  # `outlast` has waited nevertheless, and the caller raises its own cancellation
+        if not pulling.done():
+            pulling.cancel()  # this closes the connection, which ends the pull too, but later
+            await asyncio.wait([pulling], timeout=1.0)
+            _log.warning("the pull of %s did not end within %g s: it may stay without a name", self._image, _CLEANUP)
+        elif not pulling.cancelled() and (error := pulling.exception()) is not None:
+            _log.debug("the pull of %s was cancelled: %s", self._image, error)
+
+
+def _tagged(name: str) -> str:
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
 def _digest(found: Mapping[str, Any], image: str) -> str:

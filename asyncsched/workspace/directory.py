@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -244,10 +243,14 @@ def _clone(source: IO[bytes], target: IO[bytes]) -> bool:
     if fd is None:
         return False
     try:
+        import fcntl
+
         fcntl.ioctl(target.fileno(), FICLONE, fd)
     except OSError as error:
         if error.errno not in _NOT_HERE:
             raise
+        return False
+    except ImportError:  # it is of Unix
         return False
     return True
 
@@ -255,7 +258,7 @@ def _clone(source: IO[bytes], target: IO[bytes]) -> bool:
 def _copy_in_kernel(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check) -> bool:
     """Copy without taking the bytes through this process; tell whether that can be."""
     fd = _descriptor(source)
-    if fd is None:
+    if fd is None or not hasattr(os, "copy_file_range"):  # it is of Linux
         return False
     done = 0
     try:

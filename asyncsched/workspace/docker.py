@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from asyncsched._typing import override
 from asyncsched.errors import AuthError, NotFoundError, WorkspaceError
@@ -27,28 +28,36 @@ from asyncsched.workspace.threads import abandon
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
+    from asyncsched.clock import Clock
+    from asyncsched.workspace.given_docker import GivenDocker
     from asyncsched.workspace.image import ImagePlan
     from asyncsched.workspace.source import Source
 
-__all__ = ["DockerWorkspaceMixin", "ImageWorkspaces", "build_workspace_image"]
+__all__ = ["DockerWorkspaceMixin", "ImageHooks", "ImageWorkspaces", "build_workspace_image"]
 
 _log = logging.getLogger("asyncsched.workspace")
 
 
-class _Detail(NamedTuple):
-    images: tuple[ImagePlan, ...]
-    cfg: Mapping[str, CfgVal]
+class _Detail:
+    def __init__(self, images: tuple[ImagePlan, ...], cfg: Mapping[str, CfgVal]) -> None:
+        self.images = images
+        self.cfg = cfg
 
 
 class ImageWorkspaces:
-    """Builds images of workspaces for one scheduler: one for each base image, whoever asks for it.
+    """Builds images of workspaces for one scheduler: one for each base image, however many need it.
+
+    As the `workspace_builder` of a backend it is all that this needs. Images are pushed as they are built where the
+    backend has the run option `image_repo`; the options `platform` and `quiet` are read if it has them.
 
     Args:
-        scheduler: Whose hooks say where the daemon is, where images go and what they are for.
+        scheduler: The scheduler; with a `DockerWorkspaceMixin`, its hooks say where the daemon is, where images go and
+            what they are for, and it pushes them itself.
     """
 
-    def __init__(self, scheduler: DockerWorkspaceMixin[Any, Any]) -> None:
-        self._scheduler = scheduler
+    def __init__(self, scheduler: SchedulerHooks[Any, Any]) -> None:
+        self._pushes = not isinstance(scheduler, ImageHooks)
+        self._scheduler = scheduler if isinstance(scheduler, ImageHooks) else _Defaults(scheduler)
 
     async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
         """Read the workspace and find the base images; build and pull nothing."""
@@ -97,6 +106,8 @@ class ImageWorkspaces:
             for each in detail.images:
                 async with images.turn_of(each.name):  # apps that are submitted together build once
                     await self._build(daemon, each, source, detail.cfg)
+                    if self._pushes and self._scheduler.pushes_images:
+                        await self._scheduler._push_images({each.name: _parted(each.name)}, detail.cfg)
 
     async def _build(self, daemon: Daemon, plan: ImagePlan, source: Source, cfg: Mapping[str, CfgVal]) -> None:
         images, auth = await _images(), self._scheduler._login(cfg)
@@ -122,22 +133,23 @@ class ImageWorkspaces:
         )
 
 
-class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
-    """Gives a backend that runs containers its workspaces; put it before `Scheduler` among the bases.
-
-    The backend has the run options `image_repo`, `quiet` and `platform`; one whose machines pull what they run has
-    `images_to_push` in its request, and calls `_push_images` with them before it submits.
+class ImageHooks:
+    """What a backend may say of its images; by default what holds for the daemon of the environment.
 
     Attributes:
         pushes_images: Whether images are pushed to `image_repo`; else they stay with the daemon that runs them.
     """
 
-    workspace_builder = ImageWorkspaces
-    pushes_images: ClassVar[bool] = True
+    backend: str
+    request_timeout: float
+    retry_for: float
+    clock: Clock
+    pushes_images: bool = True
+    _given_docker: GivenDocker | None = None
 
     @asynccontextmanager
     async def _image_daemon(self) -> AsyncGenerator[Daemon]:
-        """Lend the daemon that builds and pushes; by default one of the environment, closed afterwards."""
+        """Lend the daemon that builds and pushes, by default a given one or the environment's; close it afterwards."""
         await _images()
         from asyncsched._dockerd import Daemon
 
@@ -146,6 +158,7 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
             request_timeout=self.request_timeout,
             retry_for=self.retry_for,
             clock=self.clock,
+            endpoint=None if self._given_docker is None else self._given_docker.endpoint(),
         )
         try:
             yield daemon
@@ -182,14 +195,6 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
         """Make a repository that a push has not found, and return whether it was made; by default none is."""
         return False
 
-    @override
-    async def _patched_request(self, app: AppDef, options: OptsT, app_id: str, plan: WorkspacePlan) -> RequestT:
-        request = await self._request(app, options, app_id)
-        if self.pushes_images:
-            named = {name: _parted(name) for name in plan.images.values()}
-            cast("Any", request).images_to_push.update(named)
-        return request
-
     async def _push_images(self, images: Mapping[str, tuple[str, str]], cfg: Mapping[str, CfgVal]) -> None:
         """Push images of the daemon to repository and tag of each; what is there already is passed over.
 
@@ -224,6 +229,37 @@ class DockerWorkspaceMixin(SchedulerHooks[OptsT, RequestT]):
         return lambda image: self._image_login(image, cfg)
 
 
+class _Defaults(ImageHooks):
+    """The defaults, for a backend that says nothing: its images are pushed if it has the run option `image_repo`."""
+
+    def __init__(self, scheduler: SchedulerHooks[Any, Any]) -> None:
+        self.backend, self.clock = scheduler.backend, scheduler.clock
+        self.request_timeout, self.retry_for = scheduler.request_timeout, scheduler.retry_for
+        self.pushes_images = any(field.name == "image_repo" for field in fields(scheduler.options))
+
+
+class DockerWorkspaceMixin(ImageHooks, SchedulerHooks[OptsT, RequestT]):
+    """Gives a backend that runs containers its workspaces, and hooks; put it before `Scheduler` among the bases.
+
+    The backend has the run options `image_repo`, `quiet` and `platform`; one whose machines pull what they run has
+    `images_to_push` in its request, and calls `_push_images` with them before it submits. A backend that needs none of
+    the hooks, and no `images_to_push`, does without: it sets ``workspace_builder = ImageWorkspaces``.
+
+    Attributes:
+        pushes_images: Whether images are pushed to `image_repo`; else they stay with the daemon that runs them.
+    """
+
+    workspace_builder = ImageWorkspaces
+
+    @override
+    async def _patched_request(self, app: AppDef, options: OptsT, app_id: str, plan: WorkspacePlan) -> RequestT:
+        request = await self._request(app, options, app_id)
+        if self.pushes_images:
+            named = {name: _parted(name) for name in plan.images.values()}
+            cast("Any", request).images_to_push.update(named)
+        return request
+
+
 async def build_workspace_image(
     img: str,
     workspace: str,
@@ -235,7 +271,7 @@ async def build_workspace_image(
 
     The workspace's ``Dockerfile.asyncsched`` says how, or its ``Dockerfile.torchx``; without one the files are copied
     into the image's working directory. What was built before of the same files is not built again. Cancelling leaves
-    no image and no container.
+    no container, and no image but the base image, under its name.
 
     Args:
         img: The image that the files are laid over: a name, or an id that the daemon knows.

@@ -10,25 +10,27 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from asyncsched import _platform
 from asyncsched.errors import WorkspaceError
 
 if TYPE_CHECKING:
     from asyncsched.workspace.ignore import Ignore, Verdict
 
-__all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "taken"]
+__all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "checked_rules", "taken"]
 
 CHUNK = 256 << 10
 """Bytes that are read at once: a packed archive has a few such pieces in memory; smaller ones take more time."""
 
 LARGEST_RULES = 1 << 20
-"""Bytes that the file of patterns may have."""
+"""Bytes that the file of patterns, or a Dockerfile, may have."""
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | _platform.DIRECTORY | _platform.NOFOLLOW | _platform.CLOEXEC
+_FILE = os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC
 
 _OTHERS = {
     stat.S_IFIFO: "a named pipe",
@@ -140,8 +142,14 @@ class LocalTree:
 
     def __init__(self, path: str, leave_out: Sequence[str] = ()) -> None:
         self.name = path
+        if not _platform.can_open_relative():
+            raise WorkspaceError(
+                f"cannot read the workspace {path} on {sys.platform}",
+                why="Python cannot open files relative to a directory here, by which nothing from outside is read",
+                fix="submit from Linux or macOS, or give an image that has the files, and no workspace",
+            )
         try:
-            self._root = os.open(path, _DIRECTORY & ~os.O_NOFOLLOW)
+            self._root = os.open(path, _DIRECTORY & ~_platform.NOFOLLOW)
         except OSError as error:
             raise _unreadable_root(path, error) from error
         self._leave_out = {found for each in leave_out if (found := _identity(each)) is not None}
@@ -196,15 +204,34 @@ class LocalTree:
     def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
         """Return what a small file in the root says; None if there is none."""
         try:
-            fd = self._open_inside(name) if from_inside else os.open(name, _FILE & ~os.O_NOFOLLOW, dir_fd=self._root)
+            fd = (
+                self._open_inside(name)
+                if from_inside
+                else os.open(name, _FILE & ~_platform.NOFOLLOW, dir_fd=self._root)
+            )
+            if (file := _regular(fd)) is None:
+                raise WorkspaceError(f"{name} of the workspace {self.name} is not a file", fix="replace or remove it")
+            with file:
+                return checked_rules(file.read(LARGEST_RULES + 1), name, self.name)
         except FileNotFoundError:
+            if from_inside:
+                self._check_link(name)
             return None
         except OSError as error:
-            raise self._unreadable(name, "read", error) from error
-        if (file := _regular(fd)) is None:
-            raise WorkspaceError(f"{name} of the workspace {self.name} is not a file", fix="replace or remove it")
-        with file:
-            return file.read(LARGEST_RULES)
+            raise WorkspaceError(
+                f"cannot read {name} of the workspace {self.name}",
+                why=error.strerror or str(error),
+                fix=f"give yourself the permission to read {name}, replace it by a file, or remove it",
+            ) from error
+
+    def _check_link(self, name: str) -> None:
+        """Raise WorkspaceError if something of this name is there: it can only be a link that leads nowhere."""
+        with suppress(OSError):  # nothing is there, or a file by now
+            target = os.readlink(name, dir_fd=self._root)
+            raise WorkspaceError(
+                f"{name} of the workspace {self.name} is a link to {target}, which is not there",
+                fix="replace the link by the file, or remove it",
+            )
 
     def _open_inside(self, name: str) -> int:
         """Open a file, or the file of the tree that a link leads to, whatever is changed meanwhile."""
@@ -260,6 +287,17 @@ class LocalTree:
             why=error.strerror or str(error),
             fix="give yourself the permission, or leave it out by a pattern in the workspace's ignore file",
         )
+
+
+def checked_rules(said: bytes, name: str, workspace: str) -> bytes:
+    """Return what a file says, unless it has more than it may have."""
+    if len(said) > LARGEST_RULES:
+        raise WorkspaceError(
+            f"{name} of the workspace {workspace} has more than {LARGEST_RULES:,} bytes",
+            why=f"it is read whole, and at most {LARGEST_RULES:,} bytes of it",
+            fix="make it shorter",
+        )
+    return said
 
 
 def _regular(fd: int) -> IO[bytes] | None:

@@ -16,6 +16,7 @@ packs a context before it is uploaded.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,9 @@ __all__ = ["Ignore", "Verdict"]
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 """What Docker takes for white space around a pattern; Python would strip more."""
+
+_PIECE = re.compile(r"(?s)\**((?:[^*\\\[]|\\.?|\[(?:[^\]\\]|\\.?)*\]?)*)")
+"""A piece of a pattern behind its stars, up to the next one that does not stand in brackets."""
 
 _NOT_UTF8 = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")
 """What Go takes bytes for that are not UTF-8, by what Python takes them for."""
@@ -124,40 +128,64 @@ def _parse(line: str, name: str) -> _Pattern:
 
 
 def _check_syntax(text: str, line: str, name: str) -> None:
-    """Raise WorkspaceError for what Go's filepath.Match does not take."""
-    at = 0
-    while at < len(text):
-        letter = text[at]
+    """Raise WorkspaceError for what Docker does not take.
+
+    Docker asks Go's filepath.Match whether the pattern is right, by holding it against the name ``.``: that stops
+    behind the first piece between two stars that does not match, and reads no more. The rest is an expression, which is
+    read when it is needed.
+    """
+    rest = "."
+    for piece in _PIECE.finditer(text):
+        try:
+            if not _is_match(piece[1], rest):
+                return
+        except ValueError as error:
+            raise _malformed(line, name, str(error)) from None
+        rest = ""
+
+
+def _is_match(piece: str, name: str) -> bool:
+    """Tell whether a piece without stars matches a name of at most one letter; it is read to its end."""
+    at, letters, is_match = 0, 0, True
+    while at < len(piece):
+        letter = piece[at]
         at += 1
-        if letter == "\\":
-            if at == len(text):
-                raise _malformed(line, name, "it ends with a backslash")
+        if letter == "[":
+            at, holds = _class(piece, at, name)
+        elif letter == "\\":
+            if at == len(piece):
+                raise ValueError("it ends with a backslash")
+            holds = piece[at] == name
             at += 1
-        elif letter == "[":
-            at = _end_of_class(text, at, line, name)
+        else:
+            holds = letter in (name, "?")
+        is_match = is_match and holds
+        letters += 1
+    return is_match and letters == len(name)
 
 
-def _end_of_class(text: str, at: int, line: str, name: str) -> int:
-    at += text[at : at + 1] == "^"
-    count = 0
-    while True:
-        if text[at : at + 1] == "]" and count:
-            return at + 1
-        at = _after_letter(text, at, line, name)
+def _class(text: str, at: int, name: str) -> tuple[int, bool]:
+    """Return where a class ends, and whether it holds a letter."""
+    is_negated = text[at : at + 1] == "^"
+    at += is_negated
+    holds, is_empty = False, True
+    while is_empty or text[at : at + 1] != "]":
+        low, at = _letter(text, at)
+        high = low
         if text[at : at + 1] == "-":
-            at = _after_letter(text, at + 1, line, name)
-        count += 1
+            high, at = _letter(text, at + 1)
+        holds, is_empty = holds or low <= name <= high, False
+    return at + 1, holds != is_negated
 
 
-def _after_letter(text: str, at: int, line: str, name: str) -> int:
-    """Return where a class goes on behind one letter of it."""
+def _letter(text: str, at: int) -> tuple[str, int]:
+    """Return one letter of a class, and where the class goes on behind it."""
     if text[at : at + 1] in ("", "-", "]"):
-        raise _malformed(line, name, "its brackets hold no letter, or are not closed")
-    if text[at] == "\\":
-        at += 1
+        raise ValueError("its brackets hold no letter, or are not closed")
+    at += text[at] == "\\"
     if at + 1 >= len(text):
-        raise _malformed(line, name, "its brackets are not closed")
-    return at + 1
+        raise ValueError("its brackets are not closed")
+    return text[at], at + 1
 
 
 def _matcher(text: str, line: str, name: str) -> Callable[[str], bool]:
@@ -215,7 +243,7 @@ def _translated(text: str) -> tuple[str, str]:
         elif letter in "*?":
             expression, kind = f"{expression}[^/]{'*' if letter == '*' else ''}", "expression"
         elif letter == "\\":
-            expression, kind = f"{expression}\\{text[at]}", "expression"
+            expression, kind = f"{expression}\\{text[at : at + 1]}", "expression"
             at += 1
         elif letter in "[]":
             expression, kind = expression + letter, "expression"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asyncsched._dockerd import Daemon, build_image, find_remote, inspect_image
+from asyncsched._dockerd import Daemon, build_image, can_lay_over, find_remote, inspect_image, lay_over
 from asyncsched._dockerd.credentials import registry_auth
 from asyncsched.errors import AsyncSchedError, UnavailableError
 from asyncsched.specs.image_progress import ImageProgress
@@ -84,16 +84,21 @@ def is_plan_of(plan: ImagePlan, source: Source) -> bool:
 async def build_plan(
     source: Source, daemon: Daemon, plan: ImagePlan, auth: Auth, on_progress: Callable[[ImageProgress], None]
 ) -> str:
-    """Build a plan's image and return its id; what it starts from is pulled first. Cancelling leaves nothing."""
+    """Build a plan's image and return its id; what it starts from is pulled first, and stays."""
     names = [await fetch_base(daemon, base, plan.platform, auth, on_progress) for base in plan.bases]
     by_name = dict(zip((base.name for base in plan.bases), names, strict=True))
+    image, labels = by_name.get(plan.image, plan.image), {LABEL: plan.hash}
+    if plan.platform is None and await source.is_copy():
+        base = await inspect_image(daemon, image)
+        if base is not None and can_lay_over(base):
+            return await lay_over(daemon, plan.name, base, source.context.tar, labels=labels, on_progress=on_progress)
     return await build_image(
         daemon,
         plan.name,
         source.archive,
         dockerfile=source.dockerfile.path,
-        build_args=source.build_args(by_name.get(plan.image, plan.image)),
-        labels={LABEL: plan.hash},
+        build_args=source.build_args(image),
+        labels=labels,
         platform=plan.platform,
         buildkit=await _takes_buildkit(source.dockerfile, daemon, names, plan.platform),
         on_progress=on_progress,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import stat
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from asyncsched.workspace.dockerfile import NAMES, Dockerfile
 from asyncsched.workspace.hashing import workspace_hash
 
 __all__ = ["Source"]
+
+_SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,13 @@ class Source:
     def build_args(self, image: str) -> dict[str, str]:
         """Return the build arguments for an image that the files are laid over."""
         return {"IMAGE": image, "WORKSPACE": self.context.workspace}
+
+    async def is_copy(self) -> bool:
+        """Return whether an image gets the files alone, all as they are: builders take setuid and setgid from files."""
+        entries = self.context.entries
+        return bool(self.dockerfile.below) and not await asyncio.to_thread(
+            lambda: any(entry.kind == "file" and entry.mode & _SET_ID for entry in entries)
+        )
 
     async def archive(self) -> AsyncGenerator[bytes]:
         """Yield what a builder is sent; close it (``aclosing``) when you leave it before its end."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from asyncsched.errors import MissingExtraError, WorkspaceError
-from asyncsched.workspace.files import LARGEST_RULES, Entry, changed_error
+from asyncsched.workspace.files import LARGEST_RULES, Entry, changed_error, checked_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,9 +102,10 @@ class UrlTree:
             if not self._files.isfile(f"{self._root}/{name}"):
                 return None
             with self._files.open(f"{self._root}/{name}", "rb") as file:
-                return file.read(LARGEST_RULES)
+                said: bytes = file.read(LARGEST_RULES + 1)
         except Exception as error:  # as above
             raise self._failed(name, error) from error
+        return checked_rules(said, name, self.name)
 
     def close(self) -> None:
         """Do nothing: fsspec keeps its file systems itself."""

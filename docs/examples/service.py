@@ -13,6 +13,9 @@ The stream is Server-Sent Events: ``state`` with an app's status, ``log`` with a
 and every line was sent. Each client has streams of its own, at its own pace: one that reads slowly holds back nobody,
 and one that goes away leaves nothing behind. The jobs outlive the service; those of ``local_cwd``, which are processes
 below it, if they are submitted with ``"cfg": {"detach": true}``.
+
+Whoever reaches the port runs programs as you. It listens on this machine alone unless ``--host`` says otherwise; put
+your own login in front of it before it does.
 """
 
 from __future__ import annotations
@@ -25,7 +28,17 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from asyncsched import AppDef, AsyncSchedError, ConflictError, LogLine, LogStream, Role, Runner, UnknownAppError
+from asyncsched import (
+    AppDef,
+    AsyncSchedError,
+    ConflictError,
+    LogLine,
+    LogStream,
+    Role,
+    Runner,
+    UnknownAppError,
+    UsageError,
+)
 from asyncsched.runner import AppEventStream
 
 RUNNER = web.AppKey("runner", Runner)
@@ -146,7 +159,7 @@ async def tell_errors(
         return web.json_response({"error": str(error)}, status=409)
     except KeyError as error:
         return web.json_response({"error": f"the request has no {error}"}, status=400)
-    except ValueError as error:  # ours for a wrong app, option or name are ValueErrors too
+    except (ValueError, TypeError, UsageError) as error:  # ours for a wrong app, option or name are ValueErrors too
         return web.json_response({"error": str(error)}, status=400)
     except AsyncSchedError as error:
         return web.json_response({"error": str(error)}, status=502)

@@ -31,6 +31,24 @@ async def test_two_thousand_jobs_take_eighty_calls_within_the_limits(virtual: Vi
     assert virtual.clock.monotonic() - began < 15
 
 
+async def test_ends_wait_neither_for_submits_nor_for_reads(virtual: Virtual) -> None:
+    [job] = running_jobs(virtual.cloud, 1, QUEUE)
+    connections = virtual.scheduler()._connections
+    connection = connections.at()
+    waiting = [
+        asyncio.create_task(connections.pacer(connection.location, operation, "batch").turn())
+        for operation in ("SubmitJob", "ListJobs")
+        for _ in range(600)
+    ]
+    await connection.call("batch", "TerminateJobs", jobs=[job.id], reason="test")
+
+    assert job.terminated
+    assert sum(not turn.done() for turn in waiting) > 1000
+    for turn in waiting:
+        turn.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_those_that_have_ended_or_never_were_are_left_alone(virtual: Virtual) -> None:
     jobs = running_jobs(virtual.cloud, 4, QUEUE)
     end(virtual.cloud, jobs[0])

@@ -121,6 +121,29 @@ def _if_node(index: int, *steps: list[object]) -> list[list[object]]:
     return [["if_node", index, list(steps)]]
 
 
+@pytest.mark.parametrize("stopped_after", [0.05, 0.5, 3.0])
+async def test_what_a_node_wrote_before_the_end_of_the_main_node_stopped_it_is_shown(
+    virtual: Virtual, stopped_after: float
+) -> None:
+    virtual.cloud.pace.stop_children = stopped_after
+    scheduler = virtual.scheduler()
+    counting = ["lines", 100, 0.01, "$AWS_BATCH_JOB_NODE_INDEX $i"]
+    app_id = await scheduler.submit(nodes(2, *_if_node(1, counting, ["sleep", 60]), ["line", "end"]), CFG)
+
+    shown = Counter((line.replica, line.text) for line in await tail(scheduler, app_id))
+
+    (job,) = virtual.cloud.jobs
+    streams = virtual.cloud.events.groups["/aws/batch/job"]
+    stored = Counter(
+        (node.index, event.message)
+        for node in job.nodes.values()
+        for attempt in node.attempts
+        for event in streams.get(attempt.stream, ())
+    )
+    assert [0, 143] == [node.attempts[-1].exit_code for node in job.nodes.values()]
+    assert stored == shown
+
+
 async def test_lines_that_arrive_late_and_out_of_order_are_delivered_once(virtual: Virtual) -> None:
     steps = [step for i in range(40) for step in (["line", str(i), (i * 7) % 12], ["sleep", 0.5])]
     virtual.cloud.pace.stop_children = 14.0

@@ -103,6 +103,16 @@ async def test_no_secret_is_in_a_tag(virtual: Virtual) -> None:
     assert [NotKept, NotKept, str] == [type(value) for value in found.roles[0].args]
 
 
+async def test_metadata_that_say_a_secret_of_an_edited_request_are_in_no_tag(virtual: Virtual) -> None:
+    scheduler = virtual.scheduler()
+    info = await scheduler.submit_dryrun(AppDef("app", [PLAIN], metadata={"x": "at marker", "team": "blue"}), CFG)
+    info.request.job_def["containerProperties"]["environment"].append({"name": "A_TOKEN", "value": Secret("marker")})
+    found = await described(virtual, await scheduler.schedule(info))
+
+    assert "marker" not in repr(virtual.cloud.jobs[0].tags)
+    assert ("blue", NotKept) == (found.metadata["team"], type(found.metadata["x"]))
+
+
 @pytest.mark.parametrize("large", ["env", "args"])
 async def test_command_or_variables_beyond_the_tags_are_refused_until_they_are_filled_in(
     virtual: Virtual, large: str
@@ -249,6 +259,7 @@ def test_what_no_role_holds_of_a_job_that_was_made_by_hand_is_named(name: str, m
         assert name in CARRIED or name in why
 
 
+RETRIED = {"onStatusReason": "Host EC2*", "action": "RETRY"}
 INDEX = {"name": "TORCHX_ROLE_IDX", "value": "7"}
 TWO_NODES: dict[str, Any] = {
     "numNodes": 2,
@@ -267,6 +278,20 @@ TWO_NODES: dict[str, Any] = {
         ("arrayProperties", {"arrayProperties": {"size": 2}, "container": BARE}),
         ("environment.TORCHX_ROLE_IDX", {"container": {**BARE, "environment": [INDEX]}}),
         ("linuxParameters.sharedMemorySize, which is not set", {"container": {**BARE, "linuxParameters": {}}}),
+        ("timeout", {"timeout": {"attemptDurationSeconds": 60}, "container": BARE}),
+        ("schedulingPriority", {"schedulingPriority": 5, "container": BARE}),
+        ("shareIdentifier", {"shareIdentifier": "mine", "container": BARE}),
+        ("propagateTags", {"propagateTags": True, "container": BARE}),
+        ("dependsOn", {"dependsOn": [{"jobId": "1"}], "container": BARE}),
+        (
+            "consumableResourceProperties",
+            {"consumableResourceProperties": {"consumableResourceList": [{}]}, "container": BARE},
+        ),
+        (
+            "retryStrategy.evaluateOnExit",
+            {"retryStrategy": {"attempts": 2, "evaluateOnExit": [RETRIED]}, "container": BARE},
+        ),
+        ("somethingNew", {"somethingNew": {"a": 1}, "container": BARE}),
         ("nodeProperties.mainNode", {"nodeProperties": {"mainNode": 1, **TWO_NODES}}),
     ],
 )

@@ -346,6 +346,7 @@ def test_every_option_reaches_the_requests() -> None:
         (app(role(args=["x" * 40_000])), {}, "too large.*30720"),
         (app(role(args=["x" * 26_000])), {}, "too large.*24576"),
         (app(role(image="x" * 30_000)), {}, "too large.*24576"),
+        (app(role(image="")), {}, "'.*' has no image; name the image"),
     ],
 )
 def test_what_aws_would_refuse_is_refused_here(wrong: AppDef, options: dict[str, Any], message: str | None) -> None:

@@ -115,6 +115,8 @@ class Terminal:
             elif letter == "H":
                 row, _, column = numbers.partition(";")
                 self._row, self._column = min(int(row or 1), len(self.screen)) - 1, int(column or 1) - 1
+            elif letter == "A":
+                self._row = max(self._row - int(numbers or 1), 0)
             elif letter == "K":
                 self.screen[self._row] = self.screen[self._row][: self._column]
             elif letter == "J":

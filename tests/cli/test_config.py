@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from asyncsched.cli.configured import component_defaults
+from asyncsched.components import get_component
 from asyncsched.errors import ConfigError, RunOptionError
 from asyncsched.runner.config import Config, config_template, load_config, run_options
+from asyncsched.schedulers import get_scheduler
 from asyncsched.specs import runopts
 
 
@@ -77,7 +80,7 @@ def test_what_is_nearer_is_stronger(home: Path, load: Callable[..., Config]) -> 
 
     assert {
         "queue": ("4", "./pyproject.toml:4"),
-        "priority": (3, "../.torchxconfig:3"),
+        "priority": (2, "~/.config/asyncsched/config.toml:3"),
         "spot": (False, "~/.config/asyncsched/config.toml:4"),
         "zones": (["a", "b"], "~/.torchxconfig:5"),
         "env": ({"A": "1", "B": "2"}, "~/.torchxconfig:6"),
@@ -129,14 +132,70 @@ def test_torchxconfig(home: Path, load: Callable[..., Config]) -> None:
     assert ("dist.ddp", "./.torchxconfig:2") == config.command("run")["component"][:2]
     assert ("aws_batch", "./.torchxconfig:3") == config.command("run")["scheduler"][:2]
     assert {"J": "2x2", "j": "1x1"} == {name: each.value for name, each in config.component("dist.ddp").items()}
-    assert {"spot": (True, "./.torchxconfig:15")} == values(config)
+    assert {"queue": (None, "./.torchxconfig:13"), "spot": (True, "./.torchxconfig:15")} == values(config)
     assert config.notes == ["./.torchxconfig is read too; `asyncsched configure` writes a file of asyncsched's own"]
     assert ["./.torchxconfig"] == config.files
     (home / ".torchxconfig").write_text("[aws_batch]\npriority = 1\n")
     (home / "other.ini").write_text("[aws_batch]\nqueue = x\n")
 
     assert {"queue": ("x", "~/other.ini:2")} == values(load(TORCHXCONFIG=str(home / "other.ini")))
-    assert {} == values(load(TORCHXCONFIG=str(home / "nothing")))
+    with pytest.raises(ConfigError, match=r"no file .*/nothing: TORCHXCONFIG names it"):
+        load(TORCHXCONFIG=str(home / "nothing"))
+
+
+def test_a_name_of_a_torchxconfig_that_nothing_knows_is_told(
+    home: Path, load: Callable[..., Config], caplog: pytest.LogCaptureFixture
+) -> None:
+    (home / "../work/project/.torchxconfig").write_text(
+        "[DEFAULT]\nteam = vision\n[slurm]\nmail-user = me@x\nPartition = %(team)s\n[component:utils.echo]\nmsgs = x\n"
+    )
+    config = load()
+    options = run_options(config, "slurm", runopts.of(get_scheduler("slurm", "s").options))
+    component_defaults(config, get_component("utils.echo"))
+
+    assert {"mail_user": "me@x"} == {name: setting.value for name, setting in options.items()}
+    assert [
+        "./.torchxconfig:5: slurm has no option Partition; it is passed over",
+        "./.torchxconfig:7: the component utils.echo has no option msgs; it is passed over",
+    ] == caplog.messages
+
+
+def test_of_the_files_of_torchx_the_one_in_the_home_is_the_stronger(home: Path, load: Callable[..., Config]) -> None:
+    (home / ".torchxconfig").write_text("[aws_batch]\nqueue = mine\nzones = None\n")
+    (home / "../work/project/.torchxconfig").write_text("[aws_batch]\nqueue = ours\nzones = x\npriority = 3\n")
+
+    assert {
+        "queue": ("mine", "~/.torchxconfig:2"),
+        "zones": (None, "~/.torchxconfig:3"),
+        "priority": (3, "./.torchxconfig:4"),
+    } == values(load())
+
+
+def test_a_torchxconfig_names_other_values(home: Path, load: Callable[..., Config]) -> None:
+    path = home / "../work/project/.torchxconfig"
+    path.write_text(
+        "[DEFAULT]\nteam = vision\n[aws_batch]\nqueue = %(team)s-100%%\n[aws]\nqueue = 50%\n"
+        "[component:utils.echo]\nmsg = %(nothing)s\n"
+    )
+
+    assert {"queue": ("vision-100%", "./.torchxconfig:4")} == values(load())
+    with pytest.raises(
+        ConfigError, match=r"`queue` of \[aws\] cannot be read \(from \./\.torchxconfig:6\).*write %% for"
+    ):
+        values(load(), "aws")
+    with pytest.raises(ConfigError, match=r"`msg` of \[component:utils\.echo\] cannot be read"):
+        load().component("utils.echo")
+
+
+@pytest.mark.parametrize("line", ["spot = maybe", "priority = 1.5", "env = A"])
+def test_a_value_of_a_torchxconfig_that_is_none_is_told_with_its_line(
+    home: Path, load: Callable[..., Config], line: str
+) -> None:
+    (home / "../work/project/.torchxconfig").write_text(f"[aws_batch]\n{line}\n")
+
+    with pytest.raises(RunOptionError, match=r"must be of type: .* \(from \./\.torchxconfig:2\)") as caught:
+        values(load())
+    assert line.partition(" = ")[2] not in str(caught.value).split(), "it may be a secret"
 
 
 def test_components_with_and_without_quotes(home: Path, load: Callable[..., Config]) -> None:

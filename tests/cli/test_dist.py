@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cli import torchrun
 from tests.cli._cli import PLUGINS, Cli
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 from tests.services.ports import Ports
@@ -76,3 +78,12 @@ def test_two_processes_meet(cli: Cli, job: Path, port: int, program: list[str]) 
     assert 0 == done.code, done.out + done.err
     assert ranks(4) == said(done.lines)
     assert {"meeting/0", "meeting/1"} == {line.split()[0] for line in done.lines[1:]}
+
+
+def test_a_node_whose_name_is_not_known_yet_does_not_take_itself_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it does, no node serves the others, and all of them wait in vain."""
+    monkeypatch.setattr(torchrun, "WITHIN", 0.0)
+    with pytest.raises(socket.gaierror):
+        torchrun.is_here("no such host")
+
+    assert torchrun.is_here("127.0.0.1")

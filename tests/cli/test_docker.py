@@ -28,7 +28,7 @@ def test_from_run_to_delete(docked: Cli) -> None:
     assert "FAILED" in done.err
     assert handle in docked("list").out
     assert ["sh/0 one"] == docked("log", f"{handle}/sh/0").lines
-    assert "State: FAILED" in docked("status", "sh-").out
+    assert docked("status", "sh-").out.startswith(f"FAILED  {handle}\n")
     assert 1 == docked("wait", handle).code
     assert 0 == docked("delete", handle).code
     assert 4 == docked("status", handle).code
@@ -72,5 +72,5 @@ def test_no_daemon(cli: Cli) -> None:
         assert [
             "error: cannot reach Docker                                     [local_docker: UnavailableError]",
             f"  why: {cli.folder}/nothing.sock (DOCKER_HOST): no such file or directory",
-            "  fix: start it (sudo systemctl start docker), set DOCKER_HOST, or use -s local_cwd",
+            "  fix: start it (sudo systemctl start docker), set DOCKER_HOST, or use the scheduler local_cwd",
         ] == done.err.splitlines()

@@ -104,7 +104,8 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "run --replicas 2 utils.echo",
         2,
-        "error: --replicas are for a command after --\n  fix: a component's own stand behind its name",
+        "error: --replicas is for a command after --\n  why: utils.echo has arguments of its own\n"
+        "  fix: asyncsched run utils.echo --help shows them",
     ),
     ("run -s stage --env A -- echo", 2, "error: --env A has no value\n  fix: write --env NAME=VALUE"),
     (
@@ -145,8 +146,7 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "run -s stage ls",
         2,
-        "error: no component ls\n  fix: asyncsched builtins lists those that there are "
-        "(your own: path/file.py:function; a command: asyncsched run -- ls)",
+        "error: no component ls\n  fix: to run a command: asyncsched run -s stage -- ls",
     ),
     (
         "run utils.touch --file x --detach",
@@ -154,7 +154,12 @@ GOLDEN: list[tuple[str, int, str]] = [
         "error: utils.touch has no argument --detach\n"
         "  fix: it has --file, --image; options of asyncsched run stand before utils.touch",
     ),
-    ("run -s stage job.py", 2, "error: job.py is a file\n  fix: name the function in it: job.py:function"),
+    (
+        "run -s stage job.py",
+        2,
+        "error: job.py is a file, not a component\n  why: a component is a function in a file\n"
+        "  fix: did you mean job.py:train?\n       to run the file: asyncsched run -s stage -- python job.py",
+    ),
     ("run -s stage job:train", 2, "error: no file job\n  why: looked in {folder}\n  fix: did you mean job.py:train?"),
     ("builtins --print", 2, "error: --print needs a component\n  fix: asyncsched builtins lists those that there are"),
 ]  # fmt: skip
@@ -243,8 +248,9 @@ def test_a_configured_command_is_checked_with_its_line(cli: Cli, text: str, told
         (
             "[command.run]\nscheduler = 'stage'\ncomponent = 'ehco'\n",
             "run",
-            "no component ehco (from ./asyncsched.toml:3)    "
-            "did you mean utils.echo? (your own: path/file.py:function; a command: asyncsched run -- ehco)\n",
+            "no component ehco (from ./asyncsched.toml:3)\n"
+            "  fix: did you mean utils.echo? (your own: path/file.py:function)\n"
+            "       to run a command: asyncsched run -- ehco\n",
         ),
         (
             "[command.run]\nscheduler = 'stage'\ncfg = 'quue=x'\n",
@@ -343,13 +349,6 @@ def test_a_scheduler_that_the_variable_names_has_to_exist(cli: Cli) -> None:
     done = cli("list")
 
     assert (2, "error: no scheduler is named 'stgae'    did you mean stage?\n") == (done.code, done.err)
-
-
-def test_nothing_at_all_shows_the_help(cli: Cli) -> None:
-    done = cli()
-
-    assert (2, "") == (done.code, done.out)
-    assert cli("--help").out == done.err
 
 
 def test_a_traceback_is_for_who_asks(cli: Cli) -> None:

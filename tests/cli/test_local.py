@@ -115,7 +115,7 @@ def test_progress_stays_on_its_line(local: Cli) -> None:
     script = r"printf '10%%'; sleep 0.3; printf '\r20%%'; sleep 0.3; echo ' done'"
     with Terminal(local, "run", "--no-color", "--", "sh", "-c", script) as terminal:
         assert 0 == terminal.end()
-        assert "sh/0 20% done" in [line.rstrip() for line in terminal.screen]
+        assert "sh/0 | 20% done" in [line.rstrip() for line in terminal.screen]
 
 
 def test_a_component_in_a_file(local: Cli) -> None:

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
+from asyncsched.cli.app_table import app_table, failure_lines
 from asyncsched.cli.table import table
+from asyncsched.specs.state import AppState
+from asyncsched.views.apps import AppView
 
 ROWS = [{"handle": "stage://a/train-1", "state": "RUNNING", "msg": None}, {"handle": "b", "state": "x", "msg": "a\n b"}]
 
@@ -23,3 +28,63 @@ def test_columns_fit_from_the_left(width: int | None, expected: list[str]) -> No
 
 def test_no_rows() -> None:
     assert ["A  B"] == [*table(("a", "b"), [], 80)]
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def failed(number: int, reason: str) -> AppView:
+    return AppView(handle=f"a://b/x-{number}", state=AppState.FAILED, reason=reason, finished_at=NOW, last_line="oh")
+
+
+@pytest.mark.parametrize("width", [60, 100, 160, None])
+def test_why_apps_failed_is_told_in_full(width: int | None) -> None:
+    reason = "exit code -15, ran longer than its timeout of 6 s, which is what this text says at some length"
+    lines = [*failure_lines([failed(0, reason)], NOW, width=width, color=False)]
+    end = next(number for number, line in enumerate(lines) if line.startswith("  x-0"))
+
+    assert " ".join(" ".join(lines[:end]).split()).endswith(f": {reason}")
+    assert max(map(len, lines)) <= (width or 1000)
+
+
+def test_failures_that_are_not_named_are_counted_and_can_be_asked_for() -> None:
+    lines = [*failure_lines([failed(k, "no") for k in range(70)], NOW, width=100, color=False)]
+    kinds = [*failure_lines([failed(k, f"no {k}") for k in range(62)], NOW, width=100, color=False)]
+
+    assert 60 == sum(line.endswith("  oh") for line in lines)
+    assert "  and 10 more: asyncsched list --state failed" in lines
+    assert 60 == sum(line.endswith("  oh") for line in kinds)
+    assert "and 2 that failed in 2 other ways: asyncsched list --state failed" == kinds[-1]
+
+
+def listed(ids: list[str], width: int, reason: str = "exit code 1") -> list[list[str]]:
+    views = [AppView(handle=f"local_cwd://me/{each}", state=AppState.FAILED, reason=reason) for each in ids]
+    lines = [*app_table(views, ("app", "state", "reason"), NOW, width=width, color=False)]
+    assert max(map(len, lines)) <= width
+    return [line.split(maxsplit=2) for line in lines[1:]]
+
+
+@pytest.mark.parametrize("width", [32, 40, 60, 100, 160])
+def test_an_app_that_is_shown_can_be_typed_back(width: int) -> None:
+    ids = [f"train-lr-{k:02}-{'abcdefghjkmnpq'[k:]}" for k in range(12)]
+    for app_id, (shown, _, reason) in zip(ids, listed(ids, width), strict=True):
+        assert [app_id] == [each for each in ids if each.startswith(shown.rpartition("/")[2])]
+        assert reason.startswith("exit code")
+
+
+def test_names_are_not_cut_while_there_is_room() -> None:
+    ids = [f"train-lr-{k:02}-abcdefghjkmnpq" for k in range(12)]
+
+    assert ids == [shown for shown, *_ in listed(ids, 60)]
+
+
+def test_one_long_name_leaves_the_reasons_their_room() -> None:
+    reason = "exit code -15, ran longer than its timeout of 6 s"
+
+    assert {reason} == {each[-1] for each in listed(["a", "b-1", "n" * 200], 100, reason)}
+
+
+def test_what_all_names_begin_with_goes_where_it_is_long() -> None:
+    names = [shown for shown, *_ in listed([f"{'a-long-name-' * 5}{k}-xyz" for k in range(3)], 60)]
+
+    assert ["…0-xyz", "…1-xyz", "…2-xyz"] == names

@@ -22,11 +22,11 @@ def test_replicas_have_colours_unless_somebody_says_no(cli: Cli) -> None:
     line = ("run", "-s", "stage", "--log", "--replicas", "2", "--", "sh", "-c", "echo hi")
     with Terminal(cli, *line) as terminal:
         assert 0 == terminal.end()
-        assert "\x1b[36msh/0\x1b[0m hi" in terminal.written
-        assert "\x1b[33msh/1\x1b[0m hi" in terminal.written
+        assert "\x1b[38;5;30msh/0\x1b[0m \x1b[38;5;30m|\x1b[0m hi" in terminal.written
+        assert "\x1b[38;5;130msh/1\x1b[0m \x1b[38;5;130m|\x1b[0m hi" in terminal.written
     with Terminal(cli, "run", "--no-color", *line[1:]) as terminal:
         assert 0 == terminal.end()
-        assert "sh/0 hi" in terminal.written
+        assert "sh/0 | hi" in terminal.written
         assert "\x1b" not in terminal.written
     cli.environment["NO_COLOR"] = "1"
     with Terminal(cli, *line) as terminal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 
 import pytest
@@ -30,10 +31,16 @@ def evil(cli: Cli) -> Cli:
         "list",
         "status train-003",
         "status train-*",
-        "status --watch train-003",
+        "status --watch train-003 train-013",
         "describe train-003",
         "log train-003",
         "wait train-003",
+        f"status {EVIL}",
+        f"delete -s {EVIL} x",
+        f"run {EVIL}",
+        f"run ./{EVIL}.py",
+        f"run --replicas 2 {EVIL}",
+        f"{EVIL}",
         "list -o json",
         "status -o jsonl train-003",
         "--debug status train-003",
@@ -45,11 +52,31 @@ def test_names_and_messages_are_shown_and_not_obeyed(evil: Cli, command: str) ->
     with Terminal(evil, *command.split(), columns=500) as terminal:
         terminal.end()
 
-        assert "PWNED" in terminal.written
+        assert "PWNED" in terminal.written or "--watch" in command  # which names replicas only where there are several
         assert not {"\x07", "\x9b"} & {*terminal.written}
-        for ours in ("\x1b[36m", "\x1b[0m"):
-            terminal.written = terminal.written.replace(ours, "")
-        assert "\x1b" not in terminal.written
+        assert "\x1b" not in re.sub(r"\x1b\[([\d;]*m|K)", "", terminal.written)
+
+
+def test_what_is_asked_and_how_it_gets_on_is_not_obeyed_either(evil: Cli) -> None:
+    with Terminal(evil, "cancel", f"{EVIL[:1]}*", "train-00*", columns=200) as terminal:
+        terminal.until(lambda screen: screen.shows("[y/N]"))
+        terminal.press("n\r")
+        assert 130 == terminal.end()
+        assert not {"\x07", "\x9b"} & {*terminal.written}
+    name = EVIL.replace("[", "(")  # or it is a pattern
+    evil.environment["STAGE_NAME"] = name
+    with Terminal(evil, "wait", name, columns=200) as terminal:
+        terminal.until(lambda screen: screen.shows("waiting for train-011, RUNNING"))
+        terminal.press("\x03")
+        assert 130 == terminal.end()
+        assert rf"is the newest of 12 apps named {SHOWN.replace('[', '(')}" in terminal.written
+        assert not {"\x07", "\x9b"} & {*terminal.written}
+    with Terminal(evil, "wait", "train-00*", columns=200) as terminal:
+        terminal.until(lambda screen: screen.shows("1 FAILED"))
+        terminal.press("\x03")
+        assert 130 == terminal.end()
+        assert SHOWN in terminal.written
+        assert TITLE not in terminal.written
 
 
 def test_a_pipe_gets_names_that_can_be_shown_too(evil: Cli) -> None:
@@ -81,7 +108,7 @@ def written(cli: Cli, *options: str, replicas: int = 1) -> str:
 
 
 def test_of_a_replicas_output_only_colours_pass(cli: Cli) -> None:
-    assert "sh/0 first\nsh/0 a\x1b[31mred\x1b[0m\nsh/0 last\n" == written(cli)
+    assert "sh/0 | first\nsh/0 | a\x1b[31mred\x1b[0m\nsh/0 | last\n" == written(cli)
     several = written(cli, "--no-prefix", replicas=2)
 
     assert 2 == several.count("a\x1b[31mred\x1b[0m\n")
@@ -106,7 +133,7 @@ def test_the_same_of_one_replica_that_is_chosen(cli: Cli) -> None:
 
 
 def test_raw_output_is_passed_on(cli: Cli) -> None:
-    assert f"sh/0 first\nsh/0 {OUTPUT}\nsh/0 last\n" == written(cli, "--raw")
+    assert f"sh/0 | first\nsh/0 | {OUTPUT}\nsh/0 | last\n" == written(cli, "--raw")
     assert f"first\n{OUTPUT}\nlast\n" == written(cli, "--raw", "--no-prefix")
 
 

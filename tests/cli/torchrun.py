@@ -66,14 +66,17 @@ def is_here(host: str) -> bool:
     deadline = time.monotonic() + WITHIN
     while True:
         try:
-            socket.create_server((host, 0)).close()
-            return True
+            address = socket.gethostbyname(host)  # create_server would tell of an unknown name as of any other error
+            break
         except socket.gaierror:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
-        except OSError:
-            return False
+    try:
+        socket.create_server((address, 0)).close()
+    except OSError:
+        return False
+    return True
 
 
 def serve(listener: socket.socket, nodes: int, master_port: int) -> None:

@@ -21,7 +21,7 @@ from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.schedulers.docker import names as labels
 from asyncsched.schedulers.docker.request import to_wire
 from asyncsched.schedulers.responses import DescribeAppResponse
-from asyncsched.specs import AppState, Stream
+from asyncsched.specs import AppState, BindMount, Stream
 from tests._support import eventually
 from tests.docker._apps import OBEYS, Gate, app, shell
 from tests.docker._proxy import CuttingProxy
@@ -409,6 +409,45 @@ async def test_a_submit_during_which_the_app_is_cancelled_leaves_nothing(proxy: 
             await scheduler.schedule(info)
 
     assert [] == dockerd.api.json("GET", "/containers/json?all=1")
+
+
+@pytest.mark.parametrize("first", ["made it", "completes it"])
+async def test_two_submits_of_one_app_start_each_replica_once(
+    proxy: CuttingProxy, dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    script = "echo run >> /out/${replica_id}"
+    role = shell(script, num_replicas=3, mounts=[BindMount(str(out), "/out")])
+    async with DockerScheduler("session") as made_it:
+        info = await made_it.submit_dryrun(app(role))
+        proxy.held = "/start"
+        making = asyncio.ensure_future(made_it.schedule(info))
+        await eventually(lambda: proxy.count("/start") == 3)
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{dockerd.socket}")
+        if first == "made it":  # the second one has seen that nothing is started, and comes late
+            async with CuttingProxy(dockerd.socket, tmp_path) as late, DockerScheduler("session") as other:
+                monkeypatch.setenv("DOCKER_HOST", late.host)
+                late.held = "POST"
+                completing = asyncio.ensure_future(other.schedule(info))
+                await eventually(lambda: late.count("POST") == 3)
+                proxy.release()
+                await making
+                await anext(event async for event in made_it.watch([info.app_id]) if event.over)
+                late.release()
+                await completing
+        else:
+            async with DockerScheduler("session") as other:
+                await other.schedule(info)
+                await anext(event async for event in other.watch([info.app_id]) if event.over)
+            proxy.release()
+            await making
+        assert [info.app_id] == [row.app_id for row in await made_it.list()]
+        status = await made_it.describe(info.app_id)
+
+    assert status is not None
+    assert [AppState.SUCCEEDED] * 3 == [replica.state for replica in status.replicas]
+    assert ["run\n"] * 3 == [file.read_text() for file in sorted(out.iterdir())]
 
 
 @pytest.mark.parametrize("how", ["before", "after"])

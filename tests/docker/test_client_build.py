@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 
 from asyncsched._dockerd import Daemon, build_image
+from asyncsched._dockerd.build import _BuildKit, _Classic
 from asyncsched._dockerd.endpoint import Endpoint
 from asyncsched.errors import WorkspaceError
 from asyncsched.specs.image_progress import ImageProgress
 from tests.docker._proxy import CuttingProxy
+from tests.docker.test_client_trace import field
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 
 pytestmark = pytest.mark.service
@@ -127,6 +130,44 @@ async def test_a_build_that_fails_shows_its_last_lines(daemon: Daemon, *, buildk
     assert {"one", "two"} <= set(str(caught.value).replace(";", "").replace(" ", "").splitlines())
     assert {"one", "two"} <= set(said)
     assert "3" in str(caught.value)
+
+
+def logged(stream: int, text: str) -> dict[str, Any]:
+    """Make BuildKit's record of what a step has written."""
+    log = field(1, "step") + field(3, stream) + field(4, text)
+    return {"id": "moby.buildkit.trace", "aux": base64.b64encode(field(3, log))}
+
+
+def coloured(text: str) -> dict[str, Any]:
+    """Make the classic builder's record of what a step has written to stderr."""
+    return {"stream": f"\x1b[91m{text}\x1b[0m"}
+
+
+@pytest.mark.parametrize(
+    ("reader", "records"),
+    [
+        (
+            _Classic,
+            [
+                {"stream": "o"},
+                coloured("t"),
+                {"stream": "ne"},
+                coloured("wo"),
+                {"stream": "Removing intermediate container x"},
+            ],
+        ),
+        (_BuildKit, [logged(1, "o"), logged(2, "t"), logged(1, "n"), logged(2, "wo\n"), logged(1, "e")]),
+    ],
+)
+def test_lines_that_come_in_parts_are_whole(reader: type[_Classic | _BuildKit], records: list[dict[str, Any]]) -> None:
+    said: list[str] = []
+    read = reader("built:1", lambda step: said.append(step.status))
+    for record in records:
+        read.read(record)
+    read.finish()
+
+    assert {"one", "two"} <= set(said)
+    assert said == [*read.lines]
 
 
 async def test_buildkit_mounts_a_cache_and_the_classic_builder_says_that_it_cannot(daemon: Daemon) -> None:

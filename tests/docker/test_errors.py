@@ -42,7 +42,7 @@ async def test_no_daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
     assert (
         f"cannot reach Docker: {tmp_path}/nobody.sock (DOCKER_HOST): no such file or directory; "
-        "start it (sudo systemctl start docker), set DOCKER_HOST, or use -s local_cwd"
+        "start it (sudo systemctl start docker), set DOCKER_HOST, or use the scheduler local_cwd"
     ) == str(caught.value)
     assert isinstance(caught.value, ConnectionError)
 

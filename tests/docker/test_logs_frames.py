@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.logs.line import LogOrigin
+from asyncsched.logs.stamps import StampReader
 from asyncsched.schedulers.docker.logs_frames import FrameReader
 from asyncsched.specs import Stream
 
@@ -26,7 +27,16 @@ def frame(stream: int, text: bytes, stamp: str = STAMP) -> bytes:
 
 
 def read(data: bytes, cuts: list[int], *, terminal: bool = False) -> list[tuple[str, Stream, int | None]]:
-    reader = FrameReader(origin, terminal=terminal)
+    told, asked = [
+        _read(FrameReader(origin, terminal=terminal, one_origin=one), data, cuts)
+        for one in (lambda stream: None, lambda stream: origin(stream, 0))
+    ]
+
+    assert told == asked
+    return told
+
+
+def _read(reader: FrameReader, data: bytes, cuts: list[int]) -> list[tuple[str, Stream, int | None]]:
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     lines = [line for a, b in pairwise(places) for line in reader.feed(data[a:b])]
     return [(str(line), line.stream, line.ns) for line in [*lines, *reader.flush()]]
@@ -43,6 +53,33 @@ def test_any_chunking_gives_the_same_lines(entries: list[tuple[int, bytes]], cut
         (text.decode(errors="replace"), Stream.STDOUT if stream == 1 else Stream.STDERR, NS) for stream, text in entries
     ]
     assert expected == read(data, cuts)
+
+
+KINDS = st.sampled_from([1, 1, 1, 2])
+
+
+@given(st.lists(st.tuples(KINDS, TEXTS | st.binary(max_size=9)), max_size=12), st.lists(st.integers(0, 600)))
+def test_lines_without_a_newline_stand_between_others(entries: list[tuple[int, bytes]], cuts: list[int]) -> None:
+    data = b"".join(frame(stream, text) for stream, text in entries)
+
+    expected = [(text.decode(errors="replace"), [Stream.STDOUT, Stream.STDERR][stream - 1]) for stream, text in entries]
+    assert expected == [(text, stream) for text, stream, _ in read(data, cuts)]
+
+
+STAMPS = [
+    STAMP,
+    "2026-11-21T02:49:43.000000001Z",
+    "2026-11-21T02:49:44.999999999Z",
+    "2026-11-21T02:49:44.9999+00:00",  # as long as the others
+    "2026-11-21T03:49:43.0849+01:00",
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2]), st.sampled_from(STAMPS), TEXTS)), st.lists(st.integers(0, 5000)))
+def test_each_line_has_its_own_time(entries: list[tuple[int, str, bytes]], cuts: list[int]) -> None:
+    data = b"".join(frame(stream, text, stamp) for stream, stamp, text in entries)
+
+    assert [StampReader().ns(stamp) for _, stamp, _ in entries] == [ns for _, _, ns in read(data, cuts)]
 
 
 def test_every_single_cut() -> None:

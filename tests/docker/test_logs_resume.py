@@ -122,7 +122,7 @@ def test_every_line_once_whatever_a_connection_lets_through(log: list[Line], roo
             if place.replaying:
                 fresh = [place.note(*line) for line in batch]
             else:
-                place.note_new(batch)
+                place.note_new(*(list(column) for column in zip(*batch, strict=True)))
                 fresh = [True] * len(batch)
             told += [line for line, new in zip(let_through[at:], fresh, strict=False) if new]
             holes.append(place.take_hole())

@@ -193,6 +193,9 @@ def test_names_are_valid_and_unique(app_id: str, first: str, second: str, replic
     for name in names:
         assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name)
         assert name == labels.base_name(f"/{name}{labels.CANCELLED}") == labels.base_name(name)
+        assert name == labels.base_name(taken := labels.taken_over(labels.taken_over(name)))
+        assert labels.is_taken_over(taken)
+        assert not labels.is_taken_over(name)
 
 
 def test_plain_names_are_kept() -> None:

@@ -166,6 +166,13 @@ def test_a_job_made_by_hand_names_what_its_containers_are_made_with() -> None:
     assert "marker" not in note
 
 
+def test_a_job_made_by_hand_names_its_run_options() -> None:
+    job = DockerJob("app-x1", [DockerContainer("i", ["true"], {}, stop_timeout=3)], timeout=60, on_failure="stop")
+    note = completed(job, session="me", version="1").containers[0].kwargs["labels"][labels.SPEC]
+
+    assert "it was made with on_failure, timeout, stop_timeout, image" in json.loads(note)["not_kept"]
+
+
 def test_a_terminal_is_told_by_a_label() -> None:
     body = to_wire(DockerContainer("i", ["sh"], {"name": "c", "tty": True}), "none", "d")
 

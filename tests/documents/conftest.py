@@ -13,6 +13,8 @@ from tests.gcp_batch.conftest import lead_to
 from tests.gcp_batch.conftest import surroundings as surroundings  # noqa: PLC0414 - likewise
 from tests.gcp_double.runs import Containers
 from tests.gcp_double.server import Double
+from tests.kubernetes.conftest import fake as fake  # noqa: PLC0414 - likewise
+from tests.kubernetes_fake.cluster import FakeCluster
 from tests.local.conftest import home as home  # noqa: PLC0414 - likewise
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 
@@ -42,6 +44,14 @@ def google(dockerd: Dockerd, surroundings: Path, monkeypatch: pytest.MonkeyPatch
         lead_to(made, surroundings, monkeypatch)
         yield made
     assert [] == made.problems
+
+
+@pytest.fixture
+def cluster(fake: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """A cluster whose pods are processes."""
+    fake.run(lambda: setattr(fake, "stream_gate", "on"))
+    monkeypatch.setenv("KUBECONFIG", str(fake.kubeconfig(tmp_path / "kubeconfig")))
+    return fake
 
 
 @pytest.fixture

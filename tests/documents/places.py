@@ -9,6 +9,7 @@ from asyncsched.clock import Clock
 from asyncsched.schedulers import Scheduler
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.docker import DockerScheduler
+from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs.options import CfgVal
 from asyncsched.testing import FakeScheduler, FakeService
@@ -70,6 +71,15 @@ PLACES: Mapping[str, Place] = {
         tells_streams=False,
         replicas=1,
         unknown_id="torchx:nosuchapp-x1",
+    ),
+    "kubernetes": Place(
+        lambda: KubernetesScheduler("session"),
+        ("cluster",),
+        "",
+        "kubernetes-fake",
+        "busybox",
+        {"queue": "default"},
+        unknown_id="default:nosuchapp-x1",
     ),
     "gcp_batch": Place(
         lambda: on_google("session"),

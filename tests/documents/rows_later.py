@@ -1,4 +1,4 @@
-"""The pages on Kubernetes and GCP Batch: these rows join when the backends do."""
+"""The pages on Kubernetes and GCP Batch."""
 
 from __future__ import annotations
 

@@ -156,13 +156,13 @@ SIGNATURES = [
     Signature(
         "kubernetes",
         f"{_KUBERNETES}KubernetesScheduler",
-        "(session_name, client=None)",  # the daemon that has the images comes with workspaces
+        "(session_name, client=None, docker_client=None)",
         "kubernetes",
     ),
     Signature(
         "kubernetes",
         f"{_KUBERNETES}create_scheduler",
-        "(session_name, client=None, **kwargs)",
+        "(session_name, client=None, docker_client=None, **kwargs)",
         "kubernetes",
     ),
     Signature("kubernetes", f"{_KUBERNETES}KubernetesJob", "(images_to_push, resource)", "kubernetes"),

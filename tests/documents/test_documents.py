@@ -22,6 +22,7 @@ from tests.documents.signatures import OF_METHODS, SIGNATURES, Signature, disagr
 from tests.documents.table import ROWS, Row, has_landed, parameters
 from tests.documents.ways import Awaiting, Blocking, Way, run_through
 from tests.gcp_double.server import Double
+from tests.kubernetes_fake.cluster import FakeCluster
 from tests.services.dockerd import BUSYBOX_IMAGE
 
 for rows in ("interface", "local", "docker", "aws_batch", "later"):
@@ -207,6 +208,8 @@ def test_a_command(backend: str, line: str, cli: Cli, request: pytest.FixtureReq
                 "AWS_ACCESS_KEY_ID": "test",
                 "AWS_SECRET_ACCESS_KEY": "test",
             }
+        elif isinstance(found, FakeCluster):
+            cli.environment["KUBECONFIG"] = os.environ["KUBECONFIG"]
         elif isinstance(found, Double):
             cli.environment |= {name: value for name, value in os.environ.items() if name.startswith(LEAD_TO_GOOGLE)}
             cli.environment["ASYNCSCHED_IMAGE"] = BUSYBOX_IMAGE  # the tests' daemon pulls nothing

@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
@@ -13,11 +14,13 @@ from asyncsched.errors import (
     AuthError,
     ConfigError,
     PermissionDeniedError,
+    SchedulerError,
     UnavailableError,
 )
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
 from asyncsched.specs import AppDef
+from asyncsched.testing import VirtualClock
 from tests.gcp_batch.conftest import played, quick
 from tests.gcp_double.server import PROJECT, Double, Fault
 
@@ -133,8 +136,24 @@ async def test_a_token_is_used_until_shortly_before_its_end(double: Double) -> N
             await made.describe(UNKNOWN)
 
     assert 1 == given.count
-    with pytest.raises(ConfigError, match="a str, and has no credentials"):
-        create_scheduler("s", "client")
+
+
+class Awaited:
+    """Credentials of google.auth.aio, as far as they are looked at."""
+
+    valid = True
+
+    async def refresh(self, request: object) -> None: ...
+
+
+@pytest.mark.parametrize("given", ["client", object(), MagicMock(), AsyncMock(), Awaited()])
+def test_what_is_no_client_is_refused_with_what_fits(given: object) -> None:
+    with pytest.raises(
+        ConfigError, match=r"give a gcloud\.aio\.auth\.Token, a BatchServiceClient, or credentials"
+    ) as caught:
+        create_scheduler("s", given)
+
+    assert f"client is a {type(given).__name__}" == caught.value.what
 
 
 async def test_a_refused_token_of_given_credentials_is_had_anew(double: Double) -> None:
@@ -218,6 +237,15 @@ async def test_a_service_that_is_not_there_is_told(double: Double, monkeypatch: 
     async with quick("s", endpoint_url="http://127.0.0.1:9", retry_for=0.2) as made:
         with pytest.raises(UnavailableError, match=r"did not answer"):
             await made.describe(UNKNOWN)
+
+
+async def test_what_was_tried_again_to_the_end_is_told(double: Double) -> None:
+    double.faults.append(Fault("503", method="GET", times=-1))
+    async with VirtualClock() as clock, quick("s", clock=clock, retry_for=20) as made:
+        with pytest.raises(UnavailableError, match=r"describe took more than 20 s; the last try .*503") as told:
+            await made.describe(UNKNOWN)
+
+    assert isinstance(told.value.__cause__, SchedulerError)
 
 
 async def test_what_is_not_allowed_names_the_permission(double: Double, scheduler: GCPBatchScheduler) -> None:

@@ -19,6 +19,7 @@ from google.cloud import logging as cloud_logging
 from googleapiclient.discovery import build
 from googleapiclient.errors import HttpError
 
+from tests._support import eventually_blocking
 from tests.gcp_batch.conftest import quick
 from tests.gcp_double import discovery
 from tests.gcp_double.filters import compile_filter
@@ -76,6 +77,25 @@ def test_googles_client_makes_lists_cancels_and_deletes_jobs(client: batch_v1.Ba
     client.delete_job(name=f"{PARENT}/jobs/a-job")
 
 
+def test_googles_clients_read_the_tasks_of_a_job(
+    double: Double, client: batch_v1.BatchServiceClient, by_discovery: Callable[[str, str], Any]
+) -> None:
+    group = f"{PARENT}/jobs/a-job/taskGroups/group0"
+    client.create_job(parent=PARENT, job_id="a-job", job=a_job('[["wait"]]'))
+    eventually_blocking(lambda: {"RUNNING"} == {task.status.state.name for task in client.list_tasks(parent=group)})
+    tasks = by_discovery("batch", "v1").projects().locations().jobs().taskGroups().tasks()
+
+    assert [f"{group}/tasks/0", f"{group}/tasks/1"] == [task.name for task in client.list_tasks(parent=group)]
+    for number in range(2):
+        name = f"{group}/tasks/{number}"
+        found, row = client.get_task(name=name), tasks.get(name=name).execute()
+        assert (name, "RUNNING") == (found.name, found.status.state.name) == (row["name"], row["status"]["state"])
+    with pytest.raises(exceptions.NotFound):
+        client.get_task(name=f"{group}/tasks/2")
+    with pytest.raises(HttpError, match="not found"):
+        tasks.get(name=f"{group}/tasks/x").execute()
+
+
 def test_googles_client_reads_entries(double: Double, credentials: Given) -> None:
     for number in range(120):
         double.logs.write("u", number % 2, f"line {number}")
@@ -86,9 +106,10 @@ def test_googles_client_reads_entries(double: Double, credentials: Given) -> Non
     assert [f"line {number}" for number in range(1, 120, 2)] == [entry.payload for entry in found]
 
 
-@pytest.mark.parametrize(
-    "golden", sorted((Path(__file__).parent / "golden").glob("*.json")), ids=lambda each: each.stem
-)
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda each: each.stem)
 def test_googles_client_submits_the_golden_jobs(
     double: Double, client: batch_v1.BatchServiceClient, golden: Path
 ) -> None:
@@ -137,6 +158,20 @@ def test_the_client_by_discovery_makes_lists_cancels_and_deletes_jobs(by_discove
     tasks = jobs.taskGroups().tasks().list(parent=f"{name}/taskGroups/group0", pageSize=1).execute()
     assert {*tasks} <= {"tasks", "nextPageToken"}  # none, if it was cancelled before it had any
     jobs.delete(name=name, requestId=str(uuid.uuid4())).execute()
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda each: each.stem)
+def test_the_client_by_discovery_submits_the_golden_jobs(
+    double: Double, by_discovery: Callable[[str, str], Any], golden: Path
+) -> None:
+    double.jobs.pace.queued = 3600.0  # they are not to run
+    jobs = by_discovery("batch", "v1").projects().locations().jobs()
+    job = json.loads(golden.read_text())
+    made = jobs.create(parent=PARENT, jobId="a-job", requestId=str(uuid.uuid4()), body=job).execute()
+
+    assert {"state": "QUEUED"}.items() <= made["status"].items()
+    assert job["allocationPolicy"] == made["allocationPolicy"]
+    assert job["taskGroups"][0]["taskSpec"] == made["taskGroups"][0]["taskSpec"]
 
 
 def test_the_client_by_discovery_reads_entries_page_by_page(

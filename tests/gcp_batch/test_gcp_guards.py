@@ -16,6 +16,7 @@ from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.specs import AppDef
 from asyncsched.testing import VirtualClock
+from tests._support import WITHIN
 from tests.gcp_batch.conftest import played, quick
 from tests.gcp_double.server import PROJECT, Double, Fault
 
@@ -35,7 +36,8 @@ asyncio.run(main())
 
 def test_a_scheduler_belongs_to_the_loop_of_its_first_call(double: Double) -> None:
     async def ask(made: GCPBatchScheduler) -> None:
-        assert await made.describe(UNKNOWN) is None
+        async with asyncio.timeout(WITHIN):
+            assert await made.describe(UNKNOWN) is None
 
     async def ask_and_close(made: GCPBatchScheduler) -> None:
         await ask(made)
@@ -90,7 +92,7 @@ async def test_an_account_acts_as_another(
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS", double.url)
     if kind == "user":
         (surroundings / "key.json").write_text(json.dumps(double.tokens.user_file(double.url)))
-    async with quick("s", impersonate="runner@proj-1.iam.gserviceaccount.com") as made:
+    async with asyncio.timeout(WITHIN), quick("s", impersonate="runner@proj-1.iam.gserviceaccount.com") as made:
         assert await made.describe(UNKNOWN) is None
         assert await made.describe(UNKNOWN) is None
 

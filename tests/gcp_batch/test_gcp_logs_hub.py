@@ -271,6 +271,8 @@ async def test_one_replica_is_asked_for_by_its_whole_number(clock: VirtualClock)
     )
 
     assert ["of 1"] == [line.text for line in await drained(source, clock)]
+    found = world.store.list(query_of(PROJECT, ["job"], since_ns=0, replica=1))["entries"]
+    assert ["of 1"] == [entry["textPayload"] for entry in found]  # what Google sends, and not what is left of it
 
 
 @pytest.mark.parametrize(

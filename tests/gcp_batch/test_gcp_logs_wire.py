@@ -13,7 +13,9 @@ import pytest
 from typing_extensions import override
 
 from asyncsched.clock import Clock, TimerHandle
+from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
+from asyncsched.testing import VirtualClock
 from tests.gcp_batch.conftest import lead_to
 from tests.gcp_double.control import finish_job, running_job
 from tests.gcp_double.server import PROJECT, Double
@@ -83,3 +85,30 @@ async def test_three_jobs_of_a_thousand_tasks_are_followed_over_http(
 
     assert JOBS * TASKS * LINES == written.total()
     assert written == read
+
+
+async def tailed(scheduler: GCPBatchScheduler, name: str) -> list[str]:
+    return [line.text async for line in scheduler.log_iter(f"{PROJECT}:us-central1:{name}", should_tail=True)]
+
+
+async def test_schedulers_with_the_same_limits_keep_to_the_quota_together(
+    surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with VirtualClock() as clock:
+        with Double(quota=60, now_ns=clock.time_ns) as double:
+            lead_to(double, surroundings, monkeypatch)
+            uids = double.do(lambda: [running_job(double, name, 1) for name in ("one", "two")])
+            limits, hungry = Limits(), {"log_interval": 0.1, "log_idle": 0.1}
+            async with (
+                create_scheduler("s", clock=clock, limits=limits, **hungry) as first,
+                create_scheduler("s", clock=clock, limits=limits, **hungry) as second,
+            ):
+                reading = [asyncio.create_task(tailed(first, "one")), asyncio.create_task(tailed(second, "two"))]
+                async with asyncio.timeout(60):
+                    while double.logs.reads <= 130:
+                        await clock.sleep(1)
+                double.do(lambda: [double.logs.write(uid, 0, f"of {uid}") for uid in uids])
+                double.do(lambda: [finish_job(double, name, 1) for name in ("one", "two")])
+                assert [[f"of {uid}"] for uid in uids] == await asyncio.gather(*reading)
+
+    assert 0 == double.logs.refusals

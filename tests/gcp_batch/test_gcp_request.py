@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.cloud import batch_v1
 
+from asyncsched.components.utils import echo
 from asyncsched.errors import ConfigError, InvalidRequestError, MalformedHandleError, RunOptionError, UsageError
 from asyncsched.schedulers.gcp_batch import GCPBatchJob, GCPBatchOpts, GCPBatchScheduler
 from asyncsched.schedulers.gcp_batch.names import is_job_name, job_name, parse_app_id
 from asyncsched.schedulers.gcp_batch.names_note import make_note, read_note
 from asyncsched.schedulers.gcp_batch.request import make_request, to_wire
-from asyncsched.schedulers.gcp_batch.request_limits import size_of
+from asyncsched.schedulers.gcp_batch.request_limits import MAX_JOB_BYTES, size_of
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, SecretRef, VolumeMount
 from asyncsched.specs.dryrun import AppDryRunInfo
 from tests.gcp_double.checks import check_job
+from tests.gcp_double.server import Double
 from tests.gcp_double.wire import parse
 
 GOLDEN = Path(__file__).parent / "golden"
 APP_ID = "proj-1:us-central1:app-x1"
+REQUEST_ID = "00000000-0000-4000-8000-000000000001"
 
 
 def role(**more: Any) -> Role:
@@ -30,17 +34,21 @@ def role(**more: Any) -> Role:
 
 
 def request(made: Role, **options: Any) -> GCPBatchJob:
+    return request_of(AppDef("app", [made]), **options)
+
+
+def request_of(app: AppDef, **options: Any) -> GCPBatchJob:
     opts = GCPBatchOpts(project="proj-1", **options)
-    return make_request(AppDef("app", [made]), opts, app_id=APP_ID, session="me", version="1.2")
+    return make_request(app, opts, app_id=APP_ID, session="me", version="1.2")
 
 
 def wire(job: GCPBatchJob) -> dict[str, Any]:
-    made: dict[str, Any] = to_wire(job, digest="d" * 64, note="{}")
+    made: dict[str, Any] = to_wire(replace(job, request_id=REQUEST_ID), digest="d" * 64, note="{}")
     return made
 
 
 EXAMPLES = {
-    "echo": (Role("echo", "alpine:latest", entrypoint="/bin/echo", args=["hello"], resource=Resource(1, 0, 1024)), {}),
+    "echo": (*echo(msg="hello", image="alpine:latest").roles, {}),
     "four_replicas_on_a100": (
         role(num_replicas=4, resource=Resource(12, 1, 85_000), args=["--rank", "${replica_id}", "${rank0_env}"]),
         {"gang": True, "collocated": True},
@@ -90,29 +98,6 @@ def test_a_golden_job_is_made_and_would_be_taken(name: str) -> None:
     check_job(parse(batch_v1.Job.pb(batch_v1.Job()), job))
 
 
-@pytest.mark.parametrize(
-    ("gpu", "kind", "machine"),
-    [
-        (16, "nvidia-tesla-a100", "a2-megagpu-16g"),
-        (2, "nvidia-l4", "g2-standard-24"),
-        (8, "nvidia-h100-80gb", "a3-highgpu-8g"),
-    ],
-)
-def test_a_gpu_chooses_the_machine_that_has_it(gpu: int, kind: str, machine: str) -> None:
-    (instance,) = wire(request(role(resource=Resource(4, gpu, 1000)), gpu_type=kind))["allocationPolicy"]["instances"]
-
-    assert machine == instance["policy"]["machineType"]
-    assert instance["installGpuDrivers"]
-
-
-def test_other_gpus_are_added_to_a_machine() -> None:
-    job = wire(request(role(resource=Resource(4, 2, 1000)), gpu_type="nvidia-tesla-t4", install_gpu_drivers=False))
-    (instance,) = job["allocationPolicy"]["instances"]
-
-    assert [{"type": "nvidia-tesla-t4", "count": "2"}] == instance["policy"]["accelerators"]
-    assert "installGpuDrivers" not in instance
-
-
 def test_more_than_a_thousand_vms_have_no_hosts_file() -> None:
     large, small = (wire(request(role(num_replicas=n)))["taskGroups"][0] for n in (1001, 1000))
 
@@ -137,6 +122,71 @@ def test_retries_after_a_preemption_are_apart(retries: int, options: Any, count:
     assert (count, rules or []) == (task.get("maxRetryCount"), found)
 
 
+async def test_retries_that_google_counts_together_are_told(scheduler: GCPBatchScheduler) -> None:
+    both = await scheduler.submit_dryrun(AppDef("app", [role(max_retries=2)]), {"retry_on_preemption": 3})
+    each = [
+        await scheduler.submit_dryrun(AppDef("app", [role(max_retries=2)]), {}),
+        await scheduler.submit_dryrun(AppDef("app", [role()]), {"retry_on_preemption": 3}),
+    ]
+
+    assert ["max_retries", "retry_on_preemption"] == [told.field for told in both.ignored]
+    assert all("up to 5 times" in told.why for told in both.ignored)
+    assert [(), ()] == [tuple(info.ignored) for info in each]
+
+
+async def test_replicas_that_run_after_others_are_told(scheduler: GCPBatchScheduler) -> None:
+    told = {
+        (count, shared): [each.why for each in info.ignored if each.field == "num_replicas"]
+        for count in (5000, 20_000)
+        for shared in (True, False)
+        for info in [
+            await scheduler.submit_dryrun(AppDef("app", [role(num_replicas=count)]), {"replica_network": shared})
+        ]
+    }
+    asked = await scheduler.submit_dryrun(AppDef("app", [role(num_replicas=20_000)]), {"parallelism": 100})
+
+    assert [] == told[5000, True] == told[5000, False]
+    assert ["5000 of 20000 run at a time, which is the most that Google Cloud Batch runs"] == told[20_000, False]
+    assert told[20_000, False][0] in told[20_000, True][0]
+    assert "each on a VM of its own: 5000 VMs" in told[20_000, True][0]
+    assert "num_replicas" not in [each.field for each in asked.ignored]
+
+
+QUOTES = {"quotes": '"' * 7000}
+"""Metadata that is escaped in the note, and once more where the note stands in the job."""
+
+
+@pytest.fixture(scope="module")
+def longest() -> int:
+    """How long an argument may be beside these metadata, by the dry-run."""
+    fitting, refused = 900_000, 1_000_000
+    while refused - fitting > 1:
+        middle = (fitting + refused) // 2
+        try:
+            request_of(AppDef("app", [role(args=["x" * middle])], metadata=QUOTES))
+            fitting = middle
+        except ConfigError:
+            refused = middle
+    return fitting
+
+
+def test_the_size_of_a_job_is_that_of_the_bytes_that_are_sent(longest: int) -> None:
+    app = AppDef("app", [role(args=["x" * longest])], metadata=QUOTES)
+    note = make_note(app, name="app", session="me", pending_timeout=None)
+    sent = json.dumps(to_wire(request_of(app), digest="d" * 64, note=note), separators=(",", ":")).encode()
+
+    assert MAX_JOB_BYTES == len(sent) == size_of(json.loads(sent))
+
+
+async def test_an_edited_request_that_is_too_large_is_not_sent(double: Double, scheduler: GCPBatchScheduler) -> None:
+    info = await scheduler.submit_dryrun(AppDef("app", [role()]), {})
+    info.request.job_def["taskGroups"][0]["taskSpec"]["runnables"][-1]["container"]["commands"] = ["x" * 1_000_000]  # type: ignore[index] # JSON
+    with pytest.raises(ConfigError, match="takes 1000000"):
+        await scheduler.schedule(info)
+
+    assert 0 == double.jobs.created
+
+
 @pytest.mark.parametrize(
     ("roles", "options", "message"),
     [
@@ -147,7 +197,6 @@ def test_retries_after_a_preemption_are_apart(retries: int, options: Any, count:
         ([role()], {"retry_on_preemption": -1}, "retry_on_preemption=-1"),
         ([role(env={"BATCH_X": "1"})], {}, "begin with BATCH_"),
         ([role(mounts=[VolumeMount("data", "/data")])], {}, "gs://BUCKET/FOLDER"),
-        ([role(resource=Resource(1, 3, 1))], {}, "3 GPUs"),
         ([role(env={"A": SecretRef("a/b")})], {}, "Secret Manager"),
         ([role(args=["x" * 1_000_000])], {}, "The job is too large"),
         ([role()], {"priority": 100}, "priority=100"),
@@ -156,10 +205,13 @@ def test_retries_after_a_preemption_are_apart(retries: int, options: Any, count:
         ([role()], {"no_external_ip": True}, "network and subnetwork"),
         ([role()], {"allowed_locations": ["us-central1"]}, "allowed_locations"),
         ([role()], {"allowed_locations": ["zones/a-b-c", "zones/d-e-f"]}, "a-b and d-e"),
-        ([role()], {"labels": {"Team": "x"}}, "Team=x"),
+        ([role()], {"labels": {"Team": "x"}}, r"labels\['Team'\]='x' cannot be set"),
+        ([role()], {"labels": {"a\0b": "c\nd"}}, r"labels\['a\\x00b'\]='c\\nd' cannot be set"),
         ([role()], {"labels": {"asyncsched-app": "x"}}, "keeps labels"),
-        ([role()], {"labels": {f"l{n}": "x" for n in range(61)}}, "61 labels"),
+        ([role()], {"labels": {f"l{n}": "x" for n in range(60)}}, "60 labels"),
         ([role()], {"pubsub_topic": "changes"}, "projects/P/topics/T"),
+        ([role()], {"allowed_locations": ["regions/europe-west1"]}, "europe-west1, and location is us-central1"),
+        ([role()], {"allowed_locations": ["zones/europe-west1-b"]}, "write location=europe-west1"),
         ([role()], {"timeout": 60, "max_run_duration": 60}, "both given"),
         ([role()], {"max_run_duration": 15 * 24 * 3600}, "at most 1209600 seconds"),
     ],
@@ -180,6 +232,16 @@ def test_a_shell_puts_the_replicas_number_in() -> None:
         "container"
     ]["commands"]
     assert "s" == program["environment"]["variables"]["S"]
+
+
+def test_a_variable_that_no_shell_could_set_is_set_behind_it() -> None:
+    made = role(num_replicas=2, args=["${replica_id}"], env={"MY.VAR": "n-${replica_id}", "MY.REST": "1"})
+    program = wire(request(made))["taskGroups"][0]["taskSpec"]["runnables"][-1]
+
+    assert ["-c", 'exec /usr/bin/env -- MY.VAR=n-"$BATCH_TASK_INDEX" MY.REST=1 python "$BATCH_TASK_INDEX"'] == program[
+        "container"
+    ]["commands"]
+    assert not program["environment"]["variables"].keys() & made.env.keys()
 
 
 @pytest.mark.parametrize("name", ["App_Name", "1st", "", "x" * 200, "Überraschung", "a--"])

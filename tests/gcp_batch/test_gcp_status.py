@@ -10,7 +10,7 @@ from google.cloud import batch_v1
 
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler
 from asyncsched.schedulers.gcp_batch.names import JobRef
-from asyncsched.schedulers.gcp_batch.status import JOB_STATES, describe_app, is_deleted, job_state
+from asyncsched.schedulers.gcp_batch.status import JOB_STATES, describe_app, is_deleted, job_state, list_row
 from asyncsched.schedulers.gcp_batch.status_tasks import TASK_STATES
 from asyncsched.specs import AppDef, AppState, FailureCause
 from asyncsched.specs.not_kept import NOT_KEPT
@@ -18,6 +18,7 @@ from tests.gcp_batch.conftest import played, quick
 from tests.gcp_double.server import Double
 
 REF = JobRef("proj-1", "us-central1", "job")
+DELAYED = "Quota checking process decided to delay scheduling for the job job due to inadequate quotas [Quota: CPUS]."
 
 
 def job(state: str, *events: dict[str, Any], counts: dict[str, int] | None = None, count: int = 1) -> dict[str, Any]:
@@ -81,6 +82,7 @@ def test_a_preempted_task_that_succeeded_at_last_has_succeeded() -> None:
     ("code", "cause", "signal"),
     [
         (3, FailureCause.EXIT, None),
+        (125, FailureCause.EXIT, None),
         (137, FailureCause.SIGNAL, 9),
         (50001, FailureCause.PREEMPTED, None),
         (50003, FailureCause.NODE, None),
@@ -114,6 +116,45 @@ def test_a_job_that_waits_for_a_quota_says_so() -> None:
 
     assert (AppState.PENDING, FailureCause.QUOTA) == (found.state, found.cause)
     assert "CODE_GCE_QUOTA_EXCEEDED" in found.msg
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "cause"),
+    [
+        (DELAYED, AppState.PENDING, FailureCause.QUOTA),
+        ("VM creation failed: ZONE_RESOURCE_POOL_EXHAUSTED", AppState.PENDING, FailureCause.UNSCHEDULABLE),
+        ("The job is looked at.", AppState.SUBMITTED, None),
+    ],
+)
+def test_a_queued_job_that_batch_keeps_waiting_is_pending(
+    words: str, state: AppState, cause: FailureCause | None
+) -> None:
+    row = job("QUEUED", event(words, "OPERATIONAL_INFO"))
+    found = describe_app(REF, row)
+
+    assert (state, cause, words) == (found.state, found.cause, found.msg)
+    assert [state] == [replica.state for replica in found.replicas]
+    assert state is list_row(REF, row).state
+
+
+async def test_a_quota_that_delays_a_queued_job_is_told_alike_by_watch_describe_and_list(
+    double: Double, scheduler: GCPBatchScheduler
+) -> None:
+    double.jobs.pace.queued = 600
+    app_id = await scheduler.submit(AppDef("app", [played(["exit", 0])]), {})
+    (name,) = double.jobs.jobs
+    async with asyncio.timeout(60), scheduler.watch([app_id]) as watch:
+        assert AppState.SUBMITTED is (await anext(watch)).state
+        double.do(lambda: double.jobs.tell(double.jobs.jobs[name].job, "OPERATIONAL_INFO", DELAYED))
+        told = (await anext(watch)).current
+    found = await scheduler.describe(app_id)
+
+    assert told is not None
+    assert found is not None
+    assert [(AppState.PENDING, FailureCause.QUOTA, DELAYED)] * 2 == [
+        (each.state, each.cause, each.msg) for each in (told, found)
+    ]
+    assert [AppState.PENDING] == [row.state for row in await scheduler.list()]
 
 
 @pytest.mark.parametrize("state", ["CANCELLATION_IN_PROGRESS", "DELETION_IN_PROGRESS"])

@@ -7,10 +7,12 @@ import logging
 
 import pytest
 
-from asyncsched.errors import ConflictError, InvalidRequestError, PermissionDeniedError
+from asyncsched.errors import ConflictError, InvalidRequestError, PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler
 from asyncsched.specs import AppDef, AppState
+from tests._support import WITHIN, eventually
 from tests.gcp_batch.conftest import played, quick
+from tests.gcp_double.control import running_job
 from tests.gcp_double.server import Double, Fault
 
 APP = AppDef("app", [played(["sleep", 60])])
@@ -34,6 +36,20 @@ async def test_a_dry_run_of_another_process_is_submitted_once(double: Double, sc
     assert 1 == double.jobs.created
 
 
+@pytest.mark.parametrize("kind", ["reset", "503"])
+async def test_every_try_of_every_scheduler_carries_the_request_id_of_the_dry_run(
+    double: Double, scheduler: GCPBatchScheduler, kind: str
+) -> None:
+    info = await scheduler.submit_dryrun(APP, {})
+    double.faults.append(Fault(kind, times=2, path="/jobs"))
+    async with quick("session") as other:
+        await other.schedule(info)
+    await scheduler.schedule(info)  # it has not tried before, and therefore sends
+
+    assert [info.request.request_id] * 4 == double.request_ids
+    assert 1 == double.jobs.created
+
+
 async def test_a_name_that_another_app_has_is_a_conflict(double: Double, scheduler: GCPBatchScheduler) -> None:
     await scheduler.submit(APP, {}, key="order-1")
     async with quick("session") as other:
@@ -43,7 +59,8 @@ async def test_a_name_that_another_app_has_is_a_conflict(double: Double, schedul
     assert 1 == double.jobs.created
 
 
-async def test_a_slow_submit_that_is_cancelled_leaves_nothing(double: Double, scheduler: GCPBatchScheduler) -> None:
+def hold_create(double: Double) -> tuple[asyncio.Event, asyncio.Event]:
+    """Have the double hold one create; returns what tells that it has come, and what lets it go on."""
     begun, go_on = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -52,6 +69,11 @@ async def test_a_slow_submit_that_is_cancelled_leaves_nothing(double: Double, sc
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(go_on.wait(), loop))
 
     double.faults.append(Fault("held", path="/jobs", gate=gate))
+    return begun, go_on
+
+
+async def test_a_slow_submit_that_is_cancelled_leaves_nothing(double: Double, scheduler: GCPBatchScheduler) -> None:
+    begun, go_on = hold_create(double)
     info = await scheduler.submit_dryrun(APP, {})
     submitting = asyncio.create_task(scheduler.schedule(info))
     await begun.wait()
@@ -61,6 +83,68 @@ async def test_a_slow_submit_that_is_cancelled_leaves_nothing(double: Double, sc
         await submitting
 
     assert (1, {}) == (double.jobs.created, double.jobs.jobs)
+
+
+async def test_a_cancelled_submit_whose_answer_never_ends_leaves_nothing(double: Double) -> None:
+    double.faults.append(Fault("stall", path="/jobs", times=-1))
+    async with asyncio.timeout(WITHIN), quick("session", cleanup_timeout=WITHIN) as made:
+        info = await made.submit_dryrun(APP, {})
+        submitting = asyncio.create_task(made.schedule(info))
+        await eventually(lambda: double.jobs.created)
+        submitting.cancel()
+        with pytest.raises(asyncio.CancelledError) as told:
+            await submitting
+
+    assert (1, {}) == (double.jobs.created, double.jobs.jobs)
+    assert [] == getattr(told.value, "__notes__", [])
+
+
+async def test_a_cancelled_submit_never_deletes_the_job_of_somebody_else(
+    double: Double, scheduler: GCPBatchScheduler
+) -> None:
+    info = await scheduler.submit_dryrun(APP, {})
+    double.do(lambda: running_job(double, info.request.name, 1))
+    begun, go_on = hold_create(double)
+    async with asyncio.timeout(WITHIN):
+        submitting = asyncio.create_task(scheduler.schedule(info))
+        await begun.wait()
+        submitting.cancel()
+        await eventually(lambda: double.calls["GET /v1/projects/*/locations/*/jobs/*"])
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await submitting
+
+    assert await scheduler.exists(info.app_id)
+    assert 0 == double.calls["DELETE /v1/projects/*/locations/*/jobs/*"]
+
+
+async def test_a_submit_that_fails_never_deletes_the_job_of_somebody_else(double: Double) -> None:
+    double.faults.append(Fault("503", path="/jobs", times=-1))
+    async with quick("session", retry_for=0.2) as made:
+        info = await made.submit_dryrun(APP, {})
+        double.do(lambda: running_job(double, info.request.name, 1))
+        with pytest.raises(UnavailableError):
+            await made.schedule(info)
+
+        assert await made.exists(info.app_id)
+    assert 0 == double.calls["DELETE /v1/projects/*/locations/*/jobs/*"]
+
+
+async def test_of_two_submits_with_one_key_the_cancelled_one_leaves_the_job_of_the_other(
+    double: Double, scheduler: GCPBatchScheduler
+) -> None:
+    begun, go_on = hold_create(double)
+    async with asyncio.timeout(WITHIN), quick("session") as other:
+        submitting = asyncio.create_task(scheduler.submit(APP, {}, key="order-1"))
+        await begun.wait()
+        app_id = await other.submit(APP, {}, key="order-1")
+        submitting.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await submitting
+
+        assert await other.exists(app_id)
+    assert 0 == double.calls["DELETE /v1/projects/*/locations/*/jobs/*"]
 
 
 async def test_many_submits_go_side_by_side(double: Double, scheduler: GCPBatchScheduler) -> None:

@@ -141,9 +141,10 @@ class Jobs:
     def _move(self, job: Any, state: Any, words: str = "") -> None:
         before, job.status.state = State(job.status.state).name, state
         said = words or f"Job state is set from {before} to {State(state).name} for job {job.name}."
-        self._tell(job, "STATUS_CHANGED", said)
+        self.tell(job, "STATUS_CHANGED", said)
 
-    def _tell(self, job: Any, kind: str, words: str) -> None:
+    def tell(self, job: Any, kind: str, words: str) -> None:
+        """Have a job say something."""
         event = job.status.status_events.add(type_=kind, description=words)
         event.event_time.FromNanoseconds(self._now())
         job.update_time.CopyFrom(event.event_time)
@@ -174,7 +175,7 @@ class Jobs:
         job, (group,) = made.job, made.job.task_groups
         await asyncio.sleep(self.pace.queued)
         if group.task_spec.compute_resource.cpu_milli >= TOO_MUCH:
-            self._tell(job, "OPERATIONAL_INFO", "VM creation failed: CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED")
+            self.tell(job, "OPERATIONAL_INFO", "VM creation failed: CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED")
             await asyncio.Event().wait()
         self._move(job, State.SCHEDULED)
         names = (f"{group.name}/tasks/{index}" for index in range(group.task_count))

@@ -43,7 +43,7 @@ class Fault:
             go, ``stall`` for an answer that stops half-way, or ``reset``: the answer is lost of what took effect.
         path: Found in the path of those that it befalls.
         method: Their method.
-        times: How many are left.
+        times: How many are left; all if it is negative.
         gate: What one that is held waits for.
     """
 
@@ -80,8 +80,11 @@ class Double:
         self.calls: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
         self.bodies: list[Any] = []
+        self.request_ids: list[str] = []
         self.unreachable: list[str] = []
         self.lists_everywhere = True
+        self.largest_page = 1000
+        self.begins_with_nothing = False
         self.problems: list[str] = []
         self.knobs: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
         self._operations: dict[str, Any] = {}
@@ -141,6 +144,7 @@ class Double:
         return [
             *([web.post("/double/{knob}", self.knobs)] if self.knobs is not None else []),
             web.post("/token", self.tokens.exchange),
+            web.get("/subject", self.tokens.subject),
             web.get("/computeMetadata/v1/{rest:.*}", self.tokens.metadata),
             web.post("/accounts/{account}:generateAccessToken", self.tokens.impersonate),
             web.post(f"{ACCOUNTS}{{account}}:generateAccessToken", self.tokens.impersonate),
@@ -151,6 +155,7 @@ class Double:
             web.get(jobs + "/{job}", self._get),
             web.delete(jobs + "/{job}", self._delete),
             web.get(jobs + "/{job}/taskGroups/group0/tasks", self._list_tasks),
+            web.get(jobs + "/{job}/taskGroups/group0/tasks/{task}", self._get_task),
             web.get("/v1/projects/{project}/locations/{location}/operations/{operation}", self._operation),
             web.post("/v2/entries:list", self._entries),
         ]
@@ -161,6 +166,8 @@ class Double:
             return await handler(request)
         self.calls[_kind(request)] += 1
         self.headers.append(dict(request.headers))
+        if request.method == "POST" and request.path.endswith("/jobs"):
+            self.request_ids.append(request.query.get("requestId", ""))
         fault = self._fault(request)
         try:
             self._check_token(request)
@@ -241,7 +248,7 @@ class Double:
             raise Refusal(400, f"order_by {order!r} is not supported")
         key = (lambda job: job.name) if "name" in order else (lambda job: job.create_time.ToNanoseconds())
         jobs.sort(key=key, reverse=order.endswith("desc"))
-        answer = _page("jobs", jobs, query)
+        answer = self._page("jobs", jobs, query)
         if everywhere and self.unreachable:
             answer["unreachable"] = [f"projects/{PROJECT}/locations/{place}" for place in self.unreachable]
         return web.json_response(answer)
@@ -268,7 +275,19 @@ class Double:
                 raise Refusal(400, "the filter cannot be read")
             wanted = batch_v1.TaskStatus.State[found[1]]
             tasks = [task for task in tasks if task.status.state == wanted]
-        return web.json_response(_page("tasks", tasks, query))
+        return web.json_response(self._page("tasks", tasks, query))
+
+    def _page(self, name: str, rows: list[Any], query: dict[str, str]) -> dict[str, Any]:
+        if self.begins_with_nothing and not query.get("pageToken"):
+            return {"nextPageToken": "0"}
+        return _page(name, rows, query, self.largest_page)
+
+    async def _get_task(self, request: web.Request) -> web.Response:
+        name = f"{_name(request)}/taskGroups/group0/tasks/{request.match_info['task']}"
+        tasks = [task for task in self.jobs.find(_name(request)).tasks if task.name == name]
+        if not tasks:
+            raise Refusal(404, f"Resource '{name}' was not found")
+        return web.json_response(to_dict(tasks[0]))
 
     async def _list_locations(self, request: web.Request) -> web.Response:
         rows = [{"name": f"projects/{PROJECT}/locations/{each}", "locationId": each} for each in LOCATIONS]
@@ -335,8 +354,8 @@ def _kind(request: web.Request) -> str:
     return f"{request.method} {path}"
 
 
-def _page(name: str, rows: list[Any], query: dict[str, str]) -> dict[str, Any]:
-    size, start = int(query.get("pageSize") or 100), int(query.get("pageToken") or 0)
+def _page(name: str, rows: list[Any], query: dict[str, str], largest: int) -> dict[str, Any]:
+    size, start = min(largest, int(query.get("pageSize") or 100)), int(query.get("pageToken") or 0)
     shown = [to_dict(row) for row in rows[start : start + size]]
     answer: dict[str, Any] = {name: shown} if shown else {}
     if start + size < len(rows):

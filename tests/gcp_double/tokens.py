@@ -16,6 +16,8 @@ _KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 """Made once: how long that takes is chance, and some doubles are made while a test's steps are timed."""
 
 _BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+SUBJECT = "of another provider"
 
 
 class Tokens:
@@ -27,6 +29,7 @@ class Tokens:
         lasts: Seconds that a token lasts.
         refuses: Answers ``invalid_grant`` to every exchange.
         failures: So many exchanges fail with 503.
+        cuts: So many exchanges with the metadata server are cut; all if it is negative.
         gate: Exchanges wait for it, if it is set.
         acted_as: The accounts that others have acted as.
         minted: What every token is; each is another one while it is empty.
@@ -39,6 +42,7 @@ class Tokens:
         self.lasts = 3600
         self.refuses = False
         self.failures = 0
+        self.cuts = 0
         self.gate: Any = None
         self.minted = ""
         self.acted_as: list[str] = []
@@ -86,6 +90,8 @@ class Tokens:
         return web.json_response({"access_token": self.mint(), "expires_in": self.lasts, "token_type": "Bearer"})
 
     def _is_good(self, form: Any, audience: str) -> bool:
+        if form["grant_type"] == _EXCHANGE:
+            return form["subject_token"] == SUBJECT
         if form["grant_type"] != _BEARER:
             return form["grant_type"] == "refresh_token" and form["refresh_token"] == "good"
         try:  # signature, audience and times are really checked
@@ -94,11 +100,18 @@ class Tokens:
             return False
         return "cloud-platform" in told["scope"]
 
+    async def subject(self, request: web.Request) -> web.Response:
+        """Answer as the identity provider of an external account does."""
+        return web.Response(text=SUBJECT)
+
     async def metadata(self, request: web.Request) -> web.Response:
         if request.headers.get("Metadata-Flavor") != "Google":
             return web.Response(status=403)
         if request.path.endswith("/token"):
             self.exchanges += 1
+            if self.cuts and request.transport is not None:
+                self.cuts -= 1
+                request.transport.abort()
             return web.json_response({"access_token": self.mint(), "expires_in": self.lasts, "token_type": "Bearer"})
         return web.Response(text=self.project, headers={"Metadata-Flavor": "Google"})
 

@@ -17,6 +17,7 @@ STATUSES = {
     404: "NOT_FOUND",
     409: "ALREADY_EXISTS",
     429: "RESOURCE_EXHAUSTED",
+    501: "UNIMPLEMENTED",
     503: "UNAVAILABLE",
 }
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d|)")

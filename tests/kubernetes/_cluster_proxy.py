@@ -29,6 +29,7 @@ class CuttingProxy:
         cuts: How many connections were broken.
         lifetime: Shortest and longest time after which a connection is broken; None for never.
         loses: Says of a request whether its answer is lost, with the connection, once it has come.
+        refuses: Says of a request whether its connection is broken before it is handed on.
     """
 
     def __init__(self, kubeconfig: Path, directory: Path) -> None:
@@ -41,6 +42,7 @@ class CuttingProxy:
         self.cuts = 0
         self.lifetime: tuple[float, float] | None = None
         self.loses: Callable[[str], bool] = lambda request: False
+        self.refuses: Callable[[str], bool] = lambda request: False
 
     async def __aenter__(self) -> Self:
         certificate = _certificate(self._directory)
@@ -126,6 +128,9 @@ class _Link:
             if data.startswith(_METHODS):
                 self.request = data.partition(b"\r\n")[0].decode().removesuffix(" HTTP/1.1")
                 self._proxy.requests.append(self.request)
+                if self._proxy.refuses(self.request):
+                    self.cut()
+                    return
             upstream.write(data)
             await upstream.drain()
         upstream.transport.abort()

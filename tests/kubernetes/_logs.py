@@ -10,9 +10,10 @@ from typing import Any
 from typing_extensions import override
 
 from asyncsched.clock import Clock, TimerHandle
+from asyncsched.logs.core import LogSink
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.select import LogQuery, make_query
-from asyncsched.logs.stream import LogSink, LogStream
+from asyncsched.logs.stream import LogStream
 from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.logs import PodLogs
@@ -36,6 +37,22 @@ class Hasty(Clock):
     @override
     def call_later(self, delay: float, callback: Any) -> TimerHandle:
         return super().call_later(delay / 10, callback)
+
+    @override
+    def call_at_latest(self, delay: float, callback: Any) -> TimerHandle:
+        return super().call_later(delay, callback)
+
+
+class Still(Clock):
+    """A clock that stands: what is waited for for a while is waited for until it is told."""
+
+    @override
+    def monotonic(self) -> float:
+        return 0.0
+
+    @override
+    def call_later(self, delay: float, callback: Any) -> TimerHandle:
+        return super().call_later(delay * 1000, callback)
 
     @override
     def call_at_latest(self, delay: float, callback: Any) -> TimerHandle:

@@ -207,7 +207,7 @@ async def test_a_watch_that_hears_nothing_is_opened_again(path: Path) -> None:
 
 
 async def test_a_watch_that_is_refused_for_good_is_told(fake: FakeCluster, reflectors: Reflectors) -> None:
-    fake.fail("list pods", forbidden("alice", "list", "pods", "default"))
+    fake.fail("list pods", Fault(error=forbidden("alice", "list", "pods", "default"), times=2))
     watcher = Watcher(reflectors.pods("default"))
 
     with pytest.raises(PermissionDeniedError, match="alice may not list pods in the namespace default"):

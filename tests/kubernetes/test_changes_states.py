@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
+from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, PermissionDeniedError, UnknownAppError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
+from asyncsched.schedulers.kubernetes.changes_states import LOOK_AGAIN, Turns
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
+from tests.kubernetes._client import Ahead
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.errors import no_such_path
@@ -108,18 +113,66 @@ async def test_apps_that_volcano_has_made_no_group_for_are_asked_about_by_no_req
     assert 0 == fake.traffic.calls["get podgroups"]
 
 
+def test_many_apps_that_wait_are_looked_at_some_at_a_time() -> None:
+    """All at once they would hold up what is told of others: a thousand take some tenths of a second."""
+    clock = Stepped()
+    turns, apps = Turns(clock), [f"default:app-{number}" for number in range(1000)]
+    for app_id in apps:
+        turns.add(app_id)
+    looks: list[tuple[float, list[str]]] = []
+    while clock.now + turns.pause < 4 * LOOK_AGAIN:
+        clock.now += turns.pause
+        looks.append((clock.now, turns.take()))
+
+    assert 100 == max(len(taken) for _, taken in looks)
+    times = {app_id: [at for at, taken in looks if app_id in taken] for app_id in apps}
+    assert {3} == {len(found) for found in times.values()}
+    assert {LOOK_AGAIN} == {later - at for found in times.values() for at, later in pairwise(found)}
+    assert 1.5 * LOOK_AGAIN >= max(found[0] for found in times.values())
+
+
+def test_an_app_has_its_turn_while_it_waits() -> None:
+    clock = Stepped()
+    turns = Turns(clock)
+    assert (LOOK_AGAIN, []) == (turns.pause, turns.take())
+    turns.add("first")
+    clock.now = 2.0
+    turns.add("second")
+    turns.add("first")
+    assert LOOK_AGAIN - 2 == turns.pause
+    turns.discard("first")
+    assert LOOK_AGAIN == turns.pause
+    clock.now = LOOK_AGAIN + 2
+    assert ["second"] == turns.take()
+    turns.clear()
+    clock.now *= 2
+    assert [] == turns.take()
+
+
+class Stepped(Clock):
+    """Stands where a test has put it."""
+
+    now = 0.0
+
+    @override
+    def monotonic(self) -> float:
+        return self.now
+
+
 def _waiting_job(fake: FakeCluster, name: str) -> None:
     labels = {"asyncsched/app": name, "asyncsched/kind": "job", "asyncsched/role": "role"}
     container = {"name": "main", "image": "busybox", "command": ["true"]}
     template = {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never", "containers": [container]}}
     spec = {"suspend": True, "completions": 1, "parallelism": 1, "completionMode": "Indexed", "template": template}
-    fake.create("jobs", name, metadata={"labels": labels, "annotations": {"asyncsched/roles": "{}"}}, spec=spec)
+    fake.create("jobs", name, metadata={"labels": labels, "annotations": {"asyncsched/request": "d"}}, spec=spec)
 
 
+@pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
 async def test_an_app_of_another_process_is_described_in_two_requests(
-    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any]
 ) -> None:
-    app_id = await scheduler.submit(app("sleep 1000", replicas=10), VOLCANO)
+    """Also by the first call there: its pods tell of which kind it is."""
+    app_id = await scheduler.submit(app("sleep 1000", replicas=10), cfg)
 
     async def runs() -> bool:
         found = await scheduler.describe(app_id)
@@ -127,7 +180,6 @@ async def test_an_app_of_another_process_is_described_in_two_requests(
 
     await eventually(runs)
     async with on_fake() as another:
-        await another.describe("default:nosuchapp")  # discovery, once for each client
         before = len(fake.traffic.requests)
         found = await another.describe(app_id)
 
@@ -151,6 +203,37 @@ async def test_what_came_while_the_watch_was_cut_is_told(fake: FakeCluster, sche
         await asyncio.sleep(0.1)
 
     assert dict.fromkeys(ids, ENDED) == await watching
+
+
+async def test_a_server_that_has_just_started_ends_neither_tails_nor_watches(
+    fake: FakeCluster, scheduler: KubernetesScheduler, tmp_path: Path
+) -> None:
+    """Until it knows its roles it refuses everything, the question whether it is ready included."""
+    gate = tmp_path / "gate"
+    script = f"echo begun; while [ ! -e {gate} ]; do sleep 0.05; done; echo done"
+    app_ids = [await scheduler.submit(app(script), JOB) for _ in range(4)]
+    lines: dict[str, list[str]] = {app_id: [] for app_id in app_ids}
+
+    async def tail(app_id: str) -> None:
+        async for line in scheduler.log_iter(app_id, should_tail=True):
+            lines[app_id].append(line.text)
+
+    async def watch(app_id: str) -> AppState:
+        async with scheduler.watch([app_id]) as changes:
+            return [event.state async for event in changes][-1]
+
+    async with asyncio.TaskGroup() as group:
+        for app_id in app_ids:
+            group.create_task(tail(app_id))
+        watches = [group.create_task(watch(app_id)) for app_id in app_ids]
+        await eventually(lambda: all(lines.values()))
+        fake.starting = 24
+        fake.cut()
+        await eventually(lambda: not fake.starting)
+        gate.touch()
+
+    assert [["begun", "done"]] * 4 == [*lines.values()]
+    assert [ENDED] * 4 == [task.result() for task in watches]
 
 
 async def test_an_app_does_not_fall_back_where_its_pods_are_told_later_than_its_job(
@@ -244,6 +327,29 @@ async def test_the_wait_for_a_pod_that_fits_nowhere_is_told_to_watchers(
 
     assert event.current is not None
     assert "unschedulable" == event.current.cause
+
+
+async def test_slow_events_hold_up_no_state(fake: FakeCluster, on_fake: OnFake, tmp_path: Path) -> None:
+    """They are read beside the states of their namespace."""
+    gate = tmp_path / "gate"
+    clock = Ahead()
+    async with on_fake(clock=clock) as scheduler:
+        fits_nowhere = await scheduler.submit(app(), {**JOB, "node_selector": {"zone": "moon"}})
+        runs = await scheduler.submit(app(f"until [ -e {gate} ]; do sleep 0.05; done"), JOB)
+        fake.fail("list events", Fault(slow=600.0, times=-1))
+        async with scheduler.watch([fits_nowhere, runs]) as watch:
+            await anext(watch)
+            clock.ahead += 60.0
+            async with asyncio.timeout(60):
+                async for event in watch:
+                    if fake.traffic.calls["list events"]:
+                        gate.touch()
+                    if event.app_id == runs and event.state is ENDED:
+                        break
+                    if event.app_id == runs and event.state is AppState.RUNNING:
+                        await eventually(lambda: fake.traffic.calls["list events"])
+                        gate.touch()
+        assert 1 == fake.traffic.calls["list events"]
 
 
 async def test_an_unknown_app_is_told_with_the_cluster_that_was_asked(

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -151,6 +152,12 @@ async def test_a_server_that_was_never_there_is_given_up_soon(path: Path, unused
         assert clock.monotonic() - began < 15
 
 
+async def test_a_server_that_is_not_there_is_told_without_objects_of_python(path: Path, unused_port: int) -> None:
+    async with connected(kubeconfig(path, f"https://127.0.0.1:{unused_port}"), clock=VirtualClock()) as client:
+        with pytest.raises(UnavailableError, match=rf"Cannot connect to host 127\.0\.0\.1:{unused_port} \[[^<>]*$"):
+            await client.request("GET", PODS)
+
+
 @pytest.fixture
 def unused_port() -> Iterator[int]:
     """A port that nobody listens on, and that nobody else can take meanwhile."""
@@ -266,7 +273,7 @@ async def test_a_refused_token_is_renewed_once_for_all(path: Path, tmp_path: Pat
     valid = "Bearer t1"
 
     async def check(request: web.BaseRequest) -> web.Response:
-        return web.json_response({}) if request.headers["Authorization"] == valid else status(401, "Unauthorized")
+        return web.json_response({}) if request.headers.get("Authorization") == valid else status(401, "Unauthorized")
 
     async with serving(check) as url, connected(kubeconfig(path, url, user=user)) as client:
         await client.request("GET", PODS)
@@ -366,6 +373,51 @@ async def test_a_client_of_the_callers_is_used_and_not_closed() -> None:
 
     assert "Bearer theirs" == script.requests[0].headers["Authorization"]
     assert ["renewed"] == renewals
+
+
+@pytest.fixture
+def blocking_sdk() -> Any:
+    return pytest.importorskip("kubernetes.client", reason="the package kubernetes is not installed")
+
+
+async def test_a_blocking_client_of_the_callers_is_used_in_the_same_way(blocking_sdk: Any) -> None:
+    script = Script({})
+    renewals: list[threading.Thread] = []
+
+    async with serving(script) as url:
+        configuration = blocking_sdk.Configuration(host=url)
+        configuration.api_key = {"authorization": "Bearer theirs"}
+        configuration.refresh_api_key_hook = lambda _: renewals.append(threading.current_thread())
+        theirs = blocking_sdk.ApiClient(configuration, header_name="X-Team", header_value="lab")
+        client = KubeClient(Source(client=theirs), clock=Clock())
+        await client.request("GET", PODS)
+        await client.close()
+
+    assert ("Bearer theirs", "lab") == tuple(script.requests[0].headers[name] for name in ("Authorization", "X-Team"))
+    assert 1 == len(renewals)
+    assert threading.main_thread() not in renewals
+
+
+async def test_a_configuration_that_tells_its_token_without_awaiting_is_asked_in_a_thread() -> None:
+    script = Script({})
+    asked: list[threading.Thread] = []
+
+    class Blocking(Configuration):
+        def get_api_key_with_prefix(self, identifier: str, alias: str | None = None) -> str:
+            asked.append(threading.current_thread())
+            return "Bearer theirs"
+
+    class Client:
+        configuration: Any = None
+
+    async with serving(script) as url:
+        Client.configuration = Blocking(host=url)
+        client = KubeClient(Source(client=Client()), clock=Clock())
+        await client.request("GET", PODS)
+        await client.close()
+
+    assert "Bearer theirs" == script.requests[0].headers["Authorization"]
+    assert [False] == [each is threading.main_thread() for each in asked]
 
 
 class tls_server:  # noqa: N801 - it reads as a function
@@ -546,11 +598,11 @@ async def test_kinds_are_told_by_discovery_and_asked_for_once(path: Path) -> Non
     asked: list[str] = []
     async with serving(answer) as url, connected(kubeconfig(path, url), clock=clock) as client:
         for _ in range(3):
-            assert await client.has("batch/v1", "jobs")
-            assert not await client.has("batch.volcano.sh/v1alpha1", "jobs")
+            assert await client.discovery.has("batch/v1", "jobs")
+            assert not await client.discovery.has("batch.volcano.sh/v1alpha1", "jobs")
         assert 2 == len(asked)
         await clock.sleep(61)
-        assert not await client.has("batch.volcano.sh/v1alpha1", "jobs")
+        assert not await client.discovery.has("batch.volcano.sh/v1alpha1", "jobs")
         assert 3 == len(asked)
 
 
@@ -558,9 +610,53 @@ async def test_the_version_is_read_once(path: Path) -> None:
     script = Script({"major": "1", "minor": "34+", "gitVersion": "v1.34.4"})
 
     async with serving(script) as url, connected(kubeconfig(path, url)) as client:
-        assert (1, 34) == await client.version() == await client.version()
+        assert (1, 34) == await client.discovery.version() == await client.discovery.version()
 
     assert 1 == len(script.requests)
+
+
+async def test_many_who_ask_for_the_version_and_what_there_is_share_one_answer(path: Path) -> None:
+    script = Script(
+        {"major": "1", "minor": "34", "resources": [{"name": "jobs"}]},
+        {"major": "1", "minor": "34", "resources": [{"name": "jobs"}]},
+    )
+
+    async with serving(script) as url, connected(kubeconfig(path, url)) as client:
+        gone = asyncio.ensure_future(client.discovery.version())
+        await asyncio.sleep(0)
+        versions = asyncio.gather(*(client.discovery.version() for _ in range(20)))
+        found = asyncio.gather(*(client.discovery.has("batch/v1", "jobs") for _ in range(20)))
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert {(1, 34)} == {*await versions}
+        assert {True} == {*await found}
+
+    assert 2 == len(script.requests)
+
+
+async def test_many_who_ask_for_a_group_share_one_answer_which_is_good_for_a_minute(path: Path) -> None:
+    clock = VirtualClock()
+    script = Script({"kind": "APIGroup"})
+
+    async with serving(script) as url, connected(kubeconfig(path, url), clock=clock) as client:
+        assert {True} == {*await asyncio.gather(*(client.discovery.has_group("kueue.x-k8s.io") for _ in range(1000)))}
+        assert await client.discovery.has_group("kueue.x-k8s.io")
+        assert 1 == len(script.requests)
+        await clock.sleep(61)
+        assert await client.discovery.has_group("kueue.x-k8s.io")
+
+    assert 2 == len(script.requests)
+
+
+async def test_a_group_that_was_not_there_is_found_as_soon_as_it_is(path: Path) -> None:
+    script = Script(lambda _: status(404, "NotFound"), {"kind": "APIGroup"})
+
+    async with serving(script) as url, connected(kubeconfig(path, url)) as client:
+        absent = await asyncio.gather(*(client.discovery.has_group("kueue.x-k8s.io") for _ in range(20)))
+        assert {False} == {*absent}
+        assert await client.discovery.has_group("kueue.x-k8s.io")
+
+    assert 2 == len(script.requests)
 
 
 async def test_a_closed_client_says_so(path: Path) -> None:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from kubernetes_asyncio.client import Configuration
@@ -110,8 +111,10 @@ def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path: Path)
 def test_any_other_file_is_an_error_of_configuration(tmp_path: Path, text: str) -> None:
     (tmp_path / "config").write_text(text)
 
-    with pytest.raises(ConfigError, match="kubeconfig"):
+    with pytest.raises(ConfigError, match="kubeconfig") as caught:
         loaded(tmp_path / "config")
+    assert "TypeError" not in str(caught.value)
+    assert "AttributeError" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,17 @@ def test_any_other_file_is_an_error_of_configuration(tmp_path: Path, text: str) 
         ({"token": TOKEN, "client-certificate-data": "!!!", "client-key-data": "!!!"}, {}, "cannot be used"),
         ({"token": TOKEN, "client-certificate": "none.pem", "client-key": "none.pem"}, {}, "cannot be used"),
         ({"token": TOKEN}, {"certificate-authority": "config"}, "cannot be used"),
-        ({"auth-provider": {"name": "oidc", "config": {"id-token": TOKEN}}}, {}, "cannot be used"),
+        (
+            {"auth-provider": {"name": "oidc", "config": {"id-token": TOKEN}}},
+            {},
+            "the auth-provider oidc of the context here cannot be used",
+        ),
+        ({"auth-provider": {"name": "oidc"}}, {}, "use an exec plugin"),
+        ({"token": TOKEN}, {"server": "10.0.0.1:6443"}, "'10.0.0.1:6443': it is not the URL of a host"),
+        ({"token": TOKEN}, {"server": "kube.example.com"}, "write https:// before it"),
+        ({"token": TOKEN}, {"server": f"someone:{TOKEN}@kube.example.com"}, "write https:// before it"),
+        ({"token": TOKEN}, {"server": "https://"}, "correct the kubeconfig"),
+        ({"token": TOKEN}, {"server": "https://[::1"}, "correct the kubeconfig"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name_and_shows_no_secret(
@@ -202,8 +215,14 @@ def test_a_client_of_the_callers_lends_its_configuration() -> None:
 
     assert "http://10.0.0.1:8080" == found.peer.server
     assert {"X-Team": "lab"} == found.headers
-    with pytest.raises(ConfigError, match="it is not an ApiClient of kubernetes_asyncio"):
-        load_target(Source(client=object()))
+
+
+@pytest.mark.parametrize("given", [object(), MagicMock(), AsyncMock(), "https://10.0.0.1"])
+def test_what_is_no_client_is_refused_with_what_fits(given: object) -> None:
+    with pytest.raises(ConfigError, match="pass an ApiClient of kubernetes_asyncio or of kubernetes") as caught:
+        load_target(Source(client=given))
+
+    assert f"client is a {type(given).__name__}" == caught.value.what
 
 
 @pytest.mark.parametrize(("no_proxy", "expected"), [("", "http://proxy:3128"), ("10.0.0.1", None)])

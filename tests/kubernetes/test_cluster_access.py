@@ -115,10 +115,10 @@ def _encoded(data: bytes) -> str:
 
 
 async def test_kinds_that_are_not_there_are_told_by_discovery(client: KubeClient) -> None:
-    assert await client.has("batch.volcano.sh/v1alpha1", "jobs")
-    assert await client.has("batch/v1", "jobs")
-    assert not await client.has("batch.volcano.sh/v9", "jobs")
-    assert not await client.has("nosuch.example.org/v1", "jobs")
-    assert not await client.has("batch/v1", "nosuch")
-    assert await client.has_group("batch.volcano.sh")
-    assert not await client.has_group("nosuch.example.org")
+    assert await client.discovery.has("batch.volcano.sh/v1alpha1", "jobs")
+    assert await client.discovery.has("batch/v1", "jobs")
+    assert not await client.discovery.has("batch.volcano.sh/v9", "jobs")
+    assert not await client.discovery.has("nosuch.example.org/v1", "jobs")
+    assert not await client.discovery.has("batch/v1", "nosuch")
+    assert await client.discovery.has_group("batch.volcano.sh")
+    assert not await client.discovery.has_group("nosuch.example.org")

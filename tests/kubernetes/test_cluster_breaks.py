@@ -34,8 +34,9 @@ LOG = "/log?"
 
 
 @asynccontextmanager
-async def scheduler_on(kubeconfig: Path, tenant: Tenant) -> AsyncIterator[KubernetesScheduler]:
-    async with KubernetesScheduler("mine", kubeconfig=str(kubeconfig), namespaces=[tenant.namespace]) as made:
+async def scheduler_on(kubeconfig: Path, tenant: Tenant, **more: float) -> AsyncIterator[KubernetesScheduler]:
+    namespaces = [tenant.namespace]
+    async with KubernetesScheduler("mine", kubeconfig=str(kubeconfig), namespaces=namespaces, **more) as made:
         yield made
     await asyncio.to_thread(tenant.clean)
 
@@ -54,29 +55,76 @@ async def test_ten_thousand_lines_through_fifty_cuts(kind: str, tenant: Tenant, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_lines_that_rotation_took_while_nobody_was_connected_are_a_gap(
+async def test_ten_thousand_lines_through_fifty_cuts_over_rotations(
     kind: str, tenant: Tenant, own_cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Files of 1 MiB: what is written in three megabytes while no log can be opened cannot all be read later."""
-    async with CuttingProxy(tenant.user, tmp_path) as proxy, scheduler_on(proxy.kubeconfig, tenant) as scheduler:
-        # A burst that goes over several files, between lines that are read while they are written.
-        script = f"{counting(100, pause=0.5)}\n{counting(10_000, at_a_time=500, pause=1.0, padding=400)}"
-        app_id = await scheduler.submit(app(script), options(kind, tenant.namespace))
-        seen: list[LogLine] = []
-        async with scheduler.log_iter(app_id, should_tail=True) as stream:
-            async for line in stream:
-                seen.append(line)
-                if len(seen) in (50, 3000, 6000):
-                    proxy.cut(LOG)
-        told = [line for line in seen if line.gap is None]
-        gaps = [line for line in seen if line.gap is not None]
-        (found,) = numbers(told).values()
+    """Files of 1 MiB, and two for each replica. Half of the logs cannot be opened while theirs are rotated."""
+    async with (
+        CuttingProxy(tenant.user, tmp_path) as proxy,
+        scheduler_on(proxy.kubeconfig, tenant, retry_for=300.0) as scheduler,
+    ):
+        proxy.lifetime = (2.0, 8.0)
+        script = counting(500, at_a_time=10, pause=1.0, padding=4000)
+        app_id = await scheduler.submit(app(script, replicas=20), options(kind, tenant.namespace))
+        seen: dict[int, list[LogLine]] = {replica: [] for replica in range(20)}
+        away: dict[int, str] = {}  # the pods whose logs cannot be opened, by their replicas
+        async with asyncio.TaskGroup() as group:
+            async with scheduler.log_iter(app_id, should_tail=True) as stream:
+                async for line in stream:
+                    seen[line.replica].append(line)
+                    if line.replica < 10 and len(seen[line.replica]) == 100:
+                        away[line.replica] = pod_of(proxy, app_id, line.replica, kind)
+                        proxy.refuses = lambda request: any(f"{pod}{LOG}" in request for pod in away.values())
+                        proxy.cut(f"{away[line.replica]}{LOG}")
+                        group.create_task(back_when_rotated(own_cluster, away, line.replica))
 
-        assert found[:100] == list(range(100))
-        second = found[100:]
-        assert sorted(set(second)) == second, "a line came twice, or out of order"
-        assert second[-1] == 9999
-        assert bool(gaps) == (len(second) < 10_000), "what is missing is told, and nothing else"
+        assert AppState.SUCCEEDED == (await ended(scheduler, app_id)).state
+        assert 50 <= proxy.cuts
+        assert {*range(10)} <= {replica for replica, lines in seen.items() if missing(lines)}
+
+
+def pod_of(proxy: CuttingProxy, app_id: str, replica: int, kind: str) -> str:
+    """Return what the request of a replica's log contains, which tells it from all others."""
+    job = app_id.partition(":")[2]
+    begins = f"/pods/{job}-main-{replica}{LOG[:-1]}" if kind == "volcano" else f"/pods/{job}-{replica}-"
+    (found,) = {
+        request.partition("?")[0].removeprefix("GET ").removesuffix("/log")
+        for request in proxy.requests
+        if begins in request and LOG in request
+    }
+    return found
+
+
+async def back_when_rotated(cluster: Cluster, away: dict[int, str], replica: int) -> None:
+    """Let a log be opened again once its file of now has been closed, and its lines written to another."""
+    namespace, pod = away[replica].split("/")[-3], away[replica].split("/")[-1]
+    (folder,) = (cluster.directory / "pod-logs").glob(f"{namespace}_{pod}_*")
+
+    def rotated() -> set[str]:
+        return {path.name.partition(".gz")[0] for path in folder.glob("main/0.log.2*")}
+
+    before = rotated()
+    await eventually(lambda: rotated() - before, within=300)
+    del away[replica]
+
+
+def missing(lines: list[LogLine]) -> int:
+    """Count the lines that rotation took from a replica: each hole is told where it is, and no line comes twice."""
+    expected = 0
+    is_told = False
+    lost = 0
+    for line in lines:
+        if line.gap is not None:
+            assert not is_told, "a hole is told once"
+            assert "rotated" in line.gap.reason
+            is_told = True
+            continue
+        number = int(line.split()[0])
+        assert number == expected or (is_told and number > expected), (number, expected, is_told)
+        lost += number - expected
+        expected, is_told = number + 1, False
+    assert expected == 500 or is_told
+    return lost + 500 - expected
 
 
 @pytest.mark.parametrize("program", ["kubelet", "apiserver"])
@@ -116,8 +164,8 @@ async def test_a_part_of_the_cluster_stops_amid_tails_and_waits(
 async def test_a_cancel_right_after_the_api_server_was_restarted_ends_the_app(
     number: signal.Signals, tenant: Tenant, own_cluster: Cluster
 ) -> None:
-    """Volcano's controller comes back to it up to half a minute later, and may lose what it is told meanwhile."""
-    async with scheduler_on(tenant.user, tenant) as scheduler:
+    """Volcano's controller comes back half a minute later, or more, and may lose what it is told meanwhile."""
+    async with scheduler_on(tenant.user, tenant, retry_for=300.0) as scheduler:
         apps = [await scheduler.submit(app(OBEYS), options(kind, tenant.namespace)) for kind in KINDS * 2]
         async with scheduler.watch(apps) as watch:
             running: set[str] = set()

@@ -12,12 +12,13 @@ import pytest
 from asyncsched.components import dist
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
-from asyncsched.specs import AppDef, AppState, FailureCause, Resource, Role, VolumeMount
+from asyncsched.specs import AppDef, AppState, FailureCause, Resource, Role, VolumeMount, macros
 from asyncsched.specs.secret_ref import SecretRef
 from tests.kubernetes._cluster_apps import KINDS, OBEYS, app, ended, options
 from tests.services.kubernetes.cluster import Cluster
 from tests.services.kubernetes.images import PYTHON
 from tests.services.kubernetes.tenant import Tenant
+from tests.services.kubernetes.waiting import until
 
 pytestmark = [
     pytest.mark.service("cluster"),
@@ -97,17 +98,32 @@ async def test_what_an_app_waits_for_is_told(
     assert AppState.CANCELLED == (await ended(scheduler, app_id)).state
 
 
-async def test_a_quota_that_refuses_the_pods_is_told(kind: str, second_tenant: Tenant) -> None:
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
-    second_tenant.api.call("POST", second_tenant.path("resourcequotas"), quota)
+@pytest.mark.parametrize(
+    ("rule", "spec", "words", "cause"),
+    [
+        ("resourcequotas", {"hard": {"pods": "0"}}, "quota", FailureCause.QUOTA),
+        (
+            "limitranges",
+            {"limits": [{"type": "Container", "max": {"memory": "8Mi"}}]},
+            "maximum memory usage per Container is 8Mi",
+            FailureCause.CONFIG,
+        ),
+    ],
+)
+async def test_a_rule_of_the_namespace_that_refuses_the_pods_is_told(
+    kind: str, second_tenant: Tenant, rule: str, spec: dict[str, Any], words: str, cause: FailureCause
+) -> None:
+    made = {"metadata": {"name": "rule"}, "spec": spec}
+    second_tenant.api.call("POST", second_tenant.path(rule), made)
     async with KubernetesScheduler(
         "mine", kubeconfig=str(second_tenant.user), namespaces=[second_tenant.namespace]
     ) as scheduler:
-        app_id = await scheduler.submit(app(OBEYS), options(kind, second_tenant.namespace))
-        found = await told(scheduler, app_id, "quota")
+        job = app(OBEYS, resource=Resource(cpu=0, gpu=0, memMB=1100))
+        app_id = await scheduler.submit(job, options(kind, second_tenant.namespace))
+        found = await told(scheduler, app_id, words)
         await scheduler.cancel(app_id)
 
-    assert (AppState.PENDING, FailureCause.QUOTA) == (found.state, found.cause)
+    assert (AppState.PENDING, cause) == (found.state, found.cause)
 
 
 async def test_pods_that_the_namespace_does_not_admit_are_told(kind: str, second_tenant: Tenant) -> None:
@@ -146,6 +162,45 @@ async def test_an_init_container_that_fails_tells_its_reason(
 
     assert AppState.SUCCEEDED is not found.state
     assert AppState.FAILED == (await ended(scheduler, app_id)).state
+
+
+async def test_an_app_of_which_its_least_number_has_succeeded_tells_what_has_failed(
+    kind: str, scheduler: KubernetesScheduler, tenant: Tenant
+) -> None:
+    script = "sleep 1; case $VC_TASK_INDEX$JOB_COMPLETION_INDEX in 1) exit 3;; esac"
+    app_id = await scheduler.submit(app(script, replicas=2, min_replicas=1), options(kind, tenant.namespace))
+    found = await ended(scheduler, app_id)
+
+    assert "main/1: exit code 3" == found.msg
+    assert (AppState.SUCCEEDED if kind == "volcano" else AppState.FAILED) == found.state
+
+
+@pytest.mark.parametrize("more", [{}, {"on_failure": "stop"}], ids=["continue", "stop"])
+async def test_what_containers_tell_of_an_app_that_may_lose_replicas_is_what_volcano_makes_of_its_pods(
+    kind: str, scheduler: KubernetesScheduler, tenant: Tenant, more: dict[str, str]
+) -> None:
+    """The programs have ended before their pods, which a sidecar keeps for some seconds."""
+    if kind == "job":
+        pytest.skip("a plain Job has no least number")
+    elastic = app("sleep 1; exit $((VC_TASK_INDEX * 3))", replicas=2, min_replicas=1)
+    elastic.roles.append(app("true", name="ranked", replicas=2, env={"RANK": macros.replica_id}).roles[0])
+    sidecar = {"name": "beside", "image": elastic.roles[0].image, "command": ["sleep", "15"]}
+    overlay = json.dumps({"spec": {"containers": [sidecar]}})
+    app_id = await scheduler.submit(elastic, options(kind, tenant.namespace, overlay=overlay, **more))
+    early = await ended(scheduler, app_id)
+    rows = {row.app_id: row.state for row in await scheduler.list()}
+    await asyncio.to_thread(_until_over, tenant, app_id.partition(":")[2])
+
+    assert (AppState.FAILED if more else AppState.SUCCEEDED) == early.state
+    assert early.state == rows[app_id]
+    found = await scheduler.describe(app_id)
+    assert found is not None
+    assert early.state == found.state
+
+
+def _until_over(tenant: Tenant, name: str) -> None:
+    path = tenant.path(f"jobs/{name}", "/apis/batch.volcano.sh/v1alpha1")
+    until(lambda: tenant.api.get(path)["status"]["state"]["phase"] in ("Completed", "Failed"), "Volcano's verdict")
 
 
 async def test_memory_that_is_used_up_is_the_cause(kind: str, scheduler: KubernetesScheduler, tenant: Tenant) -> None:

@@ -124,9 +124,17 @@ def jobs(tenant: Tenant) -> list[str]:
         (app(OBEYS), {"namespace": "kube-system"}, PermissionDeniedError, "kube-system"),
         (app(OBEYS), {"overlay": '{"metadata": {"labels": {"asyncsched/app": "x"}}}'}, ConfigError, "asyncsched/app"),
         (app(OBEYS), {"overlay": '{"spec": {"restartPolicy": "Always"}}'}, ConfigError, "restartPolicy"),
+        (app(OBEYS), {"overlay": '{"spec": {"containers": [{"name": "main", "env": null}]}}'}, ConfigError, "env"),
+        (app(OBEYS), {"overlay": '{"spec": {"nosuchField": 1}}'}, InvalidRequestError, "nosuchField"),
+        (
+            app(OBEYS),
+            {"overlay": '{"spec": {"nosuchField": 1}}', "kind": "job", "queue": None},
+            InvalidRequestError,
+            "nosuchField",
+        ),
         (app(OBEYS, env={"BIG": "x" * 2_000_000}), {}, ConfigError, "bytes"),
     ],
-    ids=["queue", "namespace", "label", "restartPolicy", "size"],
+    ids=["queue", "namespace", "label", "restartPolicy", "env", "field", "field-of-job", "size"],
 )
 async def test_an_app_that_is_refused_leaves_nothing(
     wrong: AppDef,

@@ -14,7 +14,7 @@ import pytest
 from tests._support import eventually_blocking
 from tests.services.kubernetes.api import Api
 from tests.services.kubernetes.build_cluster import why_not_built
-from tests.services.kubernetes.cluster import Cluster, cgroups, new_directory
+from tests.services.kubernetes.cluster import Cluster, cgroups, new_directory, why_it_cannot_run
 from tests.services.kubernetes.tenant import Tenant
 
 pytestmark = pytest.mark.service("cluster")
@@ -128,6 +128,18 @@ def built() -> None:
     why = why_not_built()[0]
     if why:
         pytest.skip(why)
+
+
+@pytest.mark.parametrize("without", ["sys_admin", "net_admin"])
+def test_a_machine_that_refuses_namespaces_is_told_before_anything_is_made(without: str) -> None:
+    if why := why_it_cannot_run():
+        pytest.skip(why)
+    code = "from tests.services.kubernetes.cluster import why_it_cannot_run; print(why_it_cannot_run())"
+    drop = ["setpriv", "--bounding-set", f"-{without}", "--inh-caps", f"-{without}"]
+    done = subprocess.run([*drop, sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert done.stdout.startswith("this machine refuses what every pod needs")
+    assert "Operation not permitted" in done.stdout
 
 
 @pytest.mark.heavy("kubernetes")

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,21 @@ from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
-from tests.kubernetes_fake.errors import StatusError, conflict, forbidden
+from tests.kubernetes_fake.errors import StatusError, conflict, forbidden, unauthorized
 from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
 
+POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox", "command": ["sleep", "1000"]}]}
+FOREIGN: dict[str, Any] = {
+    "jobs": {"suspend": True, "completionMode": "NonIndexed", "template": {"spec": POD}},
+    "vcjobs": {
+        "minAvailable": 1,
+        "schedulerName": "volcano",
+        "queue": "default",
+        "tasks": [{"name": "a", "replicas": 1, "template": {"spec": POD}}],
+    },
+}
 VOLCANO = {"kind": "volcano", "queue": "default"}
 JOB = {"kind": "job"}
 BOTH = pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
@@ -118,6 +129,7 @@ class Patient(Clock):
 async def test_many_are_cancelled_with_one_write_each_and_few_reads(
     fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake, cfg: dict[str, Any]
 ) -> None:
+    fake.run(fake.kubelet.creates.clear)  # what runs may end by itself, and what has ended is not cancelled
     ids = [await scheduler.submit(app(), cfg) for _ in range(30)]
     async with on_fake(clock=Patient(), retry_for=600.0) as another:
         before = len(fake.traffic.requests)
@@ -128,6 +140,179 @@ async def test_many_are_cancelled_with_one_write_each_and_few_reads(
     assert [*ids, "default:nosuch"] == list(told)
     assert 30 == sum(1 for method, _ in requests if method != "GET")
     assert 4 >= sum(1 for method, _ in requests if method == "GET")
+
+
+class Stepped(Clock):
+    """A clock that stands still until a test moves it; deadlines of requests take as long as ever."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.begun = 0
+        self._timers: list[tuple[float, Callable[[], None], list[bool]]] = []
+
+    @override
+    def monotonic(self) -> float:
+        return self.now
+
+    @override
+    def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        self.begun += 1
+        cancelled: list[bool] = []
+        self._timers.append((self.now + delay, callback, cancelled))
+        return Cancelled(cancelled)
+
+    @override
+    def call_at_latest(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        return super().call_later(delay, callback)
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
+        due = [each for each in self._timers if each[0] <= self.now]
+        self._timers = [each for each in self._timers if each[0] > self.now and not each[2]]
+        for _, callback, cancelled in due:
+            if not cancelled:
+                callback()
+
+
+class Cancelled:
+    def __init__(self, told: list[bool]) -> None:
+        self._told = told
+
+    def cancel(self) -> None:
+        self._told.append(True)
+
+
+async def test_nothing_is_sent_again_while_a_busy_controller_ends_one_after_the_other(
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake
+) -> None:
+    """It ends 5 jobs in a second: the last of 200 after 40."""
+    fake.run(fake.kubelet.creates.clear)
+    ids = await asyncio.gather(*(scheduler.submit(app(), VOLCANO) for _ in range(200)))
+
+    def phases() -> set[str]:
+        return {job.get("status", {}).get("state", {}).get("phase", "") for job in fake.store.list("vcjobs")}
+
+    await eventually(lambda: fake.run(phases) == {"Pending"})
+    fake.pace.reconcile = 600.0  # each job tells one thing: that it is Aborting
+    held: list[Any] = []
+    fake.run(lambda: setattr(fake.volcano_jobs, "held", held))
+    clock = Stepped()
+    async with on_fake(clock=clock, retry_for=8.0) as another:
+        before = len(fake.traffic.requests)
+        cancel = asyncio.create_task(another.cancel_many(ids))
+
+        def moved(seen: int) -> bool:
+            return clock.begun > seen or cancel.done()
+
+        await eventually(lambda: len(held) == 200 and fake.traffic.open["watch vcjobs"])
+        while held and not cancel.done():
+            seen = clock.begun
+            fake.run(lambda: fake.volcano_jobs.read_command(held.pop(0)))
+            await eventually(partial(moved, seen))
+            clock.move(0.2)
+        told = await cancel
+        requests = fake.traffic.requests[before:]
+
+    assert {None} == {*told.values()}
+    assert 200 == sum(1 for method, _ in requests if method != "GET")
+    assert 4 >= sum(1 for method, _ in requests if method == "GET")
+
+
+async def test_looks_at_a_slow_controller_open_no_further_watch(
+    fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake
+) -> None:
+    """It reads one Command at each look, and ends no job meanwhile."""
+    fake.run(fake.kubelet.creates.clear)
+    ids = [await scheduler.submit(app(), VOLCANO) for _ in range(6)]
+    held: list[Any] = []
+    fake.run(lambda: setattr(fake.volcano_jobs, "held", held))
+    clock = Stepped()
+    async with on_fake(clock=clock, retry_for=600.0) as another:
+        before = len(fake.traffic.requests)
+        cancel = asyncio.create_task(another.cancel_many(ids))
+        await eventually(lambda: len(held) == 6 and fake.traffic.open["watch vcjobs"])
+        looks, seen = fake.traffic.calls["list commands"], clock.begun
+        clock.move(20)
+        await eventually(lambda: fake.traffic.calls["list commands"] > looks and clock.begun > seen)
+        while held:
+            fake.run(lambda: fake.volcano_jobs.read_command(held.pop(0)))
+        assert {None} == {*(await cancel).values()}
+        requests = [path for method, path in fake.traffic.requests[before:] if method == "GET"]
+
+    assert 1 == sum(1 for path in requests if "watch=" in path)
+    assert not any("batch/v1/" in path for path in requests), "all of them are Volcano's"
+
+
+async def test_a_cancel_is_told_by_the_watch_that_there_is(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
+    fake.run(fake.kubelet.creates.clear)
+    ids = [await scheduler.submit(app(), VOLCANO) for _ in range(6)]
+    async with scheduler.watch(ids) as watch:
+        await anext(watch)
+        await eventually(lambda: fake.traffic.open["watch vcjobs"])
+        before = len(fake.traffic.requests)
+        assert {None} == {*(await scheduler.cancel_many(ids[1:])).values()}
+        requests = [path for method, path in fake.traffic.requests[before:] if method == "GET"]
+        await scheduler.cancel(ids[0])
+        ended = {event.app_id: event.state async for event in watch}
+
+    assert {AppState.CANCELLED} == {*ended.values()}
+    assert 1 == fake.traffic.most_open["watch vcjobs"]
+    assert [] == [path for path in requests if "watch=" in path and "batch.volcano" in path]
+
+
+async def test_a_job_that_is_removed_while_its_end_is_watched_is_not_waited_for(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    app_id = await scheduler.submit(app(), VOLCANO)
+    held: list[Any] = []
+    fake.run(lambda: setattr(fake.volcano_jobs, "held", held))
+    async with scheduler.watch([app_id]) as watch:
+        await anext(watch)
+        await eventually(lambda: fake.traffic.open["watch vcjobs"])
+        cancel = asyncio.create_task(scheduler.cancel(app_id))
+        await eventually(lambda: held)
+        fake.run(lambda: fake.owners.delete("vcjobs", fake.store.list("vcjobs")[0]))
+        await cancel
+
+
+async def test_a_command_that_is_still_there_is_not_sent_again(fake: FakeCluster, on_fake: OnFake) -> None:
+    """That Volcano takes Commands away is progress, too: it has them in mind."""
+    clock = Stepped()
+    async with on_fake() as scheduler, on_fake(clock=clock, retry_for=80.0) as another:
+        ids = [await scheduler.submit(app(), VOLCANO) for _ in range(3)]
+        held: list[Any] = []
+        fake.run(lambda: setattr(fake.volcano_jobs, "held", held))
+        cancel = asyncio.create_task(another.cancel_many(ids))
+        await eventually(lambda: len(held) == 3 and fake.traffic.open["watch vcjobs"])
+
+        async def look() -> None:
+            looks, seen = fake.traffic.calls["list commands"], clock.begun
+            clock.move(max(AGAIN_AFTER))
+            await eventually(lambda: fake.traffic.calls["list commands"] > looks and clock.begun > seen)
+
+        await look()
+        assert 3 == len(held)
+        fake.run(lambda: setattr(fake.volcano_jobs, "loses", 1))
+        fake.run(lambda: fake.volcano_jobs.read_command(held.pop(0)))
+        await look()
+        assert 2 == len(held)
+        await look()
+        await eventually(lambda: len(held) == 3)
+        while held:
+            fake.run(lambda: fake.volcano_jobs.read_command(held.pop(0)))
+        assert {None} == {*(await cancel).values()}
+
+
+async def test_a_role_that_may_not_list_commands_has_lost_ones_sent_again(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    fake.fail("list commands", Fault(error=forbidden("alice", "list", "commands.bus.volcano.sh", "default"), times=-1))
+    app_id = await scheduler.submit(app(), VOLCANO)
+    fake.run(lambda: setattr(fake.volcano_jobs, "loses", 1))
+
+    await scheduler.cancel(app_id)
+
+    assert 2 <= fake.traffic.calls["create commands"]
 
 
 async def test_a_command_that_volcano_has_lost_is_sent_again(fake: FakeCluster, scheduler: KubernetesScheduler) -> None:
@@ -227,6 +412,22 @@ async def test_a_server_that_has_just_started_refuses_nothing_for_good(
     assert AppState.CANCELLED == states[-1]
 
 
+@pytest.mark.parametrize("knows", ["the user", "nobody"])
+@pytest.mark.parametrize(("cfg", "refused"), [(VOLCANO, "create commands"), (JOB, "patch jobs")])
+async def test_a_refusal_of_a_server_that_is_ready_a_moment_later_removes_no_job(
+    fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any], refused: str, knows: str
+) -> None:
+    """It may become ready between its refusal and the question whether it is: what it says then counts."""
+    app_id = await scheduler.submit(app(), cfg)
+    await until(scheduler, app_id, AppState.RUNNING)
+    verb, _, kind = refused.partition(" ")
+    fake.fail(refused, forbidden("alice", verb, kind, "default") if knows == "the user" else unauthorized())
+
+    await scheduler.cancel(app_id)
+
+    await until(scheduler, app_id, AppState.CANCELLED)
+
+
 async def test_a_job_that_its_controller_writes_at_the_same_moment_is_suspended_all_the_same(
     fake: FakeCluster, scheduler: KubernetesScheduler
 ) -> None:
@@ -280,6 +481,38 @@ async def test_prune_takes_what_ended_long_ago(scheduler: KubernetesScheduler) -
     assert [] == await scheduler.prune(timedelta(hours=1))
     assert {*ended} == {*await scheduler.prune(timedelta(0))}
     assert {*runs} == {row.app_id for row in await scheduler.list()}
+
+
+@pytest.mark.parametrize("kind", ["jobs", "vcjobs"])
+async def test_a_job_of_others_that_is_labelled_with_its_own_name_is_not_ours(
+    fake: FakeCluster, scheduler: KubernetesScheduler, kind: str
+) -> None:
+    """Only a submit of ours writes the annotation with the digest of what was asked for."""
+    foreign = {name: f"default:{name}" for name in ("one", "two", "three")}
+    for name in foreign:
+        metadata = {"labels": {"asyncsched/app": name}, "annotations": {"asyncsched/roles": "[]"}}
+        fake.create(kind, name, metadata=metadata, spec=FOREIGN[kind])
+    writes = [each for each in fake.traffic.requests if each[0] != "GET"]
+
+    assert [] == await scheduler.list()
+    assert {None} == {await scheduler.describe(app_id) for app_id in foreign.values()}
+    await scheduler.cancel(foreign["one"])
+    assert dict.fromkeys(foreign.values()) == await scheduler.cancel_many(foreign.values())
+    await scheduler.delete(foreign["one"])
+    assert [] == await scheduler.prune(timedelta(0))
+    async with scheduler.watch([foreign["one"]]) as watch:
+        assert [AppState.UNKNOWN] == [event.state async for event in watch]
+    assert writes == [each for each in fake.traffic.requests if each[0] != "GET"]
+
+
+async def test_a_job_of_others_with_the_name_of_an_app_makes_no_second_row(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    app_id = await scheduler.submit(app(), VOLCANO)
+    name = app_id.partition(":")[2]
+    fake.create("jobs", name, metadata={"labels": {"asyncsched/app": name}}, spec=FOREIGN["jobs"])
+
+    assert [app_id] == [row.app_id for row in await scheduler.list()]
 
 
 class Stopwatch(Clock):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import io
 import json
+import os
+import resource
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +17,8 @@ import pytest
 from tests.kubernetes._logs import until
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.lists import is_set
+from tests.kubernetes_fake.processes import has_more
+from tests.kubernetes_fake.server import Server
 
 pytestmark = pytest.mark.service("kubernetes-fake")
 
@@ -341,3 +346,30 @@ async def test_a_suspended_job_loses_its_pods_and_goes_on_later(fake: FakeCluste
     await until(fake, lambda: fake.store.list("pods"))
 
     assert first != fake.run(lambda: fake.store.list("pods"))[0]["metadata"]["name"]
+
+
+def test_a_fake_that_cannot_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_: object) -> None:
+        raise ModuleNotFoundError("No module named 'cryptography'")
+
+    monkeypatch.setattr(Server, "start", broken)
+
+    with pytest.raises(ModuleNotFoundError, match="cryptography"), FakeCluster():
+        pass
+
+
+def test_processes_are_read_to_their_end_whatever_descriptors_they_have() -> None:
+    """select() takes none from 1024 on."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, limits[1]), limits[1]))
+    reading, writing = os.pipe()
+    high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1024)
+    try:
+        os.write(writing, b"x")
+        assert has_more(high)
+        os.read(high, 1)
+        assert not has_more(high)
+    finally:
+        for descriptor in (reading, writing, high):
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

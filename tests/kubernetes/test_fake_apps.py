@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
+from asyncsched.specs import macros
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.state import AppState
 from tests.kubernetes._logs import until
@@ -41,6 +42,16 @@ def options(kind: str, **more: str) -> dict[str, str]:
 async def last_state(scheduler: KubernetesScheduler, app_id: str) -> AppState:
     async with asyncio.timeout(PATIENCE):
         return [event async for event in scheduler.watch([app_id])][-1].state
+
+
+async def test_each_task_of_a_job_needs_its_own_least_number_of_successes(scheduler: KubernetesScheduler) -> None:
+    """As Volcano has it, where the job needs as many as its tasks do together."""
+    elastic = app("true", replicas=2, min_replicas=1)
+    ranked = Role("ranked", "busybox", entrypoint="sh", args=["-c", "exit $RANK"], num_replicas=2)
+    ranked.env = {"RANK": macros.replica_id}
+    elastic.roles.append(ranked)
+
+    assert AppState.FAILED is await last_state(scheduler, await scheduler.submit(elastic, options("volcano")))
 
 
 @pytest.mark.parametrize("kind", ["volcano", "job"])

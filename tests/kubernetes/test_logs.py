@@ -20,6 +20,7 @@ from tests.kubernetes._logs import (
     JOB,
     PATIENCE,
     Bench,
+    Still,
     attempts,
     bench,
     ended,
@@ -274,14 +275,16 @@ async def test_a_container_that_was_removed_is_a_gap(fake: FakeCluster, logs: Be
 
 @pytest.mark.parametrize("what", ["removed", "no_file"])
 async def test_a_container_that_is_removed_once_its_log_has_come_to_its_end_is_no_gap(
-    fake: FakeCluster, logs: Bench, what: str
+    fake: FakeCluster, client: KubeClient, what: str
 ) -> None:
-    stream = await followed(fake, logs, "one", "two")
-    fake.run(lambda: setattr(run_of(fake), what, True))  # an open stream goes on
-    exit_now(fake)
-    logs.end(AppState.CANCELLED)
+    """Its status tells of its end in time: else the stream's end may have been the node's."""
+    async with bench(fake, client, Still()) as logs:
+        stream = await followed(fake, logs, "one", "two")
+        fake.run(lambda: setattr(run_of(fake), what, True))  # an open stream goes on
+        exit_now(fake)
+        logs.end(AppState.CANCELLED)
 
-    assert [] == texts(await logs.read(stream))
+        assert [] == texts(await logs.read(stream))
 
 
 # Runs
@@ -557,7 +560,29 @@ async def test_a_rotation_while_nobody_was_connected_is_a_gap(fake: FakeCluster,
     fake.run(rotate)
     lines = await logs.read(stream, 2)
 
-    assert ["GAP the service no longer has what was written here (rotated or purged)", "kept"] == texts(lines)
+    said, kept = texts(lines)
+    assert said.startswith("GAP the log was rotated while it was not being read")
+    assert "kept" == kept
+
+
+async def test_a_rotation_that_took_nothing_is_told_as_what_is_known(fake: FakeCluster, logs: Bench) -> None:
+    """Whether something was written behind the last line, before the file was closed, nobody can tell any more."""
+    stream = await followed(fake, logs, "one")
+
+    def rotate() -> None:
+        fake.server.cut("get pods/log")
+        run = run_of(fake)
+        run.rotate(keep=0)
+        run.write("stdout", run.entries[-1].ns + 1 if run.entries else 10**18, b"two\n")
+
+    fake.run(rotate)
+    lines = await logs.read(stream, 2)
+
+    assert "behind the last line that was read, if anything, is lost" in texts(lines)[0]
+    gap = lines[0].gap
+    assert gap is not None
+    assert gap.before is not None
+    assert "two" == texts(lines)[1]
 
 
 async def test_a_follower_crosses_a_rotation(fake: FakeCluster, logs: Bench) -> None:

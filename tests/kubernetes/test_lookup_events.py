@@ -15,6 +15,7 @@ from tests.kubernetes._client import Ahead
 from tests.kubernetes._logs import until
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster, StatusError, expired
+from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")
 
@@ -156,10 +157,10 @@ async def test_no_more_than_some_pages_are_read(fake: FakeCluster, client: KubeC
 async def test_where_the_role_does_not_allow_it_nobody_asks_again_for_some_time(
     fake: FakeCluster, events: Events, clock: Ahead
 ) -> None:
-    fake.fail("list events", StatusError(403, "Forbidden", FORBIDDEN))
+    fake.fail("list events", Fault(error=StatusError(403, "Forbidden", FORBIDDEN), times=2))
     tell(fake, OURS, "FailedMount")
 
     assert [] == await look(events, clock, 2)
-    assert 1 == fake.traffic.calls["list events"]
+    assert 2 == fake.traffic.calls["list events"]  # a refusal is believed when it is said again
     clock.ahead += REFUSED_FOR
     assert ["FailedMount"] == await look(events, clock)

@@ -14,11 +14,12 @@ import pytest
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord
 from asyncsched.schedulers.kubernetes.status_rows import needs_pods, rows_of
-from asyncsched.specs import AppDef, AppState, Role
+from asyncsched.specs import AppDef, AppState, Role, macros
 from tests.kubernetes._objects import ended, indexed, over, read, up, volcano
 from tests.kubernetes._objects import pod as a_pod
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster, StatusError
+from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
 
@@ -71,6 +72,20 @@ async def test_an_app_whose_sidecars_live_on_has_ended(
     assert {runs: AppState.RUNNING} == await listed(scheduler)
 
 
+@pytest.mark.parametrize(("more", "state"), [({}, AppState.SUCCEEDED), ({"on_failure": "stop"}, AppState.FAILED)])
+async def test_an_app_that_may_lose_replicas_is_listed_as_it_is_described(
+    scheduler: KubernetesScheduler, more: dict[str, str], state: AppState
+) -> None:
+    """A table tells neither how many replicas have to succeed nor what Volcano does when one fails."""
+    elastic = app("exit $((VC_TASK_INDEX * 3))", replicas=2)
+    elastic.roles[0].min_replicas = 1
+    elastic.roles.append(Role("ranked", "busybox", entrypoint="true", env={"RANK": macros.replica_id}, num_replicas=2))
+    app_id = await scheduler.submit(elastic, options("volcano", overlay=SIDECAR, **more))
+    await told(scheduler, app_id, state)
+
+    assert {app_id: state} == await listed(scheduler)
+
+
 async def test_the_pods_of_a_namespace_are_listed_once_and_only_where_something_goes_on(
     fake: FakeCluster, tmp_path: Path
 ) -> None:
@@ -102,7 +117,7 @@ async def test_without_the_right_to_list_pods_the_jobs_tell(
 ) -> None:
     app_id = await scheduler.submit(app(), options("volcano"))
     for _ in range(2):
-        fake.fail("list pods", StatusError(403, "Forbidden", FORBIDDEN))
+        fake.fail("list pods", Fault(error=StatusError(403, "Forbidden", FORBIDDEN), times=2))
 
         assert {app_id} == {*await listed(scheduler)}
     assert 1 == caplog.text.count("the list tells of default what its jobs say, without their pods: alice may not list")

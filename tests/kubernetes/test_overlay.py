@@ -121,19 +121,82 @@ def test_an_init_container_leaves_the_end_of_its_log() -> None:
         ({"metadata": {"labels": None}}, "deletes metadata.labels"),
         ({"metadata": {"labels": {"asyncsched/app": "x"}}}, "sets metadata.labels.asyncsched/app"),
         ({"metadata": {"labels": {"volcano.sh/task-index": None}}}, "sets metadata.labels.volcano.sh/task-index"),
+        (
+            {"metadata": {"labels": {"app.kubernetes.io/instance": "x"}}},
+            "sets metadata.labels.app.kubernetes.io/instance",
+        ),
+        ({"ps": {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}}}, "app.kubernetes.io/managed-by"),
+        (
+            {"spec": {"containers": [{"name": "main", "restartPolicy": "Always"}]}},
+            "sets restartPolicy of container 'main'.*retry_policy",
+        ),
+        (
+            {"spec": {"containers": [{"name": "main", "terminationMessagePath": "/x"}]}},
+            "sets terminationMessagePath of container 'main'.*ASYNCSCHED_RESULT_FILE",
+        ),
+        ({"kind": "Job", "spec": {}}, "sets kind.*Pod"),
+        ({"ps": {"apiVersion": "batch/v1"}}, "of 'ps' sets apiVersion.*v1"),
+        (
+            {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "x"}}},
+            "sets metadata.annotations.scheduling.k8s.io/group-name",
+        ),
         ({"spec": {"restartPolicy": "Always"}}, "sets spec.restartPolicy.*retry_policy"),
+        ({"spec": {"schedulerName": "mine"}}, "sets spec.schedulerName.*Volcano places"),
         ({"spec": {"hostname": "x"}}, "sets spec.hostname"),
         ({"spec": {"containers": None}}, "deletes spec.containers.*main"),
         ({"spec": {"containers": [{"image": "x"}]}}, "in spec.containers an item without its name"),
         ({"spec": {"containers": [{"name": "main", "env": [{"value": "x"}]}]}}, "in env of container 'main'"),
         ({"spec": {"containers": [{"name": "main", "env": ["x"]}]}}, "in env of container 'main'"),
         ({"spec": {"initContainers": [{"name": "main"}]}}, "names an init container main"),
+        ({"spec": {"containers": [{"name": "main", "env": None}]}}, "deletes env of container 'main'"),
+        (
+            {"ps": {"spec": {"containers": [{"name": "main", "env": [{"name": "TORCHX_RANK0_HOST", "value": "x"}]}]}}},
+            "sets the variable TORCHX_RANK0_HOST of container 'main'",
+        ),
+        (
+            {"spec": {"containers": [{"name": "main", "env": [{"name": "ASYNCSCHED_RESULT_FILE", "value": None}]}]}},
+            "sets the variable ASYNCSCHED_RESULT_FILE of container 'main'",
+        ),
+        (
+            {"spec": {"containers": [{"name": "main", "env": [{"name": "ASYNCSCHED_REPLICA_INDEX"}]}]}},
+            "sets the variable ASYNCSCHED_REPLICA_INDEX of container 'main'",
+        ),
     ],
 )
 def test_what_is_not_the_users_is_refused_by_name(overlay: object, words: str) -> None:
     with pytest.raises(RunOptionError, match=words) as raised:
         make(overlay)
     assert "overlay" == raised.value.key
+
+
+@pytest.mark.parametrize("kind", ["volcano", "job"])
+def test_the_command_of_the_main_container_is_the_users_and_a_change_of_it_is_shown(kind: str) -> None:
+    job = make({"ps": {"spec": {"containers": [{"name": "main", "command": ["env"], "args": ["-0"]}]}}}, kind)
+    template = pods(job)[1] if kind == "volcano" else job.others[1]["spec"]["template"]
+    (main,) = template["spec"]["containers"]
+
+    assert (["env"], ["-0"]) == (main["command"], main["args"])
+    assert [
+        'ps: ~ spec.containers[main].command: ["sh"] -> ["env"]',
+        'ps: + spec.containers[main].args: ["-0"]',
+    ] == job.overlay
+
+
+def test_a_whole_manifest_of_a_pod_is_taken() -> None:
+    assert make({"apiVersion": "v1", "kind": "Pod", "spec": {"priority": 1}})
+
+
+def test_variables_of_other_containers_are_the_users() -> None:
+    env = [{"name": "TORCHX_RANK0_HOST", "value": "x"}]
+    job = make({"spec": {"containers": [{"name": "main", "image": "a"}, {"name": "beside", "env": env}]}})
+
+    assert env == pods(job)[0]["spec"]["containers"][1]["env"]
+
+
+def test_a_job_without_volcano_may_have_another_scheduler() -> None:
+    job = make({"spec": {"schedulerName": "mine"}}, kind="job")
+
+    assert "mine" == job.resource["spec"]["template"]["spec"]["schedulerName"]
 
 
 def test_a_dry_run_shows_what_it_has_changed() -> None:

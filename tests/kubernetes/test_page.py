@@ -86,7 +86,7 @@ async def test_its_code_runs() -> None:
 
 
 def test_its_commands_can_be_read_by_a_shell() -> None:
-    commands = re.findall(r"^(asyncsched run .*)$", PAGE.read_text(), re.MULTILINE)
+    commands = re.findall(r"^(asyncsched run .*)$", PAGE.read_text().replace("\\\n", ""), re.MULTILINE)
     given = [word for command in commands for word in shlex.split(command) if "=" in word]
 
     assert commands

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.errors import RunOptionError
+from asyncsched.errors import ConfigError, RunOptionError
 from asyncsched.runner.config import load_config, run_options
 from asyncsched.schedulers.kubernetes import KubernetesOpts, KubernetesScheduler
 from asyncsched.specs import AppDef, Role, runopts
@@ -46,3 +46,9 @@ async def test_they_are_no_run_options_of_a_submit() -> None:
     async with KubernetesScheduler("session") as scheduler:
         with pytest.raises(RunOptionError, match="kubeconfig is a parameter of the scheduler kubernetes"):
             await scheduler.submit(app, {"kubeconfig": "/x"})
+
+
+@pytest.mark.parametrize("namespaces", ["td te", ["default", "Upper"], [""], "x" * 64])
+def test_a_namespace_that_cannot_exist_is_refused_at_once(namespaces: list[str] | str) -> None:
+    with pytest.raises(ConfigError, match=r"the scheduler's parameter namespaces has .*names of namespaces have"):
+        KubernetesScheduler("session", namespaces=namespaces)

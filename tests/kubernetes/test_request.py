@@ -487,6 +487,8 @@ def test_what_is_not_honoured_is_told(kind: Any, mine: AppDef, options: dict[str
         ({"min_available": 9}, "min_available must be 1 to 1.*got 9"),
         ({"labels": {"asyncsched/app": "x"}}, "labels cannot hold asyncsched/app.*choose another key"),
         ({"labels": {"volcano.sh/job-name": "x"}}, "labels cannot hold volcano.sh/job-name"),
+        ({"labels": {"app.kubernetes.io/instance": "x"}}, "labels cannot hold app.kubernetes.io/instance"),
+        ({"labels": {"app.kubernetes.io/managed-by": "x"}}, "labels cannot hold app.kubernetes.io/managed-by"),
         ({"labels": {"a": "not a value"}}, "labels cannot hold a='not a value'.*annotations"),
         ({"labels": {"a b": "x"}}, "labels cannot hold 'a b'"),
         ({"annotations": {"asyncsched/x": "x"}}, "annotations cannot hold asyncsched/x"),

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from asyncsched.errors import MalformedHandleError
 from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.options import KubernetesOpts
+from asyncsched.schedulers.kubernetes.request import make_request
 from asyncsched.schedulers.kubernetes.status import Native, describe_app, needs_events, pods_of, results_of
 from asyncsched.schedulers.kubernetes.status_jobs import (
     JobRecord,
@@ -29,7 +31,7 @@ from asyncsched.schedulers.kubernetes.status_replicas import is_in
 from asyncsched.schedulers.kubernetes.status_rows import list_row, rows_of, told_by_jobs, told_by_tables
 from asyncsched.schedulers.kubernetes.status_states import VOLCANO_PHASES
 from asyncsched.schedulers.responses import DescribeAppResponse
-from asyncsched.specs import AppDef, AppState, FailureCause, RetryPolicy, Role
+from asyncsched.specs import AppDef, AppState, FailureCause, RetryPolicy, Role, macros
 from tests.kubernetes._objects import (
     APP,
     CREATED,
@@ -268,6 +270,57 @@ def test_only_our_container_decides() -> None:
         assert F is described(make(app()), kept[0], failed).state
         assert R is described(make(app()), kept[0], up(replica=1)).state
         assert R is described(make(app(max_retries=1)), kept[0], failed).state  # it may be started again
+
+
+@pytest.mark.parametrize(
+    ("mine", "more", "expected"),
+    [
+        ({"min_replicas": 1}, {}, S),
+        ({"min_replicas": 2}, {}, F),
+        ({}, {"min_available": 1}, S),
+        ({"min_replicas": 1}, {"on_failure": "stop"}, F),
+        ({}, {}, F),
+    ],
+)
+def test_between_the_end_of_its_containers_and_that_of_its_job_an_app_is_told_as_volcano_will(
+    mine: dict[str, Any], more: dict[str, Any], expected: AppState
+) -> None:
+    """A node tells of a pod's end a moment after that of its container, and Volcano's controller later still."""
+    elastic = app(3, **mine)
+    for role in elastic.roles:
+        role.image = role.image or "alpine"
+    options = KubernetesOpts(queue="q", **more)
+    made = make_request(elastic, "default:train-x1", options, kind="volcano", session="s", version="1")
+    record = volcano("Running", elastic, **made.resource["spec"])
+    pods = [read(pod(replica=k, phase="Running", containerStatuses=[ended(code)])) for k, code in enumerate((0, 3, 3))]
+
+    assert expected is described(record, *pods).state
+
+
+@pytest.mark.parametrize(("codes", "expected"), [((0, 3, 0, 0), S), ((0, 3, 0, 3), F), ((3, 3, 0, 0), F)])
+def test_each_task_of_a_job_needs_its_own_least_number_also_where_each_replica_is_a_task(
+    codes: tuple[int, ...], expected: AppState
+) -> None:
+    elastic = Role("main", "alpine", entrypoint="sh", num_replicas=2, min_replicas=1)
+    ranked = Role("rank", "alpine", entrypoint="sh", num_replicas=2, env={"RANK": macros.replica_id})
+    mine = AppDef("train", [elastic, ranked])
+    made = make_request(mine, "default:train-x1", KubernetesOpts(queue="q"), kind="volcano", session="s", version="1")
+    record = volcano("Running", mine, **made.resource["spec"])
+    places = [("main", 0), ("main", 1), ("rank", 0), ("rank", 1)]
+    pods = [
+        read(pod(task, k, phase="Running", containerStatuses=[ended(code)]))
+        for (task, k), code in zip(places, codes, strict=True)
+    ]
+
+    assert ["main", "rank-0", "rank-1"] == [name for name, _ in record.tasks]
+    assert expected is described(record, *pods).state
+
+
+def test_more_than_a_thousand_replicas_that_are_tasks_of_their_own_are_all_told() -> None:
+    mine = app(1200, env={"RANK": macros.replica_id})
+    made = make_request(mine, "default:train-x1", KubernetesOpts(queue="q"), kind="volcano", session="s", version="1")
+
+    assert 1200 == len(described(volcano("Running", mine, **made.resource["spec"])).replicas)
 
 
 def test_pods_of_an_earlier_job_of_the_name_are_not_its_own() -> None:
@@ -807,6 +860,13 @@ def test_an_old_volcano_tells_the_index_in_the_name_only() -> None:
     del raw["metadata"]["labels"]["volcano.sh/task-index"]
 
     assert 4 == read(raw).replica
+
+
+def test_a_job_of_which_enough_has_succeeded_tells_what_has_failed() -> None:
+    found = described(volcano("Completed", app(2)), over(0), over(3, replica=1))
+
+    assert (AppState.SUCCEEDED, "main/1: exit code 3") == (found.state, found.msg)
+    assert [AppState.SUCCEEDED, AppState.FAILED] == [each.state for each in found.replicas]
 
 
 def test_results_are_what_the_kubelet_kept() -> None:

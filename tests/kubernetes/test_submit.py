@@ -225,6 +225,17 @@ def _released(fake: FakeCluster) -> list[str]:
     return [job["metadata"]["name"] for job in jobs if not job["spec"].get("suspend")]
 
 
+async def test_a_lost_answer_to_the_service_leaves_exactly_one(
+    fake: FakeCluster, scheduler: KubernetesScheduler
+) -> None:
+    """The user may look at the Service that is there: only its owner tells whether it is this app's."""
+    fake.fail("create services", Fault(cut_after=0, after=True))
+    app_id = await scheduler.submit(app("one", "two"), JOB)
+
+    assert [app_id.partition(":")[2]] == objects(fake, "services")
+    assert 1 == fake.traffic.calls["get services"]
+
+
 @pytest.mark.parametrize("what", ["create services", "create jobs", "patch jobs"])
 async def test_a_submit_that_fails_half_way_leaves_nothing(
     fake: FakeCluster, scheduler: KubernetesScheduler, what: str
@@ -278,6 +289,38 @@ async def test_what_a_dead_submitter_has_begun_is_pruned(fake: FakeCluster, sche
     assert [info.app_id] == await scheduler.prune(timedelta(0))
     assert await scheduler.describe(info.app_id) is None
     assert await scheduler.describe(whole) is not None
+
+
+@pytest.mark.parametrize("by", ["prune", "delete"])
+async def test_what_a_dead_submitter_has_not_released_is_removed_though_its_other_roles_run(
+    fake: FakeCluster, scheduler: KubernetesScheduler, by: str
+) -> None:
+    """The Jobs of other roles are not suspended: their pods wait for the first role's."""
+    from datetime import timedelta
+
+    from asyncsched.schedulers.kubernetes.request import to_wire
+
+    info = await scheduler.submit_dryrun(app("one", "two", script="sleep 1000"), JOB)
+    await _half(scheduler, info, fake)
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    name = info.app_id.partition(":")[2]
+    uid = fake.run(lambda: fake.store.get("jobs", "default", name))["metadata"]["uid"]
+    await scheduler._client.request("POST", path, body=to_wire(info.request, info.app_id, info.digest).owned(uid)[1])
+
+    def runs() -> bool:
+        pods = fake.run(lambda: fake.store.list("pods"))
+        return [pod.get("status", {}).get("phase") for pod in pods] == ["Running"]
+
+    await eventually(runs)
+    found = await scheduler.describe(info.app_id)
+    assert found is not None
+    assert "not released" in found.msg
+    if by == "prune":
+        assert [info.app_id] == await scheduler.prune(timedelta(0))
+    else:
+        await scheduler.delete(info.app_id)
+    assert await scheduler.describe(info.app_id) is None
+    await eventually(lambda: [] == objects(fake, "jobs", "pods"))
 
 
 async def _half(scheduler: KubernetesScheduler, info: AppDryRunInfo[Any], fake: FakeCluster) -> None:
@@ -352,10 +395,22 @@ async def test_a_job_that_was_made_by_hand_names_what_its_pods_are_made_with(
     pod = (spec["tasks"][0] if "tasks" in spec else spec)["template"]["spec"]
     pod["containers"][0]["securityContext"] = {"runAsUser": 0}
     pod["hostNetwork"] = False
+    spec["ttlSecondsAfterFinished"] = 600
     found = await scheduler.describe(await scheduler.schedule(AppDryRunInfo(request, repr)))
 
     assert found is not None
     assert [("role", 1)] == [(role.name, role.num_replicas) for role in found.roles]
     with pytest.raises(ConfigError, match=r"role 'role': not all of it was kept.*its job was made by hand") as caught:
         await scheduler.submit(AppDef("job", found.roles), cfg)
-    assert all(f"{name}" in str(caught.value) for name in ("pod.hostNetwork", "container.securityContext"))
+    named = ("pod.hostNetwork", "container.securityContext", "job.ttlSecondsAfterFinished")
+    assert all(name in str(caught.value) for name in named)
+
+
+@pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
+async def test_what_is_too_large_is_refused_before_the_server_is_asked(
+    fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match="too large"):
+        await scheduler.submit(app(script="x" * 1_500_000), cfg)
+
+    assert [] == fake.traffic.requests

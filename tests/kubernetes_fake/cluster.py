@@ -7,7 +7,8 @@ import json
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -82,6 +83,7 @@ class FakeCluster:
         self.traffic = Traffic()
         self.rights = Rights()
         self.stream_gate = "off"
+        self.versions: dict[str, str] = {}  # of kinds that are served under another version than ours
         self.starting = 0  # so many requests are refused as by a server that knows neither users nor roles yet
         self.node_labels: dict[str, str] = {"kubernetes.io/hostname": NODE}
         self.capacity: dict[str, Decimal] = {"cpu": Decimal(1000), "memory": Decimal(1 << 40)}
@@ -103,10 +105,10 @@ class FakeCluster:
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
-        ready = threading.Event()
+        ready = Future[None]()
         self._thread = threading.Thread(target=self._serve, args=(ready,), name="kubernetes-fake", daemon=True)
         self._thread.start()
-        ready.wait()
+        ready.result()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +144,8 @@ class FakeCluster:
 
     def faults(self) -> list[str]:
         """Return what is wrong with the fake's own doings: mistakes, and objects that the schemas do not allow."""
-        return [*self.traffic.problems, *self.run(lambda: faults_of_all(self.store.objects.values()))]
+        objects = self.run(lambda: list(self.store.objects.values()))  # judged here, and not in a step of its loop
+        return [*self.traffic.problems, *faults_of_all(objects)]
 
     def kubeconfig(self, path: Path, user: str = "alice", *, namespace: str = "") -> Path:
         """Write a configuration for one of the users."""
@@ -168,10 +171,15 @@ class FakeCluster:
     def _over(self) -> asyncio.Event:
         return self.__dict__["_over_event"]  # type: ignore[no-any-return]
 
-    def _serve(self, ready: threading.Event) -> None:
-        asyncio.run(self._main(ready))
+    def _serve(self, ready: Future[None]) -> None:
+        try:
+            asyncio.run(self._main(ready))
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
 
-    async def _main(self, ready: threading.Event) -> None:
+    async def _main(self, ready: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self.__dict__["_over_event"] = asyncio.Event()
         self.store = Store()
@@ -187,7 +195,7 @@ class FakeCluster:
         self.store.create("nodes", {"metadata": {"name": NODE, "labels": self.node_labels}})
         self.server = Server(self)
         await self.server.start()
-        ready.set()
+        ready.set_result(None)
         await self._over.wait()
         await self.server.stop()
         self.server.close()
@@ -199,8 +207,9 @@ class FakeCluster:
         await self.kubelet.close()
 
     def resources(self) -> list[Resource]:
-        """Return the kinds that are installed."""
-        return [each for each in RESOURCES.values() if self.volcano or each.group not in VOLCANO_GROUPS]
+        """Return the kinds that are installed, in the version that is served."""
+        installed = [each for each in RESOURCES.values() if self.volcano or each.group not in VOLCANO_GROUPS]
+        return [replace(each, version=self.versions.get(each.short, each.version)) for each in installed]
 
     def change(self, kind: str, obj: Json, change: Callable[[Json], Any]) -> Json | None:
         """Change an object if it is still there."""

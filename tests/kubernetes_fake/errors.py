@@ -128,6 +128,10 @@ def forbidden(user: str, verb: str, qualified: str, namespace: str | None, name:
     )
 
 
+def path_forbidden(user: str, path: str) -> StatusError:
+    return StatusError(403, "Forbidden", f'forbidden: User "{user}" cannot get path "{path}"', details={})
+
+
 def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 

@@ -73,7 +73,8 @@ class JobController(Controller):
 
     def _run(self, job: Json, known: Known) -> None:
         if _is(job, "Suspended"):
-            self._condition(job, "Suspended", "JobResumed", "Job resumed", value="False")
+            known.started = time.time()
+            self._condition(job, "Suspended", "JobResumed", "Job resumed", value="False", startTime=stamp())
             self.cluster.event("jobs", job, "Resumed", "Job resumed", origin="job-controller")
             return
         if "startTime" not in job.get("status", {}):
@@ -263,9 +264,12 @@ class JobController(Controller):
 
         self.cluster.change("jobs", job, change)
 
-    def _condition(self, job: Json, kind: str, reason: str, message: str, *, value: str = "True") -> None:
+    def _condition(
+        self, job: Json, kind: str, reason: str, message: str, *, value: str = "True", **status: str
+    ) -> None:
         def change(obj: Json) -> None:
-            conditions = obj.setdefault("status", {}).setdefault("conditions", [])
+            obj.setdefault("status", {}).update(status)
+            conditions = obj["status"].setdefault("conditions", [])
             conditions[:] = [each for each in conditions if each["type"] != kind]
             conditions.append(
                 {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import time
@@ -81,7 +82,7 @@ class Process:
         code = self._popen.wait()
         self._kill_group()  # what it has left behind, as the end of a pid namespace does
         for name in list(self._open):  # what it has written is there by now; a child of it may hold the pipe
-            while name in self._open and self._has_more(name):
+            while name in self._open and has_more(self._open[name]):
                 self._read(name)
             if name in self._open:
                 self._shut(name)
@@ -92,7 +93,9 @@ class Process:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, signal.SIGKILL)
 
-    def _has_more(self, name: str) -> bool:
-        import select
 
-        return bool(select.select([self._open[name]], [], [], 0)[0])
+def has_more(descriptor: int) -> bool:
+    """Tell whether there is something to read; select() takes no descriptor from 1024 on."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

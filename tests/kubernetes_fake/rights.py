@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from tests.kubernetes_fake.errors import StatusError, forbidden, unauthorized
 from tests.kubernetes_fake.resources import Resource
@@ -28,32 +31,30 @@ class Rule:
 
 EVERYTHING = (Rule("*", "*", frozenset({"*"})),)
 
-_MINIMAL = """
-batch.volcano.sh jobs create,get,list,watch,delete
-batch.volcano.sh jobs/status get
-bus.volcano.sh commands create
-scheduling.volcano.sh podgroups get,list,watch
-"" pods get,list,watch
-"" pods/log get
-batch jobs create,get,list,watch,delete,patch
-"" services create,get
-"" events get,list,watch
-"""
+_ROLE = Path(__file__).parents[2] / "docs" / "backends" / "kubernetes-role.yaml"
 
 
 def minimal(namespace: str) -> tuple[Rule, ...]:
-    """Return the rules of the role that the documentation gives."""
-    rules: list[Rule] = []
-    for line in _MINIMAL.strip().splitlines():
-        group, resource, verbs = line.split()
-        rules.append(Rule(group.strip('"'), resource, frozenset(verbs.split(",")), namespace))
-    return tuple(rules)
+    """Return the rules of the role that the documentation gives, as its file has them."""
+    return tuple(
+        Rule(group, resource, frozenset(rule["verbs"]), namespace)
+        for rule in yaml.safe_load(_ROLE.read_text())["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    )
 
 
 class Rights:
-    """The users by their tokens; a test may add some, and take tokens away."""
+    """The users by their tokens; a test may add some, and take tokens away.
+
+    Attributes:
+        users: The users by their tokens.
+        rules: What each may do.
+        readyz_is_open: Whether everybody may ask if the server is ready (the role system:public-info-viewer).
+    """
 
     def __init__(self) -> None:
+        self.readyz_is_open = True
         self.users: dict[str, str] = {"admin-token": "admin", "alice-token": "alice"}
         self.rules: dict[str, tuple[Rule, ...]] = {
             "admin": EVERYTHING,

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from tests.kubernetes_fake.api import Call, Reply, UnknownPath, answer, understood, unknown_path
-from tests.kubernetes_fake.errors import Json, StatusError, forbidden, no_such_path, unauthorized
+from tests.kubernetes_fake.errors import (
+    Json,
+    StatusError,
+    forbidden,
+    no_such_path,
+    path_forbidden,
+    unauthorized,
+)
 from tests.kubernetes_fake.faults import Fault
 from tests.kubernetes_fake.logs import LogRead, NoContent
 from tests.kubernetes_fake.resources import Resource
@@ -94,8 +101,7 @@ class Server:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         parts = [part for part in request.path.split("/") if part]
         if parts == ["readyz"]:
-            is_ready = not self.cluster.starting and asyncio.get_running_loop().time() >= self._ready_at
-            return web.Response(text="ok") if is_ready else web.Response(status=500, text="[-]rbac failed")
+            return self._readyz(request)
         if self.cluster.starting:
             self.cluster.starting -= 1
             self._ready_at = asyncio.get_running_loop().time() + 0.5  # it knows them long before it calls itself ready
@@ -114,7 +120,8 @@ class Server:
         try:
             verb, resource, namespace, name, sub = understood(self.cluster, request.method, parts, query)
         except UnknownPath as unknown:
-            verb = "list" if request.method == "GET" and not unknown.name else request.method.lower()
+            verbs = {"GET": "get" if unknown.name else "list", "POST": "create", "PUT": "update"}
+            verb = verbs.get(request.method, request.method.lower())
             raise unknown_path(self.cluster, user, verb, unknown) from None
         call = Call(
             user=user,
@@ -134,6 +141,19 @@ class Server:
         if fault is not None and not fault.after:
             await self._fail(request, fault)
         return await self._perform(request, call, fault)
+
+    def _readyz(self, request: web.Request) -> web.Response:
+        """Tell whether it is ready: while roles are not known, nobody has the one by which everybody may ask."""
+        authorization = request.headers.get("Authorization")
+        if self.cluster.starting:
+            if authorization and self.cluster.starting % 2:
+                raise unauthorized()
+            raise path_forbidden("alice" if authorization else "system:anonymous", "/readyz")
+        user = self.cluster.rights.user(authorization)
+        if not self.cluster.rights.readyz_is_open:
+            raise path_forbidden(user, "/readyz")
+        is_ready = asyncio.get_running_loop().time() >= self._ready_at
+        return web.Response(text="ok") if is_ready else web.Response(status=500, text="[-]rbac failed")
 
     async def _perform(self, request: web.Request, call: Call, fault: Fault | None) -> web.StreamResponse:
         if call.sub == "log":
@@ -234,10 +254,7 @@ class Server:
         if not parts or parts[0] not in ("api", "apis") or len(parts) > 3 or (parts[0] == "api" and len(parts) > 2):
             return None
         if user == "system:anonymous":
-            path = "/" + "/".join(parts)
-            raise StatusError(
-                403, "Forbidden", f'forbidden: User "system:anonymous" cannot get path "{path}"', details={}
-            )
+            raise path_forbidden(user, "/" + "/".join(parts))
         if parts == ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"]}
         resources = self.cluster.resources()

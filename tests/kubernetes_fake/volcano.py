@@ -45,6 +45,7 @@ class VolcanoController(Controller):
         super().__init__(cluster)
         self.known: dict[str, Known] = {}
         self.loses = 0  # so many commands are removed, and nothing comes of them; -1 for all
+        self.held: list[Json] | None = None  # a list: commands wait in it until a test has them read
         self.store.listeners.append(self._on_command)
 
     @override
@@ -272,7 +273,7 @@ class VolcanoController(Controller):
         if counts["running"] + counts["succeeded"] + counts["failed"] >= least:
             phase = "Running"
         if counts["succeeded"] + counts["failed"] >= total and _phase(job) == "Running":
-            phase = "Completed" if counts["succeeded"] >= least else "Failed"
+            phase = "Completed" if counts["succeeded"] >= least and _each_has_enough(job, tasks) else "Failed"
         self._set(job, phase, taskStatusCount=tasks, **{key: value or None for key, value in counts.items()})
 
     def _set(self, job: Json, phase: str, **more: object) -> None:
@@ -320,9 +321,12 @@ class VolcanoController(Controller):
 
     def _on_command(self, change: Change) -> None:
         if change.kind == "commands" and change.before is None:
-            self.cluster.later(self.cluster.pace.reconcile, lambda: self._command(change.obj))
+            if self.held is not None:
+                self.held.append(change.obj)
+            else:
+                self.cluster.later(self.cluster.pace.reconcile, lambda: self.read_command(change.obj))
 
-    def _command(self, command: Json) -> None:
+    def read_command(self, command: Json) -> None:
         self.store.remove("commands", command)
         target = command.get("target") or command["metadata"].get("ownerReferences", [{}])[0]
         job = self.store.find("vcjobs", command["metadata"]["namespace"], target.get("name", ""))
@@ -340,6 +344,14 @@ class VolcanoController(Controller):
 
 def _phase(job: Json) -> str:
     return str(job.get("status", {}).get("state", {}).get("phase", ""))
+
+
+def _each_has_enough(job: Json, told: Json) -> bool:
+    """Tell whether of each task as many pods have succeeded as it needs; a job that needs fewer does not look."""
+    needed = {task["name"]: task["minAvailable"] for task in job["spec"]["tasks"]}
+    if job["spec"]["minAvailable"] < sum(needed.values()):
+        return True
+    return all(told[name]["phase"].get("Succeeded", 0) >= least for name, least in needed.items() if name in told)
 
 
 def _group(job: Json) -> str:

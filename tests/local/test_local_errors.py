@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import shutil
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.errors import translate
-from asyncsched.specs import Role
+from asyncsched.specs import Role, Secret
 from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, ended, shell
 
 pytestmark = ONE_LOOP
@@ -84,3 +85,22 @@ async def test_a_state_directory_that_has_gone_is_no_mistake_of_the_app(schedule
 async def test_a_program_that_is_not_there_is(scheduler: LocalScheduler) -> None:
     with pytest.raises(InvalidRequestError, match="mend that"):
         await scheduler.submit(app(Role("main", "", entrypoint="/no/such/program")))
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        Role("main", "", entrypoint=Secret("/nope/Zq1aaaaaaa9"), args=["x"]),
+        Role("main", "", entrypoint=Secret("Zq1aaaaaaa9")),
+        Role("main", "", entrypoint=Secret("it's \\ Zq1aaaaaaa9")),
+        Role("main", "", entrypoint="/nope/Zq1aaaaaaa9", env={"API_TOKEN": "Zq1aaaaaaa9"}),
+        Role("main", "", entrypoint="true", env={"A=Zq1aaaaaaa9": "1", "PIN": Secret("Zq1aaaaaaa9")}),
+        Role("main", "", entrypoint="true", env={"DB_PASSWORD=Zq1aaaaaaa9": ""}),
+        Role("main", "", entrypoint="true", args=cast("list[str]", "--password Zq1aaaaaaa9")),
+    ],
+)
+async def test_an_app_that_cannot_start_says_no_secret(scheduler: LocalScheduler, role: Role) -> None:
+    with pytest.raises((SchedulerError, ValueError)) as caught:
+        await scheduler.submit(app(role))
+
+    assert "Zq1aaaaaaa9" not in "".join([str(caught.value), repr(caught.value), repr(vars(caught.value))])

@@ -286,3 +286,28 @@ def test_the_end_of_the_past_is_told_once(path: Path) -> None:
 
     assert [b"0\n", PastEnd()] == first
     assert [b"1\n"] == second
+
+
+async def test_a_file_that_cannot_be_read_any_further_is_told_after_its_lines(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where both are there at the same time: the engine is told to read once more."""
+    source = FileSource(path, origin(), follow=True)
+    found: list[list[Any]] = [[PastEnd()], [b"first\n"]]
+
+    def broken() -> list[Any]:
+        if found:
+            return found.pop(0)
+        raise OSError("it is broken")
+
+    monkeypatch.setattr(source._file, "read", broken)
+    source.start(lambda: None)
+    await eventually(lambda: source._read_all)
+    woken = asyncio.Event()
+    source._wake = woken.set
+
+    assert ["first"] == texts([*source.read(10)])
+    assert woken.is_set()
+    with pytest.raises(LogStreamError, match="it is broken"):
+        source.read(10)
+    await source.aclose()

@@ -17,7 +17,7 @@ def test_a_batch_is_as_good_as_its_lines(batches: list[list[tuple[int, str, str]
     for batch in batches:
         for line in batch:
             assert one_by_one.note(*line)
-        at_once.note_new(batch)
+        at_once.note_new([line[0] for line in batch], [line[1] for line in batch], [line[2] for line in batch])
 
     assert one_by_one.reconnect() == at_once.reconnect()
     again = [*[line for batch in batches for line in batch][-cut:], (500, "out", "new")]

@@ -23,6 +23,7 @@ class Cell:
     text: str = ""
     displays: list[dict[str, Any]] = field(default_factory=list)  # data of results, displays and updates, in order
     error: str = ""
+    traceback: list[str] = field(default_factory=list)
     over: bool = False
 
     @property
@@ -76,6 +77,7 @@ class Kernel:
             cell.displays.append(content["data"])
         elif kind == "error":
             cell.error = f"{content['ename']}: {content['evalue']}"
+            cell.traceback = content["traceback"]
         elif kind == "status" and content["execution_state"] == "idle":
             cell.over = True
 

@@ -155,6 +155,46 @@ def test_a_list_has_a_row_for_each_app_and_tells_who_could_not_be_asked() -> Non
     assert "docker could not be asked: who are you" in text
 
 
+def test_a_table_has_a_summary_and_a_bar_and_tells_equal_failures_once() -> None:
+    handles = [AppHandle(f"fake://me/app-{n}") for n in range(9)]
+    table = AppTable(handles)
+    failed = [replica(0, AppState.FAILED, reason="out of memory")]
+    for handle in handles[:6]:
+        table.statuses[handle] = status(*failed, state=AppState.FAILED, msg="main/0: out of memory")
+    for handle in handles[6:]:
+        table.statuses[handle] = status(replica(0))
+    text, html = shown(table), table._repr_html_()
+
+    assert text.startswith("9 apps: 6 failed, 3 running")
+    assert ["FAILED", "RUNNING"] == re.findall(r"<span title='(\w+)' style='flex:", html)
+    assert "6 apps that failed alike" in text
+    assert 1 == text.count("out of memory")
+    assert all(handle in text for handle in handles)
+
+
+def test_columns_that_are_empty_are_left_out() -> None:
+    rows = [ListAppResponse("app", AppState.RUNNING, "fake://me/app", created_at=START)]
+    heads = re.findall(r"<th[^>]*>(\w+)", AppList(rows)._repr_html_())
+
+    assert ["app", "state", "age"] == heads
+
+
+def test_a_strip_of_120_replicas_is_wrapped() -> None:
+    html = status(*map(replica, range(120)))._repr_html_()
+
+    assert 3 == html.count("<div><span title='main/")
+    assert 3 == html.count("&#9632;" * 40 + "</span></div>")
+    assert "title='main/80-119 RUNNING'" in html
+
+
+def test_a_long_dryrun_is_folded_and_monospace() -> None:
+    long = AppDryRunInfo({f"key{n}": n for n in range(40)}, app_id="train-x1", scheduler="fake")
+    assert re.search("<details><summary>.*<pre style='[^']*monospace", long._repr_html_())
+    short = AppDryRunInfo({"key": 1}, app_id="train-x1", scheduler="fake")._repr_html_()
+    assert "<details>" not in short
+    assert "monospace" in short
+
+
 @pytest.mark.slow
 async def test_a_table_of_thousands_is_small_and_quick() -> None:
     """The guard judges how long the step is in which it is shown."""
@@ -168,4 +208,4 @@ async def test_a_table_of_thousands_is_small_and_quick() -> None:
 
     assert "and 4950 more" in html
     assert "FAILED" in html
-    assert "SUCCEEDED" not in html.replace("1 SUCCEEDED", "")  # those that need attention come first
+    assert "<b>SUCCEEDED</b>" not in html  # those that need attention come first

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from tests.notebook.kernel import Kernel, kernel
+from tests.notebook.kernel import Cell, Kernel, kernel
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -137,7 +138,8 @@ def test_a_stopped_monitor_detaches_and_says_so(begun: Kernel) -> None:
     begun.interrupt()
     begun.finish(following)
 
-    assert "no longer followed; the apps run on" in following.html
+    assert ["no longer followed; the apps run on"] == plain(following)
+    assert "no longer followed" not in following.html, "it is told once"
     assert "RUNNING\n" == begun.run("print((await runner.status(handle)).state)").text
 
 
@@ -183,3 +185,83 @@ handle = blocking.run(app, "fake")
     assert "hello\n" == notebook.run("print(*blocking.log_lines(handle, should_tail=True), sep='', end='')").text
     assert "<b>SUCCEEDED</b>" in notebook.run("blocking.wait(handle)").html
     notebook.run("blocking.close()")
+
+
+def plain(cell: Cell) -> list[str]:
+    """Return what a stopped or failed cell shows, without colours."""
+    return [re.sub(r"\x1b\[[\d;]*m", "", line) for line in cell.traceback]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = 1\nawait runner.run(app, 'nowhere')", ["----> 2 await runner.run(app, 'nowhere')", "error: "]),
+        ("Runner('a b/c')", ["----> 1 Runner('a b/c')", "error: "]),
+        ("(await runner.wait(failed)).raise_for_status()", ["----> 1 (await runner.wait", "error: ", "  why: "]),
+        ("await runner.wait('fake://me/nosuch', check=True)", ["----> 1 await runner.wait", "error: "]),
+    ],
+)
+def test_an_error_is_the_line_of_the_cell_and_what_why_and_fix(begun: Kernel, code: str, expected: list[str]) -> None:
+    begun.run("failed = await runner.run(app, 'fake'); service.start(failed.app_id); service.exit(failed.app_id, 1)")
+    cell = begun.finish(begun.start(code))
+    told = plain(cell)
+
+    assert cell.error
+    assert len(told) <= 6, told
+    assert all(len(line.splitlines()) == 1 for line in told)
+    for begin, line in zip(expected, told, strict=False):
+        assert line.startswith(begin)
+
+
+GROUP = """
+async with runner.group("local_cwd") as group:
+    for number in range({count}):
+        group.start(AppDef("job", [Role("main", entrypoint="sh", args=["-c", "exit 3"])]), name=f"n{{number}}")
+    await group.wait()
+"""
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_group_whose_jobs_failed_is_an_error_as_short_as_all_others(begun: Kernel, count: int) -> None:
+    begun.run("runner = Runner('mine')")
+    cell = begun.finish(begun.start(GROUP.format(count=count)))
+    told = plain(cell)
+
+    assert cell.error.startswith("ExceptionGroup: ")
+    assert 3 <= len(told) <= 6, told
+    assert "" == cell.text
+    assert told[0].startswith("----> 1 async with runner.group"), told
+    assert "FAILED" in "".join(told)
+    assert (count > 1) == (" more: `error.exceptions` of this ExceptionGroup has them" in told[-1]), told
+    begun.run("await runner.close()")
+
+
+@pytest.mark.parametrize(
+    "code", ["await runner.monitor(handle)", "await runner.wait(handle)", "await runner.show_log(handle)"]
+)
+def test_a_stopped_cell_ends_with_one_quiet_line(begun: Kernel, code: str) -> None:
+    cell = begun.start(f"print('begun', flush=True)\n{code}")
+    begun.until(lambda: cell.text)
+    begun.until(lambda: cell.displays or "wait" in code)
+    begun.interrupt()
+    begun.finish(cell)
+
+    assert 1 == len(plain(cell))
+    assert "run on" in plain(cell)[0] or "runs on" in plain(cell)[0] or "to go on" in plain(cell)[0]
+
+
+def test_a_shown_log_goes_on_from_its_last_line(begun: Kernel) -> None:
+    begun.run("service.say(handle.app_id, 'one\\n', k=0)")
+    following = begun.start("await runner.show_log(handle)")
+    begun.until(lambda: any("main/0 | one" in display["text/plain"] for display in following.displays))
+    begun.interrupt()
+    begun.finish(following)
+    assert ["no longer followed; run the cell again to go on"] == plain(following)
+    assert "run the cell again to go on" not in following.html, "it is told once"
+
+    begun.run("service.say(handle.app_id, 'two\\n', k=1); service.exit(handle.app_id)")
+    again = begun.run("await runner.show_log(handle)")
+    assert "main/0 | one\nmain/1 | two" == again.displays[-1]["text/plain"]
+    assert "max-height" in again.html
+    assert "run the cell again" not in again.html
+    begun.run("await runner.close()")

@@ -10,10 +10,11 @@ import pytest
 
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, LogStreamError, UnavailableError, UnknownAppError
+from asyncsched.logs.core import LogSink
 from asyncsched.logs.line import LogLine, LogOrigin, label
 from asyncsched.logs.select import LogQuery, make_query
 from asyncsched.logs.source import QueueSource
-from asyncsched.logs.stream import LogSink, LogStream
+from asyncsched.logs.stream import LogStream
 from tests._support import eventually
 
 
@@ -158,3 +159,22 @@ async def test_a_dropped_stream_ends_every_part() -> None:
     await leave()
     gc.collect()
     await eventually(lambda: all(app.closed for app in apps))
+
+
+async def test_it_tells_when_one_app_has_been_read_to_its_end() -> None:
+    first, second = App("a-1"), App("a-2")
+    async with LogStream.merged([first.stream, second.stream]) as stream:
+        first.write("one", "two")
+        first.end()
+        assert ["one", "two"] == [(await anext(stream)).text for _ in range(2)]
+        reading = asyncio.ensure_future(anext(stream))
+        await eventually(lambda: stream.is_over("a-1"))
+        assert not stream.is_over("a-2")
+        second.write("three", "four")
+        second.end()
+        await reading
+        assert not stream.is_over("a-2"), "a line of it has not been taken"
+        await anext(stream)
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+        assert stream.is_over("a-2")

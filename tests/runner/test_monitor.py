@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from asyncsched.clock import Clock
 from asyncsched.errors import AuthError, MissingExtraError, UnavailableError
 from asyncsched.runner import AppEvent, AppEventStream, Runner
-from asyncsched.runner.notebook import AppTable, _follow
+from asyncsched.runner.notebook import MOST_BOXES, AppTable, LogBox, LogBoxes, _follow
 from asyncsched.specs import AppHandle, AppState
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from tests._support import eventually
@@ -123,8 +123,27 @@ async def test_a_table_outside_of_a_notebook_is_refused(rig: Rig, capsys: pytest
     with pytest.raises(MissingExtraError, match="use `watch` outside of one"):
         await rig.runner.monitor(handle)
 
+    with pytest.raises(MissingExtraError, match="use `log_lines` outside of one"):
+        await rig.runner.show_log(handle)
+
     assert ("", "") == capsys.readouterr()
-    assert 0 == rig.runner.statistics().watches
+    statistics = rig.runner.statistics()
+    assert (0, 0) == (statistics.watches, statistics.log_streams)
+
+
+async def test_the_logs_that_a_notebook_showed_last_stay_open(rig: Rig) -> None:
+    boxes = LogBoxes()
+    handles = [await rig.run("push") for _ in range(MOST_BOXES + 1)]
+
+    async def box(handle: str) -> LogBox:
+        return await boxes.get([handle], lambda: rig.runner.log_lines(handle, should_tail=True))
+
+    made = [await box(handle) for handle in handles]
+    assert made[1] is await box(handles[1])
+    assert [True, *[False] * MOST_BOXES] == [each.lines.closed for each in made]
+    assert made[0] is not await box(handles[0])
+    assert made[2].lines.closed, "the one that was shown longest ago"
+    assert not made[1].lines.closed
 
 
 async def test_a_failure_that_passes_is_only_told_by_the_statistics(rig: Rig) -> None:

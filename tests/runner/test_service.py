@@ -65,7 +65,8 @@ async def site(rig: Rig) -> AsyncGenerator[Site]:
     await runner.setup()
     listening = web.TCPSite(runner, "127.0.0.1", 0)
     await listening.start()
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    patient = aiohttp.ClientTimeout(total=None)  # a busy machine may take longer than its five minutes
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=patient) as session:
         yield Site(rig, f"http://127.0.0.1:{runner.addresses[0][1]}", session, runner)
     await runner.cleanup()
 
@@ -95,6 +96,14 @@ async def test_submit_status_cancel(site: Site) -> None:
         ("GET", "/events?handle=nonsense", None, 400, "is not a handle"),
         ("POST", "/apps", {"name": "x", "scheduler": "push"}, 400, "the request has no 'entrypoint'"),
         ("POST", "/apps", [], 400, "a JSON object"),
+        ("POST", "/apps", {"name": "x", "scheduler": 7, "entrypoint": "w"}, 400, "scheduler"),
+        ("POST", "/apps", {"name": 7, "scheduler": "push", "entrypoint": "w"}, 400, "name"),
+        ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": ["w"]}, 400, "entrypoint"),
+        ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "env": 3}, 400, "env"),
+        ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "args": 3}, 400, "args"),
+        ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "replicas": "2"}, 400, "replicas"),
+        ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "cfg": 3}, 400, "a mapping"),
+        ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "key": 3}, 400, "key"),
         ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "replicas": 0}, 400, "0 replicas"),
         ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "cfg": {"a": 1}}, 400, "run option: a"),
     ],
@@ -175,7 +184,9 @@ async def test_fifty_clients_follow_twenty_apps_and_nothing_is_lost(site: Site) 
         return lines, states
 
     clients = [asyncio.create_task(follow()) for _ in range(50)]
-    await running.wait()
+    begun = asyncio.create_task(running.wait())
+    await asyncio.wait([begun, *clients], return_when=asyncio.FIRST_COMPLETED)
+    assert begun.done(), "a client has ended before all of them saw all apps run"
     for n in range(rounds):
         for handle in handles:
             site.rig.say(handle, f"line {n}")

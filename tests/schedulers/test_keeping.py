@@ -5,11 +5,16 @@ On every backend: from the app to what is sent, and from what a service keeps of
 
 from __future__ import annotations
 
+import base64
 import copy
+import html
 import json
+import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from urllib.parse import quote
 
 import pytest
 from hypothesis import assume, given, settings
@@ -44,6 +49,7 @@ from asyncsched.schedulers.slurm import SlurmOpts
 from asyncsched.schedulers.slurm.request import make_request as make_slurm_job
 from asyncsched.schedulers.slurm.request import to_wire as slurm_wire
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, SecretRef, VolumeMount
+from asyncsched.specs.keeping import Keeper
 from asyncsched.specs.mentions import LONGEST_TEXT, may_hold_secret, which_may_hold_secrets
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 
@@ -65,7 +71,7 @@ def local_cwd(app: AppDef) -> Kept:
 
 def slurm(app: AppDef) -> Kept:
     job = make_slurm_job(app, "job-x1", SlurmOpts(), job_dir="/shared", cwd="/work")
-    record = slurm_wire(job, app, session="me", digest="d", created_ns=1).record
+    record = asdict(slurm_wire(job, app, session="me", digest="d", created_ns=1).record)
     return Kept(record, *read_app_note(_through_json(record["note"])))
 
 
@@ -217,6 +223,40 @@ FORMS = [
     "x" * 300 + "_password=~",
     "password_" + "x" * 300 + "=~",
     "it's the password, ~",
+    "sshpass -p ~; SSHPASS=~",
+    "keytool -storepass ~",
+    "DB_PW=~",
+    "curl -u me:~ https://h/x",
+    "docker login -u me -p ~ h",
+    "curl --user 'me:~' h",
+    "wget --proxy-user=me:~",
+    '{"auths": {"h": {"auth": "~"}}}',
+    "$password ||= '~'",
+    "$password //= '~'",
+    "$password .= '~'",
+    "$password += '~'",
+    "die if $password eq '~'",
+    "die unless '~' eq $password",
+    "case $DB_PASSWORD in ~) run;; esac",
+    "[ ~ = $DB_PASSWORD ]",
+    "[ ~ -eq $DB_PASSWORD ]",
+    "[[ ~ == $DB_PASSWORD ]]",
+    "test '~' = \"$DB_PASSWORD\"",
+    "test x$DB_PASSWORD = x~",
+    "check $DB_PASSWORD $USER ~",
+    "check ~ $USER $DB_PASSWORD",
+    "my ($u,$password)=('me','~')",
+    "my ($u, $password) = ('me', '~')",
+    "for p in $PASSWORD ~; do x; done",
+    "read $PASSWORD <<< ~",
+    "echo $PASSWORD-~",
+    "echo $PASSWORD # ~",
+    "$password{db} = '~'",
+    "$password->set('~')",
+    "$cfg->{password} = '~'",
+    "<?php define($password, '~'); ?>",
+    "postgres://u:~ more@h/db",
+    "postgres://u:more ~@h/db",
 ]
 
 GIVEN: dict[str, Nested] = {
@@ -225,8 +265,11 @@ GIVEN: dict[str, Nested] = {
     "after another option": lambda app, text: app.roles[0].args.extend(["+api-key", text]),
     "after an option in the entrypoint": lambda app, text: _run(app, "run --password", text),
     "after an option that is the entrypoint": lambda app, text: _run(app, "--token", text),
+    "after the option of a login": lambda app, text: app.roles[0].args.extend(["login", "-u", "me", "-p", text]),
+    "after a user's option": lambda app, text: app.roles[0].args.extend(["-u", f"me:{text}"]),
     "a list in metadata": lambda app, text: app.roles[0].metadata.update(passwords=["x", text]),
     "a dict in metadata": lambda app, text: app.roles[0].metadata.update(given={"password": {"a": [text]}}),
+    "a short entry in metadata": lambda app, text: app.roles[0].metadata.update(x={"pass": "1", "y": text}, Pass=text),
     "a pair in metadata": lambda app, text: app.roles[0].metadata.update(given=[{"name": "password", "value": text}]),
     "another pair": lambda app, text: app.roles[0].metadata.update(given=[{"Value": text, "Key": "password"}]),
     "a name below": lambda app, text: app.roles[0].metadata.update(passwords={text: 1}),
@@ -326,9 +369,19 @@ def test_each_form_is_seen_wherever_it_stands(token: str, form: str, around: tup
 
 
 HARMLESS = [
+    "login $USER ${DB_PASSWORD} -v",
+    "docker login -p $API_TOKEN; ssh -p 22 h",
+    "$API_TOKEN",
+    '"${API_TOKEN}"',
+    "run --value $API_TOKEN --x y; echo $API_TOKEN && echo b",
+    "export A=$API_TOKEN B='${API_TOKEN}' C=d",
+    'cd /a\nlogin -t "$API_TOKEN" user | tee x',
+    "see http://h:80/x and mail me@example.org",
     "echo $API_TOKEN",
     "echo ${API_TOKEN}",
     'test -n "$DB_PASSWORD"; run',
+    "echo $API_TOKEN $PLAIN",
+    'login "$USER" "${DB_PASSWORD}" $API_TOKEN --now',
     "cd $(pwd)",
     "pwd; ls",
     "try: pass\nexcept: pass",
@@ -344,6 +397,8 @@ HARMLESS = [
     "@decorator",
     "\x1b[31mred",
     "http://h:80/x?y=z",
+    "docker run -u 1000:1000 i",
+    "gcloud auth login; compass --bypass",
 ]
 
 
@@ -359,6 +414,11 @@ LOST: list[tuple[str, dict[str, Any]]] = [
     ("argument 0, argument 1 were", {"args": ["--password", "-S3cr3t"]}),
     ("entrypoint, argument 0 were", {"entrypoint": "run --password", "args": ["S3cr3t"]}),
     ("metadata passwords was", {"metadata": {"passwords": ["S3cr3t"]}}),
+    ("metadata db was", {"metadata": {"db": {"pass": 98765432}}}),
+    ("metadata db was", {"metadata": {"db": {"pwd": "abc"}}}),
+    ("metadata db was", {"metadata": {"db": [{"name": "pass", "value": 1}]}}),
+    ("metadata db, metadata x were", {"metadata": {"db": {"pwd": 98765432}, "x": "at 98765432"}}),
+    ("capability db was", {"resource": Resource(1, 0, 1, {"db": {"pass": 98765432}})}),
     ("capability password was", {"resource": Resource(1, 0, 1, {"password": {"a": "S3cr3t"}})}),
     ("mount 0 was", {"mounts": [BindMount("/x", "/password=S3cr3t")]}),
     ("mount 0 was", {"mounts": [DeviceMount("/x", "/x", "password=S3cr3t")]}),
@@ -435,7 +495,7 @@ def test_a_role_may_be_called_as_a_common_word_that_is_a_password() -> None:
 
 
 def test_what_a_request_was_made_with_by_hand_is_named_without_a_secret() -> None:
-    assert "S3cr3t" not in json.dumps(note_by_hand(["image", "password=S3cr3t"]))
+    assert "S3cr3t" not in json.dumps(note_by_hand(["image", "password=S3cr3t"], Keeper()))
 
 
 def test_a_secret_of_one_role_is_not_kept_in_another() -> None:
@@ -460,3 +520,109 @@ def test_of_a_long_text_so_much_is_looked_at_and_no_more(unit: str) -> None:
 
     assert may_hold_secret(long[: LONGEST_TEXT + 1])
     assert (unit != "x") == may_hold_secret(long[:LONGEST_TEXT])
+
+
+@pytest.mark.parametrize("said", ["x S3cr3t-9 y", "x S3cr3t-9\n", "UzNjcjN0LTk=", "x:UzNjcjN0LTkK", "UzNjcjN0LTk"])
+def test_a_secret_that_ends_with_a_newline_is_not_said_without_it(said: str) -> None:
+    role = Role("main", "i", entrypoint="e", env={"API_TOKEN": "S3cr3t-9\n", "X": said})
+
+    assert said.strip("\n") not in json.dumps(note_of_role(role))
+
+
+@pytest.mark.parametrize("secret", ["it's 'S3cr3t'", 'a b$c"d'])
+def test_a_secret_is_found_as_a_shell_would_quote_it(secret: str) -> None:
+    role = Role("main", "i", entrypoint="e", args=[f"login {shlex.quote(secret)}"], env={"A": Secret(secret)})
+
+    assert [None] == note_of_role(role)["args"]
+
+
+NUMBERED: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "metadata": lambda number: {"metadata": {"otp": number}},
+    "nested metadata": lambda number: {"metadata": {"x": {"y": ["z", number]}}},
+    "a capability": lambda number: {"resource": Resource(1, 0, 1, {"otp": number})},
+    "a device": lambda number: {"resource": Resource(1, 0, 1, {}, {"x": number})},
+    "a port": lambda number: {"port_map": {"http": number}},
+}
+
+
+@pytest.mark.parametrize("place", NUMBERED)
+@pytest.mark.parametrize("number", [48151623, 48151623.0, 48151623.5, -48151623, 1481516230])
+@pytest.mark.parametrize("env", [{"PIN": Secret("48151623")}, {"DB_PASSWORD": "48151623"}])
+def test_a_secret_of_digits_is_not_kept_as_a_number(place: str, number: Any, env: dict[str, str]) -> None:
+    note = _through_json(note_of_role(Role("main", "i", entrypoint="e", env=env, **NUMBERED[place](number))))
+
+    assert "48151623" not in json.dumps(note)
+    with pytest.raises(ConfigError, match="kept by the scheduler"):
+        check_app(AppDef("a", [role_of_note({**note, "env": {}})]))
+
+
+@pytest.mark.parametrize(
+    ("secret", "number"), [("00481516", 481516), ("4815.50", 4815.5), ("120000000000000000", 1.2e17)]
+)
+def test_a_secret_is_a_number_however_its_digits_are_written(secret: str, number: float) -> None:
+    role = Role("main", "i", entrypoint="e", env={"PIN": Secret(secret)}, metadata={"otp": number})
+
+    assert {"otp": "***"} == note_of_role(role)["metadata"]
+
+
+def test_what_the_request_asks_for_is_kept_though_a_short_secret_stands_in_its_digits() -> None:
+    """The service sees it there; a number elsewhere is kept no more than a text with that digit would be."""
+    size = Resource(4, 4, 4096)
+    role = Role(
+        "main", "i", entrypoint="e", env={"PIN": Secret("4")}, num_replicas=4, max_retries=4, min_replicas=4,
+        resource=size, metadata={"a": 14, "b": 5, "c": "14"},
+    )  # fmt: skip
+    again = role_of_note(_through_json(note_of_role(role)))
+
+    assert (size, 4, 4, 4) == (again.resource, again.num_replicas, again.max_retries, again.min_replicas)
+    assert {"a": NotKept("a secret"), "b": 5, "c": NotKept("a secret")} == again.metadata
+
+
+def _in_base64(text: str, make: Callable[[bytes], bytes] = base64.b64encode) -> str:
+    return make(text.encode()).decode()
+
+
+ENCODED: dict[str, Callable[[str], str]] = {
+    "base64": _in_base64,
+    "base64 after a user": lambda text: _in_base64(f"user:{text}"),
+    "base64 of JSON": lambda text: _in_base64(f'{{"p":"{text}"}}'),
+    "base64 of other JSON": lambda text: _in_base64(f'{{ "p": "{text}" }}'),
+    "base64 of a long text": lambda text: _in_base64("x" * 100 + text + "y" * 100),
+    "base64 for URLs": lambda text: _in_base64(f"??>{text}??", base64.urlsafe_b64encode),
+    "base64 over many lines": lambda text: _in_base64("x" * 50 + text + "y" * 100, base64.encodebytes),
+    "hexadecimal digits": lambda text: f"a {text.encode().hex()}",
+    "large hexadecimal digits": lambda text: f"user:{text}".encode().hex().upper(),
+}
+
+SPELLED: dict[str, Callable[[str], str]] = {
+    "a URL": lambda text: f"x?y={quote(text, safe='')}",
+    "a URL in small letters": lambda text: quote(text, safe="").replace("%2F", "%2f").replace("%3C", "%3c"),
+    "JSON": lambda text: json.dumps({"a": text}),
+    "JSON in JSON": lambda text: json.dumps({"a": json.dumps({"b": text})}),
+    "JSON in HTML": lambda text: json.dumps({"a": text}).replace("/", "\\/"),
+    "HTML": lambda text: f"<a b='{html.escape(text)}'>",
+    "HTML with numbers": lambda text: text.replace("<", "&lt;").replace('"', "&#34;").replace("'", "&#39;"),
+    "text of HTML": lambda text: f"<a>{html.escape(text, quote=False)}</a>",
+    "YAML": lambda text: "a: '{}'".format(text.replace("'", "''")),
+}
+
+
+@given(
+    secret=st.text("aZ9/+?~é", min_size=6, max_size=20),
+    before=st.text("x:?é", max_size=4),
+    form=st.sampled_from([*ENCODED]),
+)
+def test_a_secret_is_found_in_what_is_encoded_with_it(secret: str, before: str, form: str) -> None:
+    assert "***" == Keeper([Secret(secret)]).name(ENCODED[form](before + secret))
+
+
+@pytest.mark.parametrize("form", [*ENCODED, *SPELLED])
+@pytest.mark.parametrize("given_as", ["a declared variable", "under a variable's name"])
+def test_a_secret_that_is_spelled_otherwise_is_in_no_note(form: str, given_as: str) -> None:
+    app = plain_app()
+    secret = "Zq1<aa/a'a\"a" if form in SPELLED else "Zq1aaaaaaa9"
+    GIVEN[given_as](app, secret)
+    said = {**ENCODED, **SPELLED}[form](secret)
+    app.roles[0].args.append(said)
+
+    assert said not in cast("list[str]", note_of_role(app.roles[0])["args"])

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,19 @@ from asyncsched.schedulers._common.roles import app_note, read_app_note
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import make_request as make_batch_job
-from asyncsched.schedulers.docker import DockerOpts, DockerScheduler
+from asyncsched.schedulers.docker import DockerContainer, DockerJob, DockerOpts, DockerScheduler
+from asyncsched.schedulers.docker.request import completed as docker_completed
 from asyncsched.schedulers.docker.request import make_request as make_docker_job
-from asyncsched.schedulers.kubernetes import KubernetesOpts, KubernetesScheduler
+from asyncsched.schedulers.kubernetes import KubernetesJob, KubernetesOpts, KubernetesScheduler
 from asyncsched.schedulers.kubernetes.request import make_request as make_kubernetes_job
-from asyncsched.schedulers.local import LocalOpts, LocalScheduler
+from asyncsched.schedulers.kubernetes.request import to_wire as kubernetes_wire
+from asyncsched.schedulers.local import LocalOpts, LocalScheduler, PopenRequest, ReplicaParam
 from asyncsched.schedulers.local.images import CWDImageProvider, Fetched
 from asyncsched.schedulers.local.request import make_request as make_popen_request
+from asyncsched.schedulers.local.request import to_wire as popen_wire
 from asyncsched.schedulers.prepare import check_app
+from asyncsched.schedulers.slurm.request import SlurmJob, SlurmTask
+from asyncsched.schedulers.slurm.request import to_wire as slurm_wire
 from asyncsched.schedulers.told import differences, remember, told
 from asyncsched.specs import AppDef, BindMount, Resource, Role, Secret, VolumeMount
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -220,7 +226,7 @@ def test_many_edits_are_counted_and_long_names_cut() -> None:
 
     _, why = submitted_again(app(), "local_docker", edit)
 
-    assert "and more; env of the role are left out" in why
+    assert "and 10 more; env of the role are left out" in why
     assert len(why) < 4000
 
 
@@ -264,3 +270,51 @@ async def test_a_secret_that_is_said_elsewhere_is_not_told_where_its_own_field_i
     assert kept is not None
     assert "S3cr3tXYZ1" not in json.dumps(app_note(kept))
     assert "S3cr3tXYZ1" in mine.roles[0].args[1]
+
+
+def _popen_by_hand(secret: Secret) -> object:
+    alike = [ReplicaParam(["sh"], {"TOK": secret, "N": str(k)}, cwd=f"/srv/{secret.reveal()}") for k in range(2)]
+    says = [ReplicaParam(["sh", "-c", f"login {secret.reveal()}"], {"X": f"x-{secret.reveal()}"})]
+    request = PopenRequest("job-x1", "/logs", {"main": alike, "other": says}, {})
+    return popen_wire(request, None, session="me", digest="", environ={}, cwd="/work")["spec"]
+
+
+def _slurm_by_hand(secret: Secret) -> object:
+    alike = [SlurmTask(["sh"], {"TOK": secret, "N": str(k)}, replica=k) for k in range(2)]
+    says = SlurmTask(["sh", "-c", f"login {secret.reveal()}"], {"X": f"x-{secret.reveal()}"}, role="other")
+    components = [["--comment", f"-x{secret.reveal()}"], []]
+    job = SlurmJob("job-x1", "/d", components, [alike, [says]])
+    return asdict(slurm_wire(job, None, session="me", digest="", created_ns=1).record)
+
+
+def _docker_by_hand(secret: Secret) -> object:
+    said = secret.reveal()
+    job = DockerJob("job-x1", [DockerContainer(f"i/{said}", "sh", {"environment": {"T": secret}, f"x{said}": 1})])
+    return docker_completed(job, session="me", version="1").containers[0].kwargs["labels"]
+
+
+def _kubernetes_by_hand(secret: Secret) -> object:
+    container = {"env": [{"name": "T", "value": secret}], f"x{secret.reveal()}": 1}
+    resource = {"metadata": {"name": "job-x1"}, "spec": {"template": {"spec": {"containers": [container]}}}}
+    wire = kubernetes_wire(KubernetesJob([], resource), "default:job-x1", "d", by_hand=True)
+    return wire.job["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("note", [_popen_by_hand, _slurm_by_hand, _docker_by_hand, _kubernetes_by_hand])
+def test_a_secret_of_a_request_by_hand_is_in_no_note(note: Callable[[Secret], object]) -> None:
+    assert "S3cr3tXYZ1" not in json.dumps(note(Secret("S3cr3tXYZ1")))
+
+
+async def test_a_secret_of_the_run_options_is_in_no_note() -> None:
+    mine = app(args=["-c", "login S3cr3tXYZ1"])
+    mine.metadata["x"] = "S3cr3tXYZ1"
+    options = DockerOpts(env={"TOK": Secret("S3cr3tXYZ1")})
+    job = make_docker_job(mine, "job-x1", options, session="me", environ={}, version="1")
+    info = AppDryRunInfo(job, app=mine, cfg={"env": {"TOK": Secret("S3cr3tXYZ1")}})
+    await remember(info, editable=False)
+    kept = await told(info, {})
+
+    assert kept is not None
+    assert "S3cr3tXYZ1" not in json.dumps(app_note(kept))
+    sent = docker_completed(job, kept, session="me", version="1").containers
+    assert "S3cr3tXYZ1" not in json.dumps([each.kwargs["labels"] for each in sent])

@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.services.lifeline import Lifeline
 from tests.services.ports import Ports
@@ -81,6 +82,11 @@ PartitionName=debug Nodes=n[1-{count}] Default=YES MaxTime=INFINITE State=UP Pri
 PartitionName=low Nodes=n[1-{count}] MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL
 """
 
+_MEMORY_CONF = """\
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill"""
+
 _ACCOUNTS_CONF = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
@@ -125,8 +131,10 @@ class SlurmCluster:
         directory: Where all of it is; made when it is not there, and removed by `remove`.
         accounts: Whether it keeps accounts.
         min_job_age: Seconds for which the controller remembers a job that has ended.
+        ends_over_memory: Whether a step that takes more memory than it has asked for is ended, within a second or two.
         cred_expire: Seconds after which a node takes no step any more that it was sent, and the controller starts a job
             again that a node has lost.
+        prolog: The script that a node runs before it begins a job, if there is one.
         outlives_us: Whether it stays when this process ends.
     """
 
@@ -135,15 +143,19 @@ class SlurmCluster:
         directory: Path,
         *,
         accounts: bool = False,
+        ends_over_memory: bool = False,
         min_job_age: int = 300,
         cred_expire: int = 120,
+        prolog: str = "",
         outlives_us: bool = False,
     ) -> None:
         self.directory = directory
         self.conf = directory / "etc/slurm.conf"
         self._accounts = accounts
+        self._ends_over_memory = ends_over_memory
         self._min_job_age = min_job_age
         self._cred_expire = cred_expire
+        self._prolog = prolog
         self._outlives_us = outlives_us
         self._lifeline: Lifeline | None = None
         self._ports: Ports | None = None
@@ -187,6 +199,10 @@ class SlurmCluster:
     def kill_controller(self) -> None:
         """Kill the controller, as a machine that fails."""
         self._end("slurmctld", signal.SIGKILL)
+
+    def kill_accounts(self) -> None:
+        """Kill what keeps the accounts; `start` brings it back."""
+        self._end("slurmdbd", signal.SIGKILL)
 
     def stop(self) -> None:
         """End what `start` began: jobs first, so that nothing of them outlives the nodes."""
@@ -243,12 +259,17 @@ class SlurmCluster:
             f"CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:{len(GPUS)} State=UNKNOWN"
             for k, each in enumerate(ports, 1)
         )
-        accounts = "AccountingStorageType=accounting_storage/none\nJobAcctGatherType=jobacct_gather/none"
+        accounts = "AccountingStorageType=accounting_storage/none\n"
+        accounts += _MEMORY_CONF if self._ends_over_memory else "JobAcctGatherType=jobacct_gather/none"
         if self._accounts:
             accounts = _ACCOUNTS_CONF.format(port=dbd, munge=munge)
             dbd_conf = at / "etc/slurmdbd.conf"
             dbd_conf.write_text(_DBD_CONF.format(port=dbd, munge=munge, user=user, at=at))
             dbd_conf.chmod(0o600)
+        if self._prolog:
+            accounts += f"\nProlog={at}/etc/prolog"
+            (at / "etc/prolog").write_text(f"#!/bin/sh\n{self._prolog}\n")
+            (at / "etc/prolog").chmod(0o755)
         self.conf.write_text(
             _CONF.format(
                 at=at,
@@ -385,10 +406,9 @@ def _last_lines(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def new_cluster(*, accounts: bool = False, min_job_age: int = 300, cred_expire: int = 120) -> Iterator[SlurmCluster]:
-    """A cluster, gone with all that is its own afterwards."""
-    directory = Path(tempfile.mkdtemp(prefix="ass-", dir="/tmp"))
-    cluster = SlurmCluster(directory, accounts=accounts, min_job_age=min_job_age, cred_expire=cred_expire)
+def new_cluster(**how: Any) -> Iterator[SlurmCluster]:
+    """A cluster, gone with all that is its own afterwards; `how` is what `SlurmCluster` takes."""
+    cluster = SlurmCluster(Path(tempfile.mkdtemp(prefix="ass-", dir="/tmp")), **how)
     try:
         cluster.start()
         yield cluster

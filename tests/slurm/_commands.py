@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.schedulers.slurm.status_records import SEPARATOR
+SEPARATOR = "@SEPARATOR@"
+"""Stands in a row for what a command is told to write between its fields."""
+FIND = f"""LC_ALL=C sed "s/{SEPARATOR}/$(printf %s "$*" | LC_ALL=C sed 's/.*\\(\x1f[0-9a-f]*\\).*/\\1/')/g" """
 
 
 class Commands:
@@ -34,9 +36,20 @@ class Commands:
         program.write_text(
             f"#!/bin/sh\necho x >>{program}.asked\n"
             f'[ "$(wc -l <{program}.asked)" -gt {times} ] && exec echo 7\n'
-            f"cat {answer}; cat {complaint} >&2; exit {code}\n"
+            f"{FIND if SEPARATOR in stdout else 'cat'} {answer}; cat {complaint} >&2; exit {code}\n"
         )
         program.chmod(0o755)
+
+    def hold(self, name: str) -> None:
+        """Have a command answer 7 once it is released."""
+        program = self._directory / name
+        program.write_text(
+            f"#!/bin/sh\necho x >>{program}.asked\nuntil [ -e {program}.released ]; do sleep 0.05; done; echo 7\n"
+        )
+
+    def release(self, name: str) -> None:
+        """Let a command that is held answer."""
+        (self._directory / f"{name}.released").touch()
 
     def asked(self, name: str) -> int:
         """How often a command was run."""
@@ -51,4 +64,4 @@ def squeue_row(job: str, name: str, state: str, *, status: int = 0, reason: str 
 
 def sacct_row(job: str, name: str, state: str, code: str = "0:0") -> str:
     """A row, as sacct writes it."""
-    return f"{job}|{state}|{code}|1700000000|{name}\n"
+    return SEPARATOR.join((job, state, code, "1700000000", name)) + SEPARATOR + "\n"

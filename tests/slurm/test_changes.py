@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,16 @@ async def test_looks_never_come_faster_than_the_cluster_may_be_asked(clock: Virt
         await clock.advance(60.0)
 
     assert 10 + 60 * 2 >= len(watched.looks) >= 60 * 2
+
+
+async def test_a_wait_for_the_turn_to_look_is_a_pause_between_looks(clock: VirtualClock, tmp_path: Path) -> None:
+    watched = Watched(clock)
+    async with reading(watched, clock, tmp_path, pace=2.0):
+        watched.changing_until = 20.0
+        await clock.advance(30.0)
+
+    last = [look for look in watched.looks if look >= 20.0]
+    assert [0.5, 0.8, 1.6, 3.2] == [round(later - look, 1) for look, later in pairwise(last)]
 
 
 async def test_what_a_replica_writes_down_is_told_at_once(clock: VirtualClock, tmp_path: Path) -> None:

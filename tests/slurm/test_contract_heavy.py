@@ -63,6 +63,38 @@ async def test_accounts_tell_of_what_the_controller_has_forgotten(
     assert f"CANCELLED by {os.geteuid()}" == told.strip()
 
 
+@pytest.mark.parametrize("own_slurm", [{"accounts": True, "min_job_age": 2}], indirect=True, ids=[""])
+async def test_apps_are_described_while_the_accounts_are_down(
+    own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    async with SlurmScheduler("mine") as scheduler:
+        living = await scheduler.submit(app("exec sleep 3600"))
+        await seen(scheduler, living, lambda found: found.state is AppState.RUNNING)
+        told, silent = await run(scheduler, app("exit 3")), await run(scheduler, app("true"))
+        (home / "jobs" / silent.app_id / "events/main-0.ev").unlink()
+        numbers = (told.native_id, silent.native_id)
+        await eventually(
+            lambda: not any(number in own_slurm.run("squeue", "-h", "-t", "all") for number in numbers),
+            within=PATIENCE,
+        )
+        await asyncio.to_thread(own_slurm.kill_accounts)
+        try:
+            found = await scheduler.describe_many([living, told.app_id, silent.app_id])
+            rows = await scheduler.list()
+        finally:
+            await asyncio.to_thread(own_slurm.start)
+    async with SlurmScheduler("other") as scheduler:
+        again = await scheduler.describe(silent.app_id)
+        await scheduler.cancel(living)
+
+    states = [AppState.RUNNING, AppState.FAILED, AppState.UNKNOWN]
+    assert states == [each.state for each in found.values() if each]
+    assert [*reversed(states)] == [row.state for row in rows]
+    assert again is not None
+    assert AppState.SUCCEEDED == again.state
+
+
 async def test_an_app_that_waits_for_a_limit_of_its_user_says_so(
     slurm_with_accounts: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

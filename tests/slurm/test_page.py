@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from asyncsched.schedulers.slurm import SlurmOpts
+from asyncsched.schedulers.slurm.request_options import OURS
 from asyncsched.schedulers.slurm.status import JOB_STATES
 from tests.services.slurm import SlurmCluster
 from tests.test_project_docs import blocks, run_block
@@ -40,3 +41,9 @@ def test_its_states_are_states_of_the_table() -> None:
 
     assert told <= {*JOB_STATES}
     assert len(told) > 20
+
+
+def test_its_refused_arguments_are_those_there_are() -> None:
+    row = next(line for line in PAGE.read_text().splitlines() if line.startswith("| `sbatch_args`"))
+
+    assert [*OURS] == re.findall(r"`--([a-z-]+)`", row.partition("is refused")[2])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncsched.errors import ConfigError, InvalidRequestError, RunOptionError
@@ -46,22 +50,24 @@ def test_roles_of_one_size_are_one_plain_job() -> None:
     assert ":" not in sent(job)
 
 
-def test_roles_of_different_sizes_are_a_component_each() -> None:
-    job = make(role("a", num_replicas=3, resource=SIZED), role("b"), role("c"), partition="gpu", comment="a b")
-    argv = sent(job)
+def test_roles_of_each_size_are_a_component() -> None:
+    """The roles are told in their own order nevertheless."""
+    job = make(role("a", num_replicas=3, resource=SIZED), role("b"), role("c", resource=SIZED), comment="a b", qos="x")
+    wire = to_wire(job, AppDef("job", [role("a"), role("b"), role("c")]), session="", digest="", created_ns=1)
 
-    assert ["--ntasks=3", "--ntasks=1", "--ntasks=1"] == [component[0] for component in job.components]
-    assert 2 == argv.count(":")
-    assert [3, 3, 3] == [argv.count(each) for each in ("--partition=gpu", "--job-name=job-x1", "--comment=a b")]
-    assert "srun" in to_wire(job, None, session="", digest="", created_ns=1).files["batch.sh"]
+    assert ["--ntasks=4", "--ntasks=1"] == [component[0] for component in job.components]
+    assert [["a", "a", "a", "c"], ["b"]] == [[task.role for task in group] for group in job.tasks]
+    assert 1 == wire.argv.count(":")
+    assert [2, 2, 2] == [wire.argv.count(each) for each in ("--qos=x", "--job-name=job-x1", "--comment=a b")]
+    assert [*"aaabc"] == [each.role for each in wire.record.replicas]
+    assert ["task_stem=c-0", "task_stem=b-0"] == [wire.files[f"task.{rank}"].split()[0] for rank in (3, 4)]
 
 
-def test_what_an_app_is_known_by_cannot_be_overruled() -> None:
-    argv = sent(make(role(), sbatch_args=["--job-name=another", "--chdir=/", "--exclusive"]))
+def test_more_arguments_stand_before_what_an_app_is_known_by() -> None:
+    argv = sent(make(role(), sbatch_args=["--exclusive", "-p", "gpu"]))
 
-    assert "--exclusive" in argv
-    assert argv.index("--job-name=another") < argv.index("--job-name=job-x1")
-    assert argv.index("--chdir=/") < argv.index("--chdir=/shared/job-x1")
+    assert argv.index("--exclusive") < argv.index("-p") < argv.index("--job-name=job-x1")
+    assert ["-p", "gpu"] == argv[argv.index("-p") :][:2]
     assert "/shared/job-x1/batch.sh" == argv[-1]
 
 
@@ -75,6 +81,13 @@ def test_retries_are_of_a_replica_or_of_all() -> None:
     job = make(one, role("all", max_retries=3), role("few", max_retries=1))
 
     assert (3, [2, 0, 0]) == (job.max_retries, [task.max_retries for task in job.tasks[0]])
+
+
+@pytest.mark.parametrize("program", ["apptainer", "singularity", "enroot"])
+def test_an_image_is_needed_where_a_program_runs_it(program: str) -> None:
+    assert make(role(image="")).tasks
+    with pytest.raises(ConfigError, match="'main' has no image; name the image"):
+        make(role(image=""), container=program)
 
 
 @pytest.mark.parametrize("program", ["apptainer", "singularity"])
@@ -102,6 +115,7 @@ def test_a_replica_starts_in_its_image_or_where_it_was_submitted() -> None:
         ({"partition": "a\nb"}, "partition must be text on one line"),
         ({"comment": " "}, "comment must be text on one line"),
         ({"prolog": "true\nfalse"}, "prolog must be text on one line"),
+        ({"modules": ["gcc", ""]}, "modules must be names on one line, got ''"),
         ({"sbatch_args": ["--array=1-4"]}, "sbatch_args must not hold '--array=1-4'"),
         ({"sbatch_args": ["-p", "x", ":"]}, "sbatch_args must not hold ':'"),
         ({"sbatch_args": ["--wrap=true"]}, "sbatch_args must not hold '--wrap=true'"),
@@ -111,6 +125,11 @@ def test_a_replica_starts_in_its_image_or_where_it_was_submitted() -> None:
 def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(RunOptionError, match=told):
         make(role(), **options)
+
+
+def test_a_directory_in_which_slurm_would_find_no_log_is_refused() -> None:
+    with pytest.raises(RunOptionError, match="job_dir must not hold a backslash, got "):
+        make_request(AppDef("job", [role()]), "job-x1", SlurmOpts(), job_dir="/a\\b", cwd="/")
 
 
 @pytest.mark.parametrize("option", ["nodes", "ntasks_per_node"])
@@ -132,19 +151,20 @@ def test_no_secret_is_in_what_the_cluster_is_told() -> None:
     holding = [name for name, text in wire.files.items() if secret in text]
 
     assert ["task.0"] == holding
-    assert secret not in json.dumps([wire.argv, wire.record])
+    assert secret not in json.dumps([wire.argv, asdict(wire.record)])
 
 
 def test_a_request_that_was_made_by_hand_says_what_it_runs() -> None:
     tasks = [SlurmTask(["prog", "$x"], {"A": "1"}, role="w", replica=k) for k in range(2)]
-    record = to_wire(SlurmJob("a", "/d/a", [[]], [tasks]), None, session="s", digest="d", created_ns=1).record
+    job = SlurmJob("a", "/d/a", [["--mem=1G", "-n", "2"]], [tasks], options=["--time=5"], prolog="x", requeue=True)
+    record = to_wire(job, None, session="s", digest="d", created_ns=1).record
 
-    assert [("w", 0, "w-0"), ("w", 1, "w-1")] == [
-        (each["role"], each["k"], each["stem"]) for each in record["replicas"]
-    ]
-    assert ["$x"] == record["note"]["roles"][0]["args"]
-    with pytest.raises(ConfigError, match=r"role 'w': not all of it was kept.*made by hand: resource, mounts"):
-        check_app(AppDef("a", read_app_note(record["note"])[0]))
+    assert [("w", 0, "w-0"), ("w", 1, "w-1")] == [(each.role, each.k, each.stem) for each in record.replicas]
+    roles, _ = read_app_note(record.note)
+    assert ["$x"] == roles[0].args
+    told = r"role 'w': not all of it was kept.*made by hand: resource, .*made with --mem, -n, --time, prolog, requeue"
+    with pytest.raises(ConfigError, match=told):
+        check_app(AppDef("a", roles))
 
 
 @pytest.mark.parametrize("tasks", [[], [[]], [[SlurmTask(["a"], {}), SlurmTask(["b"], {})]]])
@@ -158,17 +178,49 @@ def test_what_no_program_can_be_given_is_refused() -> None:
         sent(SlurmJob("a", "/d/a", [[]], [[SlurmTask(["a\0"], {})]]))
 
 
-@given(
-    st.lists(TEXT, max_size=4), st.dictionaries(st.from_regex(r"[A-Za-z_]\w{0,8}", fullmatch=True), TEXT, max_size=3)
-)
-def test_a_shell_gives_a_program_what_was_written(args: list[str], env: dict[str, str]) -> None:
-    env = {f"X_{name}": value for name, value in env.items() if name.isascii()}
-    names = "".join(f' "${name}"' for name in env)
-    show = ["sh", "-c", f"printf '%s\\0' \"$@\"{names}", "show", *args]
-    script = task_script(show, env, stem="s", retries=0, stamps=False, cwd="/")
-    done = subprocess.run(["bash", "-c", f"{script}\ntask_run"], capture_output=True, check=True)
+def shells_own() -> list[str]:
+    """The names in capitals that bash's program holds, also as the ends of others."""
+    program = Path(shutil.which("bash") or "/bin/bash").read_bytes()
+    words = {found.decode() for found in re.findall(rb"(?<![A-Za-z0-9_])[A-Z_][A-Z0-9_]{,29}(?=\0)", program)}
+    return sorted({word[at:] for word in words for at in range(len(word)) if not word[at].isdigit()})
 
-    assert [*args, *env.values()] == (done.stdout.decode().split("\0")[:-1] if args or env else [])
+
+SHELLS_OWN = shells_own()
+
+
+def said_by(argv: Sequence[str], env: dict[str, str]) -> list[str]:
+    """What a program that a task's script runs says, and nothing else."""
+    script = task_script(argv, env, stem="s", retries=0, rounds=0, stamps=False, cwd="/")
+    done = subprocess.run(["bash", "-c", f"{script}\n(task_run)"], capture_output=True, check=True)
+    assert b"" == done.stderr
+    return done.stdout.decode().split("\0")[:-1]
+
+
+def given_to_a_program(env: dict[str, str]) -> dict[str, str]:
+    return dict(each.split("=", 1) for each in said_by(["/usr/bin/env", "-0"], env))
+
+
+NAMES = (
+    st.sampled_from(SHELLS_OWN) | st.from_regex(r"[A-Za-z_]\w{0,8}", fullmatch=True) | st.text("A.-=b %é", min_size=1)
+)
+
+
+@settings(max_examples=30)
+@given(st.lists(TEXT, max_size=4), st.dictionaries(NAMES.filter(lambda name: "=" not in name), TEXT, max_size=3))
+def test_a_shell_gives_a_program_what_was_written(args: list[str], env: dict[str, str]) -> None:
+    assert args == said_by(["/usr/bin/printf", "%s\\0", *args], {})[: len(args)]
+
+    found = given_to_a_program(env)
+    assert env == {name: found.get(name) for name in env}
+
+
+@pytest.mark.parametrize("value", ["x", "", "7", "a:b"])
+def test_no_name_means_something_to_the_shell(value: str) -> None:
+    """Each name that bash knows, from its own program."""
+    env = dict.fromkeys(SHELLS_OWN, value)
+    found = given_to_a_program(env)
+
+    assert env == {name: found.get(name) for name in env}
 
 
 @given(TEXT, st.integers(0, 10**6))

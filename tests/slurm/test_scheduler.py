@@ -20,7 +20,9 @@ from asyncsched.components.dist import ddp
 from asyncsched.errors import InvalidRequestError, PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.slurm import SlurmScheduler
 from asyncsched.specs import AppDef, AppState, FailureCause, Resource, RetryPolicy, Role, Secret, macros
+from asyncsched.specs.result import UnreadableResult
 from asyncsched.specs.stream import Stream
+from tests._support import eventually
 from tests.services.slurm import SlurmCluster
 from tests.slurm._apps import PATIENCE, app, ended, run, said, seen, shell
 
@@ -66,6 +68,11 @@ async def test_variables_and_arguments_arrive_as_they_were_written(scheduler: Sl
         "IFS": "x",
         "A.B": "dotted",
         "UID": "4711",
+        "RANDOM": "not at all",
+        "SECONDS": "none",
+        "BASH_ENV": "/nowhere",
+        "_": "ours",
+        "PATH": "/nowhere",
     }
     program = "import os, sys, json; print(json.dumps([sys.argv[1:], {k: os.environ.get(k) for k in %r}]))" % [*env]
     args = ["-c", program, "a b", "$HOME", "", "'", "\n", "snow ☃", "--x=*"]
@@ -73,6 +80,19 @@ async def test_variables_and_arguments_arrive_as_they_were_written(scheduler: Sl
     ((line,),) = (await said(scheduler, found.app_id)).values()
 
     assert [args[2:], env] == json.loads(line)
+
+
+async def test_a_program_with_an_equals_sign_in_its_name_gets_its_variables(
+    scheduler: SlurmScheduler, tmp_path: Path
+) -> None:
+    program = tmp_path / "a=b"
+    program.symlink_to("/usr/bin/env")
+    role = Role("main", "", entrypoint=str(program), args=["-u", "HOME"], env={"A.B": "dotted"})
+    found = await run(scheduler, AppDef("job", [role]))
+    (told,) = (await said(scheduler, found.app_id)).values()
+
+    assert "A.B=dotted" in told
+    assert not any(line.startswith((f"{program}", "HOME=")) for line in told)
 
 
 async def test_a_replica_is_started_again_by_itself(scheduler: SlurmScheduler) -> None:
@@ -84,6 +104,20 @@ async def test_a_replica_is_started_again_by_itself(scheduler: SlurmScheduler) -
     assert [("again", 1), ("other", 0)] == [(replica.role, replica.num_restarts) for replica in found.replicas]
     assert {("again", 0): ["try", "try"], ("other", 0): ["once"]} == await said(scheduler, found.app_id)
     assert {("again", 0): ["try"]} == await said(scheduler, found.app_id, attempts=1)
+
+
+async def test_a_result_that_is_no_plain_file_is_told(scheduler: SlurmScheduler) -> None:
+    scripts = {
+        "link": "ln -s /etc/hostname $ASYNCSCHED_RESULT_FILE",
+        "pipe": "mkfifo $ASYNCSCHED_RESULT_FILE",
+        "directory": "mkdir $ASYNCSCHED_RESULT_FILE",
+        "none": "true",
+    }
+    found = await run(scheduler, app(*(shell(script, name) for name, script in scripts.items())))
+    results = await scheduler.results(found.app_id) or {}
+
+    assert {("link", 0), ("pipe", 0), ("directory", 0)} == {*results}
+    assert all(isinstance(result, UnreadableResult) for result in results.values())
 
 
 async def test_all_replicas_are_started_again_together(scheduler: SlurmScheduler) -> None:
@@ -142,6 +176,81 @@ async def test_a_job_that_gives_way_to_another_is_told(scheduler: SlurmScheduler
     assert AppState.SUCCEEDED == (await ended(scheduler, other)).state
 
 
+async def test_a_job_that_the_partition_does_not_start_again_has_failed(scheduler: SlurmScheduler) -> None:
+    whole: dict[str, Any] = {"nodelist": "n4", "sbatch_args": ["--exclusive"]}
+    given_up = await scheduler.submit(app("exec sleep 3600"), {**whole, "partition": "low", "requeue": True})
+    await seen(scheduler, given_up, lambda found: found.replicas[0].state is AppState.RUNNING)
+    other = await scheduler.submit(app("true"), whole)
+    found = await ended(scheduler, given_up)
+
+    assert (AppState.FAILED, FailureCause.PREEMPTED) == (found.state, found.cause)
+    assert AppState.SUCCEEDED == (await ended(scheduler, other)).state
+
+
+async def test_what_an_app_removes_of_its_own_events_changes_nothing(scheduler: SlurmScheduler) -> None:
+    removed = ("job", "*", "*.ev")
+    apps = [app(f"cd $(dirname $ASYNCSCHED_RESULT_FILE)/events; rm {each}; exit {k}") for k, each in enumerate(removed)]
+    found = await asyncio.gather(*(run(scheduler, each) for each in apps))
+
+    assert [AppState.SUCCEEDED, AppState.FAILED, AppState.FAILED] == [each.state for each in found]
+
+
+@pytest.mark.parametrize("what", ["", "app.json"])
+async def test_an_app_that_removes_its_own_directory_can_be_ended_and_removed(
+    scheduler: SlurmScheduler, slurm_conf: SlurmCluster, home: Path, what: str
+) -> None:
+    app_id = await scheduler.submit(app(f"rm -rf $(dirname $ASYNCSCHED_RESULT_FILE)/{what}; exec sleep 3600"))
+    await eventually(lambda: not (home / "jobs" / app_id / what).exists(), within=PATIENCE)
+    found = await scheduler.describe(app_id)
+    assert found is not None
+    await scheduler.cancel(app_id)
+    await eventually(partial(has_ended, slurm_conf, found.native_id or ""), within=PATIENCE)
+    await scheduler.delete(app_id)
+
+    assert AppState.RUNNING == found.state
+    assert [] == [*(home / "jobs").iterdir()] == [*(home / "apps").iterdir()]
+
+
+async def test_a_role_is_started_again_as_often_as_it_says_itself(scheduler: SlurmScheduler) -> None:
+    """One that may not be does not have the others started again, and does not end them."""
+    once = shell("exit 9", "once")
+    twice = shell("exit 8", "twice", max_retries=1, retry_policy=RetryPolicy.REPLICA)
+    good = shell("sleep 1; echo done", "good", max_retries=3)
+    found = await run(scheduler, app(once, twice, good))
+
+    assert AppState.FAILED == found.state
+    assert [("once", 9, 0), ("twice", 8, 1), ("good", 0, 0)] == [
+        (each.role, each.exit_code, each.num_restarts) for each in found.replicas
+    ]
+    assert {("good", 0): ["done"]} == await said(scheduler, found.app_id)
+
+
+async def test_a_role_whose_retries_are_used_up_is_started_again_with_the_others(scheduler: SlurmScheduler) -> None:
+    fails = shell("exit 8", "fails", max_retries=1, retry_policy=RetryPolicy.REPLICA)
+    again = "sleep 1; test -e $ASYNCSCHED_RESULT_FILE || { echo 1 >$ASYNCSCHED_RESULT_FILE; exit 3; }"
+    found = await run(scheduler, app(fails, shell(again, "again", max_retries=1)))
+
+    assert AppState.FAILED == found.state
+    assert [("fails", 8, 2), ("again", 0, 1)] == [
+        (each.role, each.exit_code, each.num_restarts) for each in found.replicas
+    ]
+
+
+async def test_policies_that_slurm_does_not_know_are_told(scheduler: SlurmScheduler) -> None:
+    for policy in RetryPolicy:
+        info = await scheduler.submit_dryrun(app("true", num_replicas=2, max_retries=1, retry_policy=policy))
+        told = [each.field for each in info.ignored]
+
+        assert (["retry_policy"] if policy in (RetryPolicy.ROLE, RetryPolicy.HOT_SPARE) else []) == told
+
+
+async def test_an_image_that_is_no_directory_is_told(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    found = await run(scheduler, AppDef("job", [Role("main", f"{tmp_path}/none", entrypoint="true")]))
+
+    assert (AppState.FAILED, FailureCause.CONFIG) == (found.state, found.cause)
+    assert "main/0: exit code 1: the directory to start in is not there on its node" == found.msg
+
+
 async def test_a_job_that_an_operator_ends_is_cancelled(scheduler: SlurmScheduler, slurm_conf: SlurmCluster) -> None:
     app_id = await scheduler.submit(app("exec sleep 3600"))
     running = await seen(scheduler, app_id, lambda found: found.replicas[0].state is AppState.RUNNING)
@@ -174,11 +283,101 @@ async def test_the_cluster_says_at_dry_run_what_it_would_not_take(scheduler: Slu
     assert [] == await scheduler.list()
 
 
+def has_ended(cluster: SlurmCluster, number: str) -> bool:
+    return not cluster.run("squeue", "-h", "--me", "-j", number, check=False)
+
+
+@pytest.mark.one_loop
+async def test_a_job_whose_submit_seemed_to_fail_does_not_run_beside_the_next(
+    scheduler: SlurmScheduler, slurm_conf: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = tmp_path / "deaf"
+    deaf.mkdir()
+    for name, does in (("sbatch", f'{shutil.which("sbatch")} "$@" >&2'), ("scancel", "true")):
+        (deaf / name).write_text(f"#!/bin/sh\n{does}\necho Unable to contact slurm controller >&2; exit 1\n")
+        (deaf / name).chmod(0o755)
+    info = await scheduler.submit_dryrun(app(f"echo x >>{tmp_path}/runs"), {"sbatch_args": ["--hold"]})
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{deaf}:{os.environ['PATH']}")
+        with pytest.raises(UnavailableError):
+            await scheduler.schedule(info)
+    await scheduler.schedule(info)
+    numbers = await asyncio.to_thread(slurm_conf.run, "squeue", "-h", "--me", "-n", info.app_id, "-o", "%A")
+    for number in sorted(numbers.split(), key=int):  # the one that was heard comes first
+        await asyncio.to_thread(slurm_conf.run, "scontrol", "release", number)
+        await eventually(partial(has_ended, slurm_conf, number), within=PATIENCE)
+    found = await ended(scheduler, info.app_id)
+
+    assert 2 == len(numbers.split())
+    assert (AppState.SUCCEEDED, "x\n") == (found.state, (tmp_path / "runs").read_text())
+
+
 async def test_an_unknown_partition_leaves_nothing(scheduler: SlurmScheduler, home: Path) -> None:
     with pytest.raises(InvalidRequestError, match="Invalid partition"):
         await scheduler.submit(app("true"), {"partition": "nowhere"})
 
     assert [] == [*(home / "jobs").iterdir()] == [*(home / "apps").iterdir()]
+
+
+ENDED = "the prolog has ended the script of the job, so no replica was started"
+
+
+@pytest.mark.one_loop
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"modules": ["no-such module"]}, "module load 'no-such module' ended with 127, so no replica was started"),
+        ({"prolog": "cat /no/such/file"}, "the prolog ended with 1, so no replica was started"),
+        ({"prolog": "false"}, "the prolog ended with 1, so no replica was started"),
+        *(
+            ({"prolog": f"echo 'it does not fit' >&2; {line}"}, f"{ENDED}: it does not fit")
+            for line in ("exit 3", "exit 0", "[ -d /nope ] || exit 3", "exec true", "exec false", "kill -9 $$")
+        ),
+    ],
+)
+async def test_what_a_job_does_before_its_replicas_start_may_fail(
+    scheduler: SlurmScheduler, options: dict[str, Any], told: str
+) -> None:
+    found = await run(scheduler, app("true", num_replicas=2), **options)
+
+    assert AppState.FAILED == found.state
+    assert told in found.msg
+    assert [(AppState.FAILED, None)] * 2 == [(replica.state, replica.started_at) for replica in found.replicas]
+    assert FailureCause.CONFIG == found.cause
+
+
+@pytest.mark.one_loop
+async def test_a_job_whose_script_no_node_can_start_says_so(
+    scheduler: SlurmScheduler, slurm_conf: SlurmCluster, home: Path
+) -> None:
+    app_id = await scheduler.submit(app("true"), {"sbatch_args": ["--hold"]})
+    waits = await scheduler.describe(app_id)
+    assert waits is not None
+    (home / "jobs" / app_id / "batch.log").mkdir()  # its node cannot open this
+    await asyncio.to_thread(slurm_conf.run, "scontrol", "release", waits.native_id or "")
+    found = await ended(scheduler, app_id)
+
+    assert (AppState.FAILED, FailureCause.CONFIG) == (found.state, found.cause)
+    assert "JobLaunchFailure" in found.msg
+    assert "its node could not start its script: see whether the nodes share its directory" in found.msg
+
+
+TAKES_MEMORY = "import time; taken = bytearray(b'x') * (200 << 20); print(len(taken), flush=True); time.sleep(3600)"
+
+
+@pytest.mark.one_loop
+@pytest.mark.parametrize("own_slurm", [{"ends_over_memory": True}], indirect=True, ids=[""])
+async def test_an_app_that_takes_more_memory_than_it_has_says_so(
+    own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    role = Role("main", "", entrypoint=sys.executable, args=["-c", TAKES_MEMORY], resource=Resource(1, 0, 50))
+    async with SlurmScheduler("session") as scheduler:
+        found = await run(scheduler, app(role))
+
+    assert (AppState.FAILED, FailureCause.OOM) == (found.state, found.cause)
+    assert "Exceeded job memory limit" in found.msg
+    assert [(AppState.FAILED, FailureCause.OOM)] == [(replica.state, replica.cause) for replica in found.replicas]
 
 
 async def test_an_app_is_found_from_another_directory(
@@ -274,6 +473,28 @@ async def test_jobs_of_other_users_are_not_seen(scheduler: SlurmScheduler, slurm
     assert 3 == len(theirs.split())
 
 
+async def test_no_name_of_a_job_is_taken_for_what_the_cluster_tells(
+    scheduler: SlurmScheduler, slurm_conf: SlurmCluster
+) -> None:
+    async def add(number: int) -> int:
+        """Submit a job whose name and comment say, as rows of squeue's, that another one has ended."""
+        row = (f"{number}", "N/A", "COMPLETED", "0", "0", "1700000000", "None", info.app_id, "")
+        forged = "".join(f"\n{mark.join(row)}" for mark in ("\x1f", "|"))
+        others = ["sbatch", "--parsable", "--hold", f"--job-name=x{forged}\nx", f"--comment=x{forged}\nx"]
+        told = await asyncio.to_thread(slurm_conf.run, *others, "--chdir=/", "--output=/dev/null", "--wrap=true")
+        return int(told)
+
+    info = await scheduler.submit_dryrun(app("true"), {"sbatch_args": ["--hold"]})
+    number = await add(await add(0) + 2) + 1
+    await scheduler.schedule(info)
+    await add(number)
+    found = await scheduler.describe(info.app_id)
+    await scheduler.cancel(info.app_id)
+
+    assert found is not None
+    assert (f"{number}", AppState.PENDING, "JobHeldUser") == (found.native_id, found.state, found.msg)
+
+
 async def test_a_directory_of_somebody_else_is_not_read(scheduler: SlurmScheduler, home: Path, tmp_path: Path) -> None:
     found = await run(scheduler, app("true"))
     link = home / "apps" / found.app_id
@@ -283,7 +504,7 @@ async def test_a_directory_of_somebody_else_is_not_read(scheduler: SlurmSchedule
     link.unlink()
     link.symlink_to(elsewhere)
 
-    with pytest.raises(PermissionDeniedError, match="belongs to another user, is not a directory, or others may write"):
+    with pytest.raises(PermissionDeniedError, match=f"^{elsewhere} is not used(.|\n)*belongs to another user"):
         await scheduler.describe(found.app_id)
     assert [] == await scheduler.list()
     if os.geteuid() == 0:
@@ -304,9 +525,14 @@ async def test_what_the_cluster_has_forgotten_is_still_known(
             async for event in watch:
                 if event.state is AppState.RUNNING:
                     await scheduler.cancel(stopped)
+        before = [await run(scheduler, app("true"), prolog=line) for line in ("exec true", "false")]
         own_slurm.kill_controller()
         own_slurm.start_controller(forgetful=True)
         found = await scheduler.describe_many([good.app_id, bad.app_id, stopped])
+        for each in before:
+            again = await scheduler.describe(each.app_id)
+            assert again is not None
+            assert (FailureCause.CONFIG, each.msg) == (again.cause, again.msg)
         # It counts from 1 again: the numbers of these jobs are those of others now.
         await run(scheduler, app("exit 5"))
         again = await scheduler.describe_many([good.app_id, bad.app_id, stopped])
@@ -331,6 +557,39 @@ async def test_a_controller_that_does_not_answer_is_told_in_time(
             await scheduler.describe(found.app_id)
         with pytest.raises(UnavailableError, match=r"sbatch"):
             await scheduler.submit(app("true"))
+
+
+async def test_an_end_that_the_controller_has_not_written_down_stays_told(
+    own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the job for one that runs, for minutes, and its node for lost."""
+    monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    gate = home.parent / "gate"
+    waits = f"until [ -e {gate} ]; do sleep 0.1; done; echo last"
+    async with SlurmScheduler("session", request_timeout=4.0) as scheduler:
+        app_ids = [await scheduler.submit(app(f"{waits}; exit {code}")) for code in (0, 3)]
+        for app_id in app_ids:
+            await seen(scheduler, app_id, lambda found: found.replicas[0].state is AppState.RUNNING)
+        await asyncio.to_thread(own_slurm.save_state)
+        tails = [asyncio.create_task(said(scheduler, app_id, should_tail=True)) for app_id in app_ids]
+        saved = (own_slurm.directory / "ctld/job_state").read_bytes()
+        await asyncio.to_thread(gate.touch)
+        before = [await ended(scheduler, app_id) for app_id in app_ids]
+        lines = [await tail for tail in tails]
+        await asyncio.to_thread(own_slurm.kill_controller)
+        (own_slurm.directory / "ctld/job_state").write_bytes(saved)
+        await asyncio.to_thread(own_slurm.start_controller)
+        told = await asyncio.to_thread(own_slurm.run, "squeue", "-h", "-t", "all", "-o", "%T")
+        again = [await scheduler.describe(app_id) for app_id in app_ids]
+
+    assert [{("main", 0): ["last"]}] * 2 == lines
+    assert ["RUNNING", "RUNNING"] == told.split()
+    assert [(AppState.SUCCEEDED, 0), (AppState.FAILED, 3)] == [
+        (each.state, each.replicas[0].exit_code) for each in before
+    ]
+    assert [(each.state, each.finished_at) for each in before] == [
+        (each.state, each.finished_at) for each in again if each
+    ]
 
 
 @pytest.mark.slow
@@ -438,3 +697,45 @@ async def test_a_node_that_fails_ends_an_app_or_starts_it_again(
         assert (AppState.SUCCEEDED, 1, [("try", 0), ("try", 1)]) == (found.state, found.num_restarts, lines)
     else:
         assert (AppState.FAILED, FailureCause.NODE, [("try", 0)]) == (found.state, found.cause, lines)
+
+
+@pytest.mark.one_loop
+@pytest.mark.parametrize("own_slurm", [{"prolog": '[ "$SLURMD_NODENAME" != n2 ] || exit 3'}], indirect=True, ids=[""])
+async def test_one_node_of_two_that_cannot_prepare_for_an_app_fails_it(
+    own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    async with SlurmScheduler("session") as scheduler:
+        found = await run(scheduler, app("true", num_replicas=2), nodelist="n[1-2]", nodes=2, ntasks_per_node=1)
+
+    assert (AppState.FAILED, FailureCause.NODE) == (found.state, found.cause)
+    assert "a node could not prepare for it: " in found.msg
+    assert "Job prolog failed" in found.msg
+
+
+@pytest.mark.one_loop
+@pytest.mark.parametrize("own_slurm", [{"prolog": "exit 3"}], indirect=True, ids=[""])
+async def test_a_node_that_cannot_prepare_for_an_app_fails_it(
+    own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    async with SlurmScheduler("session") as scheduler:
+        found = await run(scheduler, app("true"), nodelist="n2")
+        cancelled = await scheduler.submit(app("true"), {"sbatch_args": ["--hold"]})
+        waits = await scheduler.describe(cancelled)
+        assert waits is not None
+        await asyncio.to_thread(own_slurm.run, "scancel", waits.native_id or "")
+        stopped = await ended(scheduler, cancelled)
+        # What has been said of an app stays so when its node is well again, and when its job is forgotten.
+        await asyncio.to_thread(own_slurm.run, "scontrol", "update", "NodeName=n2", "State=RESUME")
+        resumed = await scheduler.describe(found.app_id)
+        own_slurm.kill_controller()
+        own_slurm.start_controller(forgetful=True)
+        again = await scheduler.describe(found.app_id)
+
+    told = "main/0: a node could not prepare for it: Error running slurm prolog: 3"
+    for each in (found, resumed, again):
+        assert each is not None
+        assert (AppState.FAILED, FailureCause.NODE, told) == (each.state, each.cause, each.msg)
+        assert [(AppState.FAILED, FailureCause.NODE)] == [(replica.state, replica.cause) for replica in each.replicas]
+    assert AppState.CANCELLED == stopped.state

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import dataclass, field
 
 import pytest
 
 from asyncsched.errors import UsageError
 from asyncsched.specs import AppDef, AppDryRunInfo, Role, Secret, Stream, WorkspacePlan, show_secrets
+from asyncsched.testing import FakeScheduler
 
 
 @dataclass
@@ -85,6 +88,21 @@ async def test_renew_asks_the_scheduler() -> None:
     assert "app-2" == (await second.renew()).app_id
 
 
+async def test_a_copy_by_pickle_is_scheduled_and_cannot_be_renewed() -> None:
+    async with FakeScheduler("me") as scheduler:
+        info = await scheduler.submit_dryrun(
+            AppDef("job", [Role("main", "i", entrypoint="sh", env={"A": Secret("b")})])
+        )
+        again = pickle.loads(pickle.dumps(info))
+        shared = copy.deepcopy(info)
+
+        assert (repr(info), info.request, info.digest) == (repr(again), again.request, again.digest)
+        assert info.app_id == await scheduler.schedule(again) == await scheduler.schedule(info)
+        assert info.app_id != (await copy.copy(info).renew()).app_id != (await shared.renew()).app_id
+        with pytest.raises(UsageError, match="cannot be renewed: it is a copy from another process, or"):
+            await again.renew()
+
+
 async def test_what_no_scheduler_has_made_cannot_be_renewed() -> None:
-    with pytest.raises(UsageError, match="cannot be renewed: it was not made by a scheduler"):
+    with pytest.raises(UsageError, match="cannot be renewed: it is a copy from another process, or was not made by"):
         await AppDryRunInfo("request").renew()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from asyncsched.errors import MalformedHandleError
 from asyncsched.specs import AppHandle, ParsedAppHandle, make_app_handle, parse_app_handle
+from asyncsched.specs.handle import schedulers_of
 
 without_slash = st.text(st.characters(exclude_characters="/"))
 schedulers = st.text(st.characters(exclude_characters="/:"), min_size=1)
@@ -32,6 +33,7 @@ def test_a_handle_is_read_in_one_way_or_refused(text: str) -> None:
         return
 
     assert text == make_app_handle(*parts)
+    assert {parts.scheduler_backend} == schedulers_of([text]) == schedulers_of([AppHandle(text)])
 
 
 def test_a_handle_is_a_plain_string() -> None:
@@ -59,6 +61,8 @@ def test_copies_stay_handles() -> None:
 def test_malformed(text: str) -> None:
     with pytest.raises(MalformedHandleError, match="is not a handle; write it as scheduler://session/app_id"):
         parse_app_handle(text)
+    with pytest.raises(MalformedHandleError, match="is not a handle"):
+        schedulers_of([AppHandle("a://b/c"), text])
     with pytest.raises(MalformedHandleError):
         AppHandle(text)
 

@@ -116,6 +116,10 @@ def test_show_secrets_ends_with_an_error() -> None:
         *("PASSWD", "PGPASS", "MY_PWD", "db-pass", "PGPASSWORD", "apiKey", "APIKEY", "ssh-passphrase", "spark.api.key"),
         *("accessToken", "GITHUBTOKEN", "TOKEN_1", "Djavax.trustStorePassword", "mysql_pwd", "HFToken"),
         *("REDIS_AUTH", "GITHUB_PAT", "gh-pat", "AccountKey", "SharedAccessKey", "pwd", "Authorization", "master-key"),
+        *("SSHPASS", "KEYPASS", "storepass", "RootPass", "SSHPWD", "DB_PW", "db-pw", "pw"),
+        *("TS_AUTHKEY", "AuthKey", "DOCKER_AUTH_CONFIG"),
+        *("OPENAI_API_KEY_PROD", "API_KEYS", "apiKeys", "x-api-key-2", "API_KEYS_OLD", "APIKEYS", "API_KEY_FILE_OLD"),
+        *("API_TOKENS", "accessTokens", "auth-tokens", "JWT", "USER_JWT", "jwt", "userJwt", "JWTS"),
     ],
 )
 def test_secret_names(name: str) -> None:
@@ -138,7 +142,27 @@ def test_secret_names(name: str) -> None:
             "key-file",
         ),
         *("AUTHOR", "AUTHORS_FILE", "auth", "USE_AUTH", "with-auth", "FILE_PAT", "PATCH", "authorization-mode"),
-        *("BYPASS", "NUM_PASSES", "COMPASS", "PASSENGERS"),
+        *("BYPASS", "NUM_PASSES", "COMPASS", "PASSENGERS", "USE_COMPASS", "encompass", "lowpass", "TRESPASS"),
+        *(
+            "KEYS_TO_SORT",
+            "PRIMARY_KEY_COLUMN",
+            "KEYS",
+            "API_KEYBOARD",
+            "API_KEY_NAME",
+            "API_KEY_PATHS",
+            "MAX_API_KEYS",
+        ),
+        *(
+            "API_KEY_HEADER",
+            "CAPI_KEYS",
+            "api-key-id",
+            "NUM_API_TOKENS",
+            "API_TOKENS_PATH",
+            "JWT_ISSUER",
+            "JWTOOL",
+            "TOKENS",
+        ),
+        *("AUTH_METHOD", "PATH_AUTHORS", "USE_AUTH_CONFIG", "AUTH_URL", "UPW", "PWM", "KEYWORD", "OAUTHLIB"),
     ],
 )
 def test_other_names(name: str) -> None:

@@ -26,6 +26,13 @@ SECRET: list[tuple[list[str], list[str]]] = [
     (["postgres://user:p@w@host/db?x=1"], ["postgres://user:***@host/db?x=1"]),
     (["--url=redis://:pw@host:6379"], ["--url=redis://:***@host:6379"]),
     (["-c", "x http://u:pw@a http://v:pw@b"], ["-c", "x http://u:***@a http://v:***@b"]),
+    (["-c", "curl -u me:P5 https://h"], ["-c", "curl -u me:*** https://h"]),
+    (["-c", "curl --proxy-user='me:P5' h; curl -ume:P5 h"], ["-c", "curl --proxy-user='me:***' h; curl -ume:*** h"]),
+    (["curl", "-u", "me:P5"], ["curl", "-u", "***"]),
+    (["docker", "login", "-u", "me", "-p", "P5", "host"], ["docker", "login", "-u", "me", "-p", "***", "host"]),
+    (["-c", "docker login -u me -p P5 h && x"], ["-c", "docker login -u me -p *** h && x"]),
+    (["-c", "az login -p='P 5' h; login \\\n -p P5"], ["-c", "az login -p='***' h; login \\\n -p ***"]),
+    (["keytool", "-storepass", "P5"], ["keytool", "-storepass", "***"]),
     (["DB_PASSWORD=postgres://u:pw@h"], ["DB_PASSWORD=***"]),
     (["-H", "Authorization: Bearer P8"], ["-H", "Authorization: Bearer ***"]),
     (["--header=Authorization: Basic dTpw"], ["--header=Authorization: Basic ***"]),
@@ -85,6 +92,7 @@ def test_secrets_in_arguments_are_hidden(args: list[str], shown: list[str]) -> N
         ["password:\n  a", "api_key: ${KEY}", "token: str = None", "def f(a: int, token: str) -> str: pass"],
         ["a:b@c", "user:token:x", "see the password: it is elsewhere", "password: {{ secret }}"],
         ["http://administrator@host", "https://user.name.0123456789@host", "ssh://deploy-0123456789@host"],
+        ["-c", 'docker run -u 1000:1000 i; curl --user "me:$PW" h; python -u x.py --a b:c', "--user", "0:0", "-u", "x"],
         ["PWD=/a OLDPWD=/b", "pwd", "--with-pwd", "-c", "cd a && pwd && ls"],
         [
             "--sort-key=a",
@@ -96,6 +104,10 @@ def test_secrets_in_arguments_are_hidden(args: list[str], shown: list[str]) -> N
             "--group.key=a",
         ],
         ["--key-file=/a", "--private-key-file", "/b", "--key", "a", "--public-key=a", "topologyKey: a", "sortKey=a"],
+        ["docker login -p $A; ssh -p 22 h", "login; ssh -p 22 h", "mylogin -p 22", "login --port -p", "a login"],
+        ["login", "-p", "${A}"],
+        ["login", "-p", "-x"],
+        ["ssh", "-p", "22", "login"],
         ["PATH=/a", "--pat", "--auth=basic", "--use-auth x", "AUTHOR=me", "--file-pat=*.py"],
         ["it: token = 5; tokens=5", "MAX_TOKENS=5 TOKENIZERS_PARALLELISM=false"],
     ],
@@ -118,7 +130,20 @@ def test_a_secret_argument_stays_one() -> None:
 
 
 FRAGMENTS = [
-    *("token", "--token", "X-Api-Key", "Authorization", "Bearer ", "pwd", "https://", "Abcdef012345", "***", "${A}"),
+    *(
+        "token",
+        "--token",
+        "login ",
+        " -p ",
+        "X-Api-Key",
+        "Authorization",
+        "Bearer ",
+        "pwd",
+        "https://",
+        "Abcdef012345",
+        "***",
+        "${A}",
+    ),
     *(": ", ":", "=", " ", "@", "'", '"', "\\", "\n", "{", "}", ", ", "- ", "a", "$", "(", "str", "1"),
 ]
 

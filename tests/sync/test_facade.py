@@ -330,3 +330,20 @@ def test_what_a_coroutine_raises_keeps_its_type(rig: Rig) -> None:
         rig.runner._bridge.call(leave)
     # The loop has survived both.
     assert ["fake"] == [*rig.runner.scheduler_backends()]
+
+
+def test_the_options_need_no_loop() -> None:
+    scheduler = SyncScheduler(FakeScheduler("me"))
+
+    assert FakeScheduler.options is scheduler.options
+    assert "new" in repr(scheduler)
+
+
+def test_the_runner_that_is_awaited_is_not_here_by_accident() -> None:
+    import asyncsched.sync
+
+    with pytest.raises(AttributeError, match="SyncRunner is the one whose calls block"):
+        asyncsched.sync.Runner  # noqa: B018
+    with pytest.raises(ImportError, match="Runner"):
+        exec("from asyncsched.sync import Runner", {})
+    assert not hasattr(asyncsched.sync, "nothing_of_the_kind")

@@ -8,11 +8,13 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from asyncsched.runner import Runner
+from asyncsched.runner import Job, JobGroup, Runner
 from asyncsched.schedulers import Scheduler
-from asyncsched.sync import SyncRunner, SyncScheduler
+from asyncsched.sync import BlockingIterator, BlockingWatch, SyncJob, SyncJobGroup, SyncRunner, SyncScheduler
 
 PAIRS = [(Runner, SyncRunner), (Scheduler, SyncScheduler)]
+OF_GROUPS: dict[str, object] = {"group": SyncJobGroup, "job": SyncJob, "run_all": list[SyncJob]}
+GROUPS = [(JobGroup, SyncJobGroup), (Job, SyncJob)]
 
 
 def methods(cls: type) -> list[str]:
@@ -42,10 +44,23 @@ def test_each_twin_wraps_the_method_of_its_name(original: type, facade: type) ->
         assert getattr(original, name) is getattr(facade, name).__wrapped__, name
 
 
+@pytest.mark.parametrize(("original", "facade"), GROUPS)
+def test_groups_and_jobs_have_the_same_names(original: type, facade: type) -> None:
+    own = {name for name in dir(original) if not name.startswith("_")} - {"aclose", "own"}  # `own` is internal
+    twins = {name for name in dir(facade) if not name.startswith("_")} - {"close"}
+
+    assert own == twins - ({"wait"} if original is Job else set())
+
+
 def test_log_iter_has_the_documents_signature() -> None:
     parameters = inspect.signature(SyncScheduler.log_iter).parameters
 
-    assert ["self", "app_id", "role_name", "k", "regex", "since", "until", "should_tail", "streams"] == [*parameters]
+    ours = ["tail_lines", "attempts", "gaps"]
+    theirs = ["self", "app_id", "role_name", "k", "regex", "since", "until", "should_tail", "streams"]
+
+    assert [*theirs, *ours] == [*parameters]
+    assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in ours)
+    assert [*inspect.signature(Scheduler.log_iter).parameters] == [*parameters]
     assert (0, False) == (parameters["k"].default, parameters["should_tail"].default)
 
 
@@ -59,12 +74,32 @@ def test_every_generator_is_twinned_by_an_iterator() -> None:
 
     assert {
         "Runner.as_completed",
+        "Runner.events",
         "Runner.log_lines",
         "Runner.watch",
         "Scheduler.list_iter",
         "Scheduler.log_iter",
         "Scheduler.watch",
     } == generators
+
+
+@pytest.mark.parametrize(("original", "facade"), PAIRS)
+def test_each_twin_is_annotated_with_what_it_returns_itself(original: type, facade: type) -> None:
+    for name in methods(original):
+        twin, method = getattr(facade, name), getattr(original, name)
+        given = inspect.signature(twin).return_annotation
+        if _gives_a_generator(method):
+            assert (BlockingWatch if name == "watch" else BlockingIterator) is typing.get_origin(given) or isinstance(
+                given, str
+            )
+            assert "Blocking" in str(given)
+            assert given == twin.__annotations__["return"]
+        elif name in OF_GROUPS:
+            assert OF_GROUPS[name] == given == twin.__annotations__["return"]
+        elif name != "scheduler":
+            assert inspect.signature(method).return_annotation == given
+            assert "Stream" not in str(given)
+            assert "Generator" not in str(given)
 
 
 def _gives_a_generator(method: typing.Callable[..., object]) -> bool:

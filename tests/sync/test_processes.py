@@ -210,9 +210,11 @@ def test_a_forked_child_is_told_so_and_exits() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), runner.status(handle).state)
     """
     code, out, err = finish(start(script))
-    told = "this object belongs to the parent process: its thread was not forked; make one after fork\n"
+    told = "this object belongs to the parent process: its thread was not forked; "
+    told_object = f"{told}make one after fork, or give it a factory in place of a scheduler\n"
+    told_stream = f"{told}make one after fork\n"
 
-    assert (0, told * 3 + "3 RUNNING\n", "") == (code, out, err)
+    assert (0, told_object + told_stream + told_object + "3 RUNNING\n", "") == (code, out, err)
 
 
 def test_a_forked_child_may_make_its_own() -> None:
@@ -227,3 +229,105 @@ def test_a_forked_child_may_make_its_own() -> None:
     """
 
     assert (0, "fake\n0\n", "") == finish(start(script))
+
+
+FORK = """
+import os, sys
+from asyncsched.sync import SyncRunner, SyncScheduler, create_scheduler
+from asyncsched.testing import FakeScheduler
+
+def fork(use):
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        use()
+        sys.stdout.flush()
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        'create_scheduler("local_cwd", "me")',
+        'SyncScheduler(lambda: FakeScheduler("me"))',
+        'SyncRunner("me").scheduler("local_cwd")',
+        'SyncRunner("me", {"fake": FakeScheduler}).scheduler("fake")',
+    ],
+)
+def test_a_scheduler_that_was_made_by_a_factory_is_made_again_in_a_forked_child(make: str) -> None:
+    script = f"""
+        {FORK.replace(chr(10), chr(10) + " " * 8)}
+        scheduler = {make}
+        print(scheduler.describe("no-such-app"))
+
+        def use():
+            print(scheduler.describe("no-such-app"), scheduler.session_name)
+            fork(lambda: print("deeper", scheduler.describe("no-such-app")))
+            scheduler.close()
+
+        fork(use)
+        print(scheduler.describe("no-such-app"))
+        scheduler.close()
+    """
+
+    assert (0, "None\nNone me\ndeeper None\n0\n0\nNone\n", "") == finish(start(script))
+
+
+def test_a_runner_is_made_again_in_each_child_and_its_threads_share_it() -> None:
+    script = f"""
+        {FORK.replace(chr(10), chr(10) + " " * 8)}
+        import threading
+        own = SyncRunner("me", {{"fake": FakeScheduler}})
+        print(*own.list("fake"))
+
+        def use():
+            gate, made = threading.Barrier(8), []
+            def one():
+                gate.wait()
+                own.list("fake")
+                made.append(own._wrapped)
+            threads = [threading.Thread(target=one) for _ in range(8)]
+            for each in threads: each.start()
+            for each in threads: each.join()
+            print(len(made), len(set(map(id, made))), [each.name for each in threading.enumerate()].count("asyncsched"))
+
+        fork(use)
+        fork(use)
+        print(*own.list("fake"))
+    """
+
+    assert (0, "\n8 1 1\n0\n8 1 1\n0\n\n", "") == finish(start(script))
+
+
+def test_what_was_not_used_before_a_fork_is_used_after_it() -> None:
+    script = f"""
+        {FORK.replace(chr(10), chr(10) + " " * 8)}
+        scheduler = SyncScheduler(FakeScheduler("me"))
+        fork(lambda: print(scheduler.describe("no-such-app")))
+        print(scheduler.describe("no-such-app"))
+    """
+
+    assert (0, "None\n0\nNone\n", "") == finish(start(script))
+
+
+def test_what_was_closed_before_a_fork_is_closed_after_it_and_the_other_way_round() -> None:
+    script = f"""
+        {FORK.replace(chr(10), chr(10) + " " * 8)}
+        def tell():
+            try:
+                print(scheduler.describe("no-such-app"))
+            except RuntimeError as error:
+                print(error)
+
+        scheduler = create_scheduler("local_cwd", "me")
+        tell()
+        fork(lambda: (scheduler.close(), tell()))
+        tell()
+        scheduler.close()
+        fork(tell)
+    """
+    closed = "it is closed; make a new one\n"
+
+    assert (0, f"None\n{closed}0\nNone\n{closed}0\n", "") == finish(start(script))

@@ -89,5 +89,5 @@ async def wrongs(scheduler: Typed, other: AppDryRunInfo[str], app: AppDef) -> No
     list(scheduler.log_iter("x"))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     scheduler.log_iter("x", streams="stderr")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await scheduler.list(states=AppState.FAILED)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Role("worker")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Role(image="image")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     AppDef("app", roles=Role("worker", "image"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_type
 
-from asyncsched import AppDef, AppDryRunInfo, AppEvent, AppHandle, AppStatus, LogLine, runopts
+from asyncsched import AppDef, AppDryRunInfo, AppEvent, AppHandle, AppStatus, AppStatuses, LogLine, runopts
+from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers import DescribeAppResponse, ListAppResponse, StateEvent
 from asyncsched.sync import BlockingIterator, BlockingWatch, SyncRunner, SyncScheduler, create_scheduler, get_runner
 
@@ -16,7 +17,11 @@ def runner(runner: SyncRunner, app: AppDef, handle: AppHandle) -> None:
     assert_type(runner.status(handle), AppStatus | None)
     assert_type(runner.describe(handle), AppDef | None)
     assert_type(runner.wait(handle, timeout=3), AppStatus | None)
-    assert_type(runner.wait_all([handle]), dict[AppHandle, AppStatus | None])
+    assert_type(runner.wait(handle, check=True), AppStatus | None)
+    assert_type(runner.wait_all([handle]), AppStatuses)
+    assert_type(runner.status_all([handle])[handle], AppStatus | None)
+    assert_type(runner.cancel_all([handle]), dict[AppHandle, AsyncSchedError | None])
+    assert_type(runner.events([handle], regex="loss"), BlockingIterator[AppEvent | LogLine])
     assert_type(runner.as_completed([handle]), BlockingIterator[tuple[AppHandle, AppStatus | None]])
     assert_type(runner.watch([handle], follow=True), BlockingWatch[AppEvent])
     assert_type(runner.log_lines(handle, should_tail=True), BlockingIterator[LogLine])
@@ -44,7 +49,8 @@ def scheduler(scheduler: SyncScheduler, app: AppDef) -> None:
 def wrongs(runner: SyncRunner, scheduler: SyncScheduler, app: AppDef, info: AppDryRunInfo[str]) -> None:
     runner.status(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     runner.status()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    runner.run(app)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    runner.run()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    runner.wait("x", 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     runner.run(app, "local_cwd", None, None, "key")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     runner.wait("x", timeout="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     runner.log_lines("x", should_tale=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

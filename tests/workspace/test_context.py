@@ -26,6 +26,7 @@ from asyncsched.workspace.archive import content
 from asyncsched.workspace.context import absolute
 from asyncsched.workspace.files import LocalTree, taken
 from asyncsched.workspace.ignore import Ignore
+from asyncsched.workspace.source import Source
 from tests.workspace._trees import plant
 
 
@@ -240,6 +241,53 @@ async def test_patterns_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / ".dockerignore").mkdir()
     with pytest.raises(WorkspaceError, match=r"\.dockerignore of the workspace .* is not a file"):
         await Context.read(str(tmp_path))
+
+
+async def test_patterns_that_may_not_be_read_are_told(tmp_path: Path) -> None:
+    for directory in [tmp_path, *tmp_path.parents[:2]]:
+        directory.chmod(0o755)
+    (tmp_path / ".dockerignore").write_text("*.log")
+    (tmp_path / ".dockerignore").chmod(0o000)
+
+    def read() -> object:
+        with closing(LocalTree(str(tmp_path))) as tree:
+            return tree.read_rules(".dockerignore")
+
+    if (found := as_nobody(read)) == b"*.log":
+        pytest.skip("whoever runs this may read everything")
+    assert f"cannot read .dockerignore of the workspace {tmp_path}: Permission denied" in str(found)
+    assert "to read .dockerignore" in str(found)
+
+
+async def test_patterns_behind_a_link_that_leads_nowhere_are_none_as_with_docker(tmp_path: Path) -> None:
+    (tmp_path / ".dockerignore").symlink_to("nowhere")
+    found = await Context.read(str(tmp_path))
+
+    assert [".dockerignore"] == [each.path for each in found.entries]
+
+
+async def test_patterns_and_dockerfiles_that_are_too_long_are_told(tmp_path: Path) -> None:
+    for name in (".dockerignore", "Dockerfile.asyncsched"):
+        (tmp_path / name).write_bytes(b"# \n" * (1 << 19))
+        with pytest.raises(WorkspaceError, match=rf"{name} of the workspace .* has more than 1,048,576 bytes"):
+            await Source.read(str(tmp_path))
+        (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("name", ["Dockerfile.asyncsched", "Dockerfile.torchx"])
+@pytest.mark.parametrize("target", ["nowhere", "lib/nowhere"])
+async def test_a_dockerfile_that_is_a_link_to_nothing_is_told(tmp_path: Path, name: str, target: str) -> None:
+    (tmp_path / name).symlink_to(target)
+
+    with pytest.raises(WorkspaceError, match=f"{name} of the workspace .* is a link to {target}, which is not there"):
+        await Source.read(str(tmp_path))
+
+
+async def test_a_dockerfile_that_is_a_link_to_itself_is_told(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile.asyncsched").symlink_to("Dockerfile.asyncsched")
+
+    with pytest.raises(WorkspaceError, match=r"cannot read Dockerfile\.asyncsched of the workspace"):
+        await Source.read(str(tmp_path))
 
 
 async def test_names_that_are_no_text_are_taken(tmp_path: Path) -> None:

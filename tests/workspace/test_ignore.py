@@ -247,6 +247,12 @@ PARTS = NAMES | st.sampled_from(
         "[ab]",
         "[^a]",
         "[a-c]b",
+        "[]a]",
+        "[a-]",
+        "[-b]*",
+        "*[^-a]",
+        "*[a",
+        "*\\",
         "\\#c",
         "\\[a]",
         "**a",
@@ -315,6 +321,10 @@ def test_docker_reads_the_same_of_any_expression(
 @given(paths=TREES, patterns=st.lists(PATTERNS, max_size=6))
 @example(paths=["a/b/c", "a/b.py"], patterns=["a", "!a/b/c", "**/b"])
 @example(paths=["^a", "^ab"], patterns=["^a*"])
+@example(paths=["b/x-old", "b/x_old", "b/keep"], patterns=["b/*[-_]old"])
+@example(paths=["b/a", "b/]", "b/-"], patterns=["b/*[]a]", "b/*[-]", "b/*\\"])
+@example(paths=["b/a"], patterns=["?*[-a]"])
+@example(paths=["b/a"], patterns=["[^a]*[-a]"])
 def test_docker_takes_the_same_of_any_tree(
     docker_build: Packer, tmp_path_factory: pytest.TempPathFactory, paths: list[str], patterns: list[str]
 ) -> None:

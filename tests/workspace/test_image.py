@@ -234,6 +234,27 @@ async def test_a_build_that_is_cancelled_while_its_files_are_sent_leaves_nothing
     assert [] == dockerd.api.json("GET", "/containers/json?all=1")
 
 
+async def test_files_are_laid_over_without_a_builder_but_for_those_that_it_changes(
+    docker_host: str, dockerd: Dockerd, workspace: Path
+) -> None:
+    steps: list[ImageProgress] = []
+    await build_workspace_image(BUSYBOX_IMAGE, str(workspace), on_progress=steps.append)
+    assert {"Sending the workspace"} == {step.status for step in steps}
+
+    (workspace / "main.sh").chmod(0o4755)
+    image = await build_workspace_image(BUSYBOX_IMAGE, str(workspace), on_progress=steps.append)
+    created = {"Image": image, "Cmd": ["stat", "-c", "%a", "/main.sh"]}
+    container = dockerd.api.json("POST", "/containers/create", created)["Id"]
+    await asyncio.to_thread(dockerd.api.call, "POST", f"/containers/{container}/start")
+    await asyncio.to_thread(dockerd.api.call, "POST", f"/containers/{container}/wait")
+    said = await asyncio.to_thread(dockerd.api.call, "GET", f"/containers/{container}/logs?stdout=1")
+    await asyncio.to_thread(dockerd.clean)
+
+    assert any("COPY" in step.status for step in steps)
+    assert said.endswith(b"755\n")
+    assert not said.endswith(b"4755\n")
+
+
 async def test_a_session_is_not_pretended(scheduler: DockerScheduler, workspace: Path) -> None:
     (workspace / "Dockerfile.asyncsched").write_text(
         "ARG IMAGE\nFROM $IMAGE\nRUN --network=none \\\n  --mount=type=secret,id=x cat /run/secrets/x\n"

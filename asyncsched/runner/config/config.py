@@ -1,7 +1,8 @@
 """The configuration: layers of settings, the strongest of which counts.
 
-From the weakest: ``~/.torchxconfig``, ``~/.config/asyncsched/config.toml``, the nearest ``.torchxconfig``, the nearest
-``asyncsched.toml`` or ``pyproject.toml``, the environment. The command line stands above all of them.
+From the weakest: the nearest ``.torchxconfig``, ``~/.torchxconfig``, ``~/.config/asyncsched/config.toml``, the nearest
+``asyncsched.toml`` or ``pyproject.toml``, the environment. The command line stands above all of them. Of the files of
+TorchX the one in the home is the stronger, as it is for TorchX.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Config:
             name: The scheduler's name.
             others: The names of all schedulers: ``ASYNCSCHED_LOCAL_DOCKER_ENV`` is none of a scheduler ``local``.
         """
-        return {**self._sections.get(("scheduler", name), {}), **self._from_environment(name, others)}
+        return {**self._section("scheduler", name), **self._from_environment(name, others)}
 
     def parameters(self) -> dict[str, dict[str, object]]:
         """Return the parameters of schedulers that are configured, by the scheduler's name."""
@@ -86,11 +87,18 @@ class Config:
 
     def component(self, name: str) -> dict[str, Setting]:
         """Return the defaults of a component's arguments."""
-        return dict(self._sections.get(("component", name), {}))
+        return self._section("component", name)
 
     def command(self, name: str) -> dict[str, Setting]:
         """Return the defaults of a command's options."""
-        return {**self._sections.get(("command", name), {}), **self._from_environment(name, ())}
+        return {**self._section("command", name), **self._from_environment(name, ())}
+
+    def _section(self, kind: str, name: str) -> dict[str, Setting]:
+        settings = self._sections.get((kind, name), {})
+        for setting in settings.values():
+            if isinstance(setting.value, ConfigError):
+                raise setting.value
+        return dict(settings)
 
     def _from_environment(self, name: str, others: Iterable[str]) -> dict[str, Setting]:
         prefix = _variable(name)
@@ -100,6 +108,14 @@ class Config:
             for variable, value in self._environment.items()
             if variable.startswith(prefix) and not variable.startswith(tuple(longer))
         }
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        what, why = "the working directory does not exist any more", "it was removed, or moved, after it was entered"
+        raise ConfigError(what, why=why, fix="change into a directory that exists, such as with cd") from error
 
 
 def load_config(start: Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
@@ -112,9 +128,9 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
         environment: The environment; ``ASYNCSCHED_CONFIG`` names one file that is read in place of all others.
 
     Raises:
-        ConfigError: A file cannot be read, or has a section that means nothing.
+        ConfigError: A file cannot be read, or has a section that means nothing; or the working directory is gone.
     """
-    start = (start or Path.cwd()).absolute()
+    start = (start or _working_directory()).absolute()
     environment = os.environ if environment is None else environment
     layers: list[_Layer] = []
     files: list[str] = []
@@ -152,11 +168,13 @@ def _files(start: Path, environment: Mapping[str, str], search: Search) -> list[
     own = search.project_file()
     if exclusive := environment.get("TORCHXCONFIG"):  # whatever it is called
         near, mine = open_config(start / Path(exclusive).expanduser()), None
+        if near is None:
+            raise ConfigError(f"no file {exclusive}", why="TORCHXCONFIG names it", fix="correct or unset the variable")
     else:
         near, mine = search.torchx_file(TORCHX_NAME), open_config(home(environment) / TORCHX_NAME)
         if near is not None and mine is not None and near.path == mine.path:
             mine = None
-    found = [(mine, True), (open_config(user_file(environment)), False), (near, True), (own, False)]
+    found = [(near, True), (mine, True), (open_config(user_file(environment)), False), (own, False)]
     return [(file, is_torchx) for file, is_torchx in found if file is not None]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 
 from asyncsched.errors import RunOptionError
@@ -14,8 +13,6 @@ from asyncsched.specs.options import CfgVal, runopts
 __all__ = ["run_options"]
 
 COMMAND_LINE = "-cfg"
-
-_log = logging.getLogger("asyncsched.runner")
 
 
 def run_options(
@@ -34,11 +31,12 @@ def run_options(
         RunOptionError: An option is unknown (the message names the nearest) or mistyped; the message says where.
     """
     found: dict[str, Setting] = {}
-    for name, setting in config.scheduler(scheduler, schedulers).items():
-        if name in parameters_of(scheduler):
+    for given, setting in config.scheduler(scheduler, schedulers).items():
+        if given in parameters_of(scheduler):
             continue  # it is for the scheduler itself
+        name = given.replace("-", "_") if setting.foreign else given  # TorchX has mail-user
         if setting.foreign and name not in opts:
-            _log.info("%s: %s has no option %s; it is passed over", setting.origin, scheduler, name)
+            setting.pass_over(given, scheduler)
             continue
         found[name] = _checked(scheduler, opts, name, setting)
     for text in cfg:
@@ -52,12 +50,29 @@ def run_options(
 
 def _checked(scheduler: str, opts: runopts, name: str, setting: Setting) -> Setting:
     value = setting.value
+    if setting.foreign:
+        return setting._replace(value=_foreign(opts, name, setting), is_text=False)
     try:
         # TOML has values of all types that an option can have, so that a text is one only where a text is wanted.
         checked: CfgVal = opts.parse(name, str(value)) if setting.is_text else opts.check(name, value)
     except RunOptionError as error:
         raise from_origin(_in_short(error, scheduler, name, opts), setting.origin) from None
     return setting._replace(value=checked, is_text=False)
+
+
+def _foreign(opts: runopts, name: str, setting: Setting) -> CfgVal:
+    from asyncsched.runner.config.torchx import parse_torchx  # few have such a file
+
+    opt = opts.get(name)
+    if setting.value is None or opt is None:
+        return None
+    try:
+        return opts.check(name, parse_torchx(str(setting.value), opt))
+    except RunOptionError as error:
+        raise from_origin(error, setting.origin) from None
+    except ValueError as error:  # not shown as it is: it may hold a secret
+        what = f"Run option: {name}, must be of type: {opt.type_name} (from {setting.origin})"
+        raise RunOptionError(what, key=name, why=str(error) if opt.type_name.startswith("dict") else "") from None
 
 
 def _in_short(error: RunOptionError, scheduler: str, name: str, opts: runopts) -> RunOptionError:

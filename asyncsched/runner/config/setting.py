@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from asyncsched.errors import ConfigError
 
 __all__ = ["Section", "Setting", "Settings", "from_origin"]
+
+_log = logging.getLogger("asyncsched.runner")
 
 ErrorT = TypeVar("ErrorT", bound=ConfigError)
 
@@ -20,12 +23,19 @@ class Setting(NamedTuple):
         origin: Where it is written, such as ``./asyncsched.toml:7``.
         is_text: Whether `value` has still to be read as the type that is wanted.
         foreign: Whether the file was written for another program, so that names which we do not know are no fault.
+        shared: Whether it stands where every section finds it, also those that do not know the name.
     """
 
     value: object
     origin: str
     is_text: bool = False
     foreign: bool = False
+    shared: bool = False
+
+    def pass_over(self, name: str, what: str) -> None:
+        """Warn that a name of another program's file is none of `what`."""
+        if not self.shared:
+            _log.warning("%s: %s has no option %s; it is passed over", self.origin, what, name)
 
 
 Settings: TypeAlias = Mapping[str, Setting]

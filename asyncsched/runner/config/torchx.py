@@ -1,6 +1,7 @@
-"""Read a ``.torchxconfig``, so that who comes from TorchX need not write the same again.
+"""Read a ``.torchxconfig`` as TorchX does, so that users of TorchX need not write the same again.
 
 Its sections are ``[<scheduler>]``, ``[component:<name>]`` and ``[cli:<command>]``; trackers are passed over.
+``%(name)s`` is the value of that name in the section or in ``[DEFAULT]``, and ``%%`` is a percent sign.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from asyncsched.errors import ConfigError
 from asyncsched.runner.config.files import text_of
 from asyncsched.runner.config.setting import Section, Setting
 from asyncsched.runner.config.trust import ConfigFile
+from asyncsched.specs.option_text import parse_value
+from asyncsched.specs.options import CfgVal, runopt
 
-__all__ = ["read_torchxconfig"]
+__all__ = ["parse_torchx", "read_torchxconfig"]
 
 _KINDS = {"component": "component", "cli": "command"}
 _HEADER = re.compile(r"\s*\[(.+)\]\s*")
@@ -22,12 +25,15 @@ _KEY = re.compile(r"\s*([^\s=:#;]+)\s*[=:]")
 
 
 def read_torchxconfig(file: ConfigFile, name: str) -> Iterator[tuple[Section, str, Setting]]:
-    """Yield section, key and value; ``None`` stands for no value, so it is left out.
+    """Yield section, key and value.
+
+    A value that names another which is not there is yielded as the ConfigError to raise when it is used: TorchX, too,
+    reads it only then. ``None`` stands for no value: of an option it is the default, whatever weaker files say.
 
     Raises:
         ConfigError: It cannot be read.
     """
-    parser = configparser.ConfigParser(interpolation=None)
+    parser = configparser.ConfigParser()
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # keeps capitals, as the documentation says
     try:
         text = text_of(file)
@@ -39,10 +45,42 @@ def read_torchxconfig(file: ConfigFile, name: str) -> Iterator[tuple[Section, st
     for title in parser.sections():
         kind, colon, rest = title.partition(":")
         section = (_KINDS.get(kind, ""), rest) if colon else ("scheduler", title)
-        for key, value in parser.items(title) if section[0] else ():
+        for key in parser.options(title) if section[0] else ():
+            line = lines.get((title, key))
+            origin = f"{name}:{line or lines.get((parser.default_section, key), 1)}"
+            value = _value(parser, title, key, origin)
             if value != "None":
-                origin = f"{name}:{lines.get((title, key), 1)}"
-                yield section, key, Setting(value, origin, is_text=True, foreign=True)
+                yield section, key, Setting(value, origin, is_text=True, foreign=True, shared=line is None)
+            elif section[0] == "scheduler":
+                yield section, key, Setting(None, origin, foreign=True, shared=line is None)
+
+
+def _value(parser: configparser.ConfigParser, title: str, key: str, origin: str) -> str | ConfigError:
+    try:
+        return parser.get(title, key)
+    except configparser.InterpolationError as error:
+        why = " ".join(str(error).split())
+        return ConfigError(f"`{key}` of [{title}] cannot be read (from {origin})", why=why, fix="write %% for a %")
+
+
+def parse_torchx(text: str, opt: runopt) -> CfgVal:
+    """Return the value that TorchX reads in a text: quotes are letters, and lists are split at commas and semicolons.
+
+    Raises:
+        ValueError: The text is nothing of the option's type.
+    """
+    kind = getattr(opt.opt_type, "__origin__", opt.opt_type)
+    if kind is str:
+        return text
+    items = text.replace(";", ",").split(",")
+    if kind is list:
+        return [item for item in items if item]
+    if kind is dict:
+        pairs = [item.partition(":") for item in items]
+        if not all(colon for _, colon, _ in pairs):
+            raise ValueError("an item is not of the form name:value")
+        return {name: value for name, _, value in pairs}
+    return parse_value(text, kind)
 
 
 def _lines(text: str) -> Iterator[tuple[tuple[str, str], int]]:

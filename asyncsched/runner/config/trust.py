@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from asyncsched import _platform
+
 __all__ = ["TRUST_VARIABLE", "ConfigFile", "is_risky", "open_config", "trusted_owners", "trusted_paths"]
 
 TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
@@ -49,7 +51,8 @@ def is_risky(kind: str, name: str) -> bool:
 
 def trusted_owners(start: Path) -> frozenset[int]:
     """Return whose files count in a working directory: ours, root's, and those of the directory's owner."""
-    return frozenset({os.geteuid(), 0, start.stat().st_uid})
+    user = _platform.user_id()
+    return frozenset({user, 0, start.stat().st_uid}) if user is not None else frozenset()
 
 
 def trusted_paths(start: Path, environment: Mapping[str, str]) -> list[Path]:
@@ -65,8 +68,10 @@ def open_config(path: Path, owners: Collection[int] | None = None) -> ConfigFile
         path: The file; of a FIFO or the like, nothing is read.
         owners: Whose files count; None if its name alone is reason enough to trust it.
     """
+    if not _platform.can_open_relative():
+        return _read_by_name(path, owners)
     try:
-        folder = os.open(path.parent, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(path.parent, getattr(os, "O_PATH", os.O_RDONLY) | _platform.DIRECTORY | _platform.CLOEXEC)
     except OSError:
         return None
     try:
@@ -81,7 +86,7 @@ def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile
     name = os.stat(path.name, dir_fd=folder, follow_symlinks=False)  # of a link, its own owner counts as well
     about_name = _doubt(name, os.fstat(folder), owners)
     try:
-        fd = os.open(path.name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
+        fd = os.open(path.name, os.O_RDONLY | _platform.NONBLOCK | _platform.NOCTTY | _platform.CLOEXEC, dir_fd=folder)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM):
             return None
@@ -91,6 +96,17 @@ def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile
         if not stat.S_ISREG(found.st_mode):
             return None
         return ConfigFile(path=path, data=file.read(), doubt=_doubt(found, None, owners) or about_name)
+
+
+def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | None:
+    """Read a file where the system does not say who may write to it: only its name can be a reason to trust it."""
+    try:
+        data = path.read_bytes()
+    except PermissionError as error:
+        return ConfigFile(path=path, error=error) if path.is_file() else None
+    except OSError:
+        return None
+    return ConfigFile(path=path, data=data, doubt="" if owners is None else "nobody can tell here who may write to it")
 
 
 def _doubt(file: os.stat_result, folder: os.stat_result | None, owners: Collection[int] | None) -> str:
@@ -119,9 +135,11 @@ def _others_write(found: os.stat_result) -> bool:
 
 def _is_private_group(group: int, owner: int) -> bool:
     """Tell whether nobody but the owner is in the group, as where each user has a group and files are made g+w."""
-    import grp
-    import pwd
-
+    try:
+        import grp
+        import pwd
+    except ImportError:
+        return False
     try:
         name, members = pwd.getpwuid(owner).pw_name, grp.getgrgid(group).gr_mem
     except KeyError:  # as in a container that runs as any user: by custom, user and group have one number
@@ -130,9 +148,9 @@ def _is_private_group(group: int, owner: int) -> bool:
 
 
 def _user(number: int) -> str:
-    import pwd
-
     try:
+        import pwd
+
         return f"{pwd.getpwuid(number).pw_name} (uid {number})"
-    except KeyError:
+    except (KeyError, ImportError):
         return f"uid {number}"

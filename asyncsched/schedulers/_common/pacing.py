@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import TypeVar
 
 from asyncsched.clock import Clock, TimerHandle
 
 __all__ = ["Limits", "Pacer"]
+
+SharedT = TypeVar("SharedT")
 
 #: A cut counts once for all calls that were on their way together.
 _ONE_CUT = 1.0
@@ -109,10 +112,21 @@ class Limits:
 
     def __init__(self, *, scale: float = 1.0) -> None:
         self.scale = scale
-        self._pacers: dict[Hashable, Pacer] = {}
+        self._shared: dict[Hashable, object] = {}
 
     def pacer(self, key: Hashable, rate: float, clock: Clock) -> Pacer:
         """Return the pacer of `key`, made at its first use; what came first decides its rate."""
-        if key not in self._pacers:
-            self._pacers[key] = Pacer(rate * self.scale, clock)
-        return self._pacers[key]
+        return self.shared(key, Pacer, lambda: Pacer(rate * self.scale, clock))
+
+    def shared(self, key: Hashable, kind: type[SharedT], make: Callable[[], SharedT]) -> SharedT:
+        """Return what keeps to the limit `key`, made at its first use: for limits that are not a rate.
+
+        Args:
+            key: Which limit it is.
+            kind: What keeps to it.
+            make: Makes one.
+        """
+        found = self._shared.get((kind, key))
+        if not isinstance(found, kind):
+            found = self._shared[kind, key] = make()
+        return found

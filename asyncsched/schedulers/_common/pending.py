@@ -70,9 +70,9 @@ class PendingLimits:
         self._is_ending = False
         self._told = ""
 
-    def keep(self, app_id: str, limit: float) -> None:
-        """Give an app `limit` seconds from now on; one whose time runs already keeps what is left of it."""
-        if app_id not in self._limits:
+    def keep(self, app_id: str, limit: float | None) -> None:
+        """Give an app `limit` seconds from now on, if any; one whose time runs already keeps what is left of it."""
+        if limit is not None and app_id not in self._limits:
             self._limits[app_id] = limit
             self._look_in(app_id, limit)
 

@@ -19,6 +19,7 @@ from asyncsched._tasks import finished_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common.program_start import Started, start_program
+from asyncsched.schedulers._common.untrusted import last_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,8 +63,7 @@ class Finished(NamedTuple):
     @property
     def complaint(self) -> str:
         """The last line of the error output that says something, at most 500 characters of it."""
-        lines = self.stderr.decode(errors="replace").split("\n")
-        return next((line.strip()[:500] for line in reversed(lines) if line.strip()), f"exit code {self.code}")
+        return last_line(self.stderr) or f"exit code {self.code}"
 
 
 class Programs:

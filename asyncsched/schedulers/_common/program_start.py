@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
@@ -63,7 +65,13 @@ def start_program(
     pass_fds: Sequence[int] = (),
     output: bool = True,
 ) -> Started:
-    """Start a command and return it at once; the fork may block. The arguments are those of `Programs.run`."""
+    """Start a command and return it at once; the fork may block. The arguments are those of `Programs.run`.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    if os.name != "posix":  # loops there cannot wait for pipes
+        raise OSError(errno.ENOSYS, f"commands cannot be run on {sys.platform}")
     pipes = [os.pipe()] if output else []
     try:
         if output:

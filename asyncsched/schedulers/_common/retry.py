@@ -24,17 +24,17 @@ async def retry(
 ) -> ResultT:
     """Return the result of `call`, trying again what is retryable until it has failed for `retry_for` seconds.
 
-    Cancelling it cancels the try that runs. The last error is raised as it is.
+    Cancelling it cancels the try that runs. The last error is raised as it is, or is the cause of the CancelledError.
 
     Args:
         call: Makes one try.
         clock: Tells the time.
         retry_for: Seconds of failures after which there is no more hope.
     """
-    backoff = Backoff(clock, retry_for=retry_for, shortest=_SHORTEST)
-    while True:
-        try:
-            return await call()
-        except SchedulerError as error:
-            pause = backoff.failed(error)
-        await clock.sleep(pause)
+    with Backoff(clock, retry_for=retry_for, shortest=_SHORTEST) as backoff:
+        while True:
+            try:
+                return await call()
+            except SchedulerError as error:
+                pause = backoff.failed(error)
+            await clock.sleep(pause)

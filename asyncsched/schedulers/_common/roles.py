@@ -9,13 +9,14 @@ What is read may have been written by anybody, or by another release: what is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, cast
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.schedulers.told import listed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
-from asyncsched.specs.keeping import A_SECRET, Keeper, is_number
+from asyncsched.specs.keeping import A_SECRET, Keeper, ToldApp, keeper_of, number_or_null
 from asyncsched.specs.macros import escaped
 from asyncsched.specs.masking import is_hidden
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, source_of
@@ -24,10 +25,15 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.secret_ref import SecretRef
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 __all__ = [
     "app_note",
+    "given_options",
     "kept_metadata",
     "left_out",
+    "made_with_text",
     "note_by_hand",
     "note_of_role",
     "read_app_note",
@@ -59,18 +65,18 @@ _REASONS = "reasons"
 
 def app_note(app: AppDef) -> Note:
     """Return the note of a whole app: its roles and its metadata."""
-    keeper = Keeper(app)
-    return {"roles": [*role_notes(app, keeper)], "metadata": kept_metadata(app, keeper)}
+    app = app if isinstance(app, ToldApp) else ToldApp(app)
+    return {"roles": [*role_notes(app)], "metadata": kept_metadata(app)}
 
 
-def kept_metadata(app: AppDef, keeper: Keeper | None = None) -> Note:
+def kept_metadata(app: AppDef) -> Note:
     """Return an app's metadata, with ``***`` in place of what is not kept."""
-    return {name: str(value) for name, value in (keeper or Keeper(app)).data(app.metadata).items()}
+    return {name: str(value) for name, value in keeper_of(app).data(app.metadata).items()}
 
 
-def role_notes(app: AppDef, keeper: Keeper | None = None) -> list[Note]:
+def role_notes(app: AppDef) -> list[Note]:
     """Return the notes of an app's roles: nothing with a secret of the app in it, in whatever role it is said."""
-    keeper = keeper or Keeper(app)
+    keeper = keeper_of(app)
     return [_checked(role, _note_of_role(role, keeper)) for role in app.roles]
 
 
@@ -87,12 +93,24 @@ def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
     return roles, cast("dict[str, str]", _unhidden(metadata))
 
 
-def note_by_hand(made_with: Iterable[str]) -> Note:
+def given_options(request: DataclassInstance) -> Iterator[str]:
+    """Yield the names of a request's fields that no role holds and that are not what a submit without options sets."""
+    for field in dataclasses.fields(request):
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        if default is not dataclasses.MISSING and getattr(request, field.name) != default:
+            yield field.name
+
+
+def note_by_hand(made_with: Iterable[str], keeper: Keeper) -> Note:
     """Return the note of a role of whose request, which was made by hand, only the names of its fields are known."""
     why = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not written down"
-    keeper = Keeper()
+    return {_NOT_KEPT: why + made_with_text(made_with, keeper)}
+
+
+def made_with_text(made_with: Iterable[str], keeper: Keeper) -> str:
+    """Return how a reason goes on that names what a request was made with."""
     names = listed(map(keeper.name, dict.fromkeys(made_with)), _MOST_NAMED)
-    return {_NOT_KEPT: f"{why}; it was made with {names}" if names else why}
+    return f"; it was made with {names}" if names else ""
 
 
 def _note_of_role(role: Role, keeper: Keeper) -> Note:
@@ -104,15 +122,15 @@ def _note_of_role(role: Role, keeper: Keeper) -> Note:
         "image": texts.one("image", role.image),
         "entrypoint": entrypoint,
         "args": words,
-        "num_replicas": _count(role.num_replicas),
-        "max_retries": _count(role.max_retries),
+        "num_replicas": number_or_null(role.num_replicas),
+        "max_retries": number_or_null(role.max_retries),
         "resource": _resource(role.resource, keeper),
         "env": texts.env(role.env),
     }
     more: Note = {
         "retry_policy": "" if role.retry_policy is RetryPolicy.APPLICATION else str(role.retry_policy),
-        "min_replicas": _count(role.min_replicas),
-        "port_map": _counts(role.port_map, keeper),
+        "min_replicas": number_or_null(role.min_replicas),
+        "port_map": {**keeper.numbers(role.port_map)},
         "mounts": [_mount_note(f"mount {k}", mount, texts) for k, mount in enumerate(role.mounts)],
         "metadata": {**keeper.data(role.metadata)},
     }
@@ -120,7 +138,7 @@ def _note_of_role(role: Role, keeper: Keeper) -> Note:
         note["base_image"] = texts.one("base_image", role.base_image)
     more[_REASONS] = {place: why for place, why in texts.reasons.items() if why != A_SECRET}
     if isinstance(lacking := role.env.get(NOT_KEPT), NotKept):
-        more[_NOT_KEPT] = lacking.why
+        more[_NOT_KEPT] = keeper.reason(lacking.why)
     return note | {name: value for name, value in more.items() if value}
 
 
@@ -130,7 +148,7 @@ def _checked(role: Role, note: Note) -> Note:
     lost = [name for name, value in again.items() if name != "name" and not _is_same(getattr(role, name), value)]
     if not lost:
         return note
-    why = f"{' and '.join(lost)}: a secret stands in a name there, or what no note gives back as it was"
+    why = f"{' and '.join(lost)}: a secret is said there, or what no note gives back as it was"
     told = [str(note[_NOT_KEPT])] if _NOT_KEPT in note else []
     return {name: value for name, value in note.items() if name not in lost} | {_NOT_KEPT: "; ".join([*told, why])}
 
@@ -268,21 +286,12 @@ class _Texts:
 
 
 def _resource(resource: Resource, keeper: Keeper) -> Note:
-    note: Note = {name: _count(getattr(resource, name)) for name in ("cpu", "gpu", "memMB")}
+    note: Note = {name: number_or_null(getattr(resource, name)) for name in ("cpu", "gpu", "memMB")}
     if resource.capabilities:
         note["capabilities"] = {**keeper.data(resource.capabilities)}
     if resource.devices:
-        note["devices"] = _counts(resource.devices, keeper)
+        note["devices"] = {**keeper.numbers(resource.devices)}
     return note
-
-
-def _count(value: object) -> JsonValue:
-    """Return a number; null for anything else, which then is not read back as it was."""
-    return cast("float", value) if is_number(value) else None
-
-
-def _counts(counts: Mapping[str, int], keeper: Keeper) -> Note:
-    return {name: _count(value) for name, value in counts.items() if keeper.name(name) == name}
 
 
 def _mount_note(place: str, mount: Mount, texts: _Texts) -> Note:

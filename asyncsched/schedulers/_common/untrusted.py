@@ -18,6 +18,7 @@ __all__ = [
     "LONGEST_TEXT",
     "MOST_DIGITS",
     "Once",
+    "last_line",
     "read_float",
     "read_id",
     "read_json",
@@ -112,6 +113,12 @@ def read_json(value: object) -> object:
 def well_formed(text: str) -> str:
     """Return a text with lone surrogates replaced, so that it can be encoded."""
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def last_line(data: bytes) -> str:
+    """Return the last line that says something, at most 500 characters of it; empty if none does."""
+    lines = data.decode(errors="replace").split("\n")
+    return next((line.strip()[:500] for line in reversed(lines) if line.strip()), "")
 
 
 def shown(value: object) -> str:

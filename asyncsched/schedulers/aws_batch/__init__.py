@@ -22,3 +22,4 @@ _HOMES = {
 }
 
 __getattr__ = _lazy.lazily(__name__, _HOMES)
+__dir__ = _lazy.names_in(__name__, _HOMES)

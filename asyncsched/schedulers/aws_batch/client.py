@@ -31,10 +31,14 @@ RATES = {
     "GetLogEvents": 10.0,
     "FilterLogEvents": 4.0,
     "logs": 4.0,
+    "ends": 10.0,
     "batch": 10.0,
     "ecr": 2.0,
 }
 """Calls a second, by what shares a limit; AWS's own limits hold for the whole account and region."""
+
+ENDS = frozenset({"TerminateJob", "TerminateJobs", "CancelJob", "CancelJobs"})
+"""Operations that end jobs: they wait neither for submits nor for those who look."""
 
 SERVICES = ("batch", "logs", "ecr")
 
@@ -101,7 +105,7 @@ class Connections:
 
     def pacer(self, location: Location, operation: str, service: str) -> Pacer:
         """Return the pacer that an operation shares with others."""
-        family = operation if operation in RATES else service
+        family = "ends" if operation in ENDS else operation if operation in RATES else service
         return self._limits.pacer((BACKEND, location, family), RATES[family], self._clock)
 
     @property

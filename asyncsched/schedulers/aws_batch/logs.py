@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.logs.hub import HubEvent
 from asyncsched.logs.line import LogLine, LogOrigin

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, NotFoundError, PermissionDeniedError
 from asyncsched.logs.hub import HubEvent, LogHub

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
+from asyncsched.schedulers._common.roles import kept_metadata
 from asyncsched.schedulers._common.untrusted import Once, read_session, read_text, shown, well_formed
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
+from asyncsched.specs.app import AppDef
 from asyncsched.specs.not_kept import NotKept
+from asyncsched.specs.secret import MASK
 
 __all__ = [
     "BY_HAND_TAG",
@@ -17,6 +21,7 @@ __all__ = [
     "metadata_of",
     "session_of",
     "was_made_by_hand",
+    "without_secrets",
 ]
 
 VERSION_TAG = "asyncsched/version"
@@ -76,3 +81,10 @@ def metadata_of(row: Row) -> dict[str, str]:
         elif not key.startswith(_OURS):
             told[well_formed(key)] = well_formed(value)
     return told
+
+
+def without_secrets(tags: Mapping[str, str], app: AppDef) -> dict[str, str]:
+    """Return a job's tags without the metadata of its app that are not kept, which are named."""
+    lost = {name for name, value in kept_metadata(app).items() if value == MASK and name in app.metadata}
+    kept = {name: value for name, value in tags.items() if name not in lost or value != app.metadata[name]}
+    return kept | {NOT_KEPT_TAG + name.replace("*", "-"): "" for name in lost if name in tags and name not in kept}

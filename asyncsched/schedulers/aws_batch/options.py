@@ -6,7 +6,7 @@ import getpass
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from typing_extensions import Doc
+from asyncsched._typing import Doc
 
 __all__ = ["AWSBatchOpts"]
 

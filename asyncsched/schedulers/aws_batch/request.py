@@ -38,6 +38,7 @@ from asyncsched.schedulers.aws_batch.request_limits import (
 )
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import Ignored, pretty
+from asyncsched.specs.keeping import ToldApp
 from asyncsched.specs.secret import MASK, Secret, revealed
 
 __all__ = [
@@ -349,7 +350,7 @@ def _tags(app: AppDef, options: AWSBatchOpts, session: str, version: str) -> dic
         ours[SECRET_ARGS_TAG] = "true"
     check_own_tags(app.metadata)
     check_own_tags(options.tags or {})
-    metadata = cast("dict[str, str]", kept_metadata(app))
+    metadata = cast("dict[str, str]", kept_metadata(ToldApp(app, options)))
     ours |= {NOT_KEPT_TAG + name.replace("*", "-"): "" for name, value in metadata.items() if value == MASK}
     theirs = {name: value for name, value in metadata.items() if value != MASK} | (options.tags or {})
     return {**theirs, **ours}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import cast
 
 from asyncsched.errors import ConfigError
+from asyncsched.schedulers._common.replica_command import REPLICA, command_of
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request_limits import FARGATE_SIZES, check_environment, check_fargate
-from asyncsched.schedulers.aws_batch.request_secrets import secrets_of, without_secret_refs
+from asyncsched.schedulers.aws_batch.request_secrets import secrets_of
 from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.devices import get_device_mounts
 from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from asyncsched.specs.secret import Secret
 
 __all__ = [
     "INSTANCE_TYPE",
@@ -61,9 +60,6 @@ _OF_TASK = {
 }
 """What belongs to the whole task, and how it is called there."""
 
-_REPLICA = "\0replica\0"
-"""Stands for a replica's number while a command is built; no argument can contain it."""
-
 
 def container_properties(
     role: Role, options: AWSBatchOpts, *, index: int, first_node: int, multinode: bool, app_id: str
@@ -81,8 +77,7 @@ def container_properties(
     role = _filled_in(role, app_id, multinode=multinode)
     check_environment(role)
     secrets = secrets_of(role, options)
-    role.env = without_secret_refs(role)  # of a copy
-    command, environment = _program(role, first_node)
+    command, environment = command_of(role, _number(first_node))
     environment[ROLE_INDEX_ENV], environment[ROLE_NAME_ENV] = str(index), role.name
     if not multinode:
         environment.setdefault(RANK0_ENV, "localhost")  # Nobody sets AWS's own variable where there is one node.
@@ -106,37 +101,14 @@ def container_properties(
 
 
 def _filled_in(role: Role, app_id: str, *, multinode: bool) -> Role:
-    replica = "0" if role.num_replicas == 1 else _REPLICA
+    replica = "0" if role.num_replicas == 1 else REPLICA
     rank0 = MAIN_NODE_ENV if multinode else RANK0_ENV
     return macros.Values(img_root="", app_id=app_id, replica_id=replica, rank0_env=rank0).apply(role)
 
 
-def _program(role: Role, first_node: int) -> tuple[list[str], dict[str, str]]:
-    """Return the command, and the environment that is the same in every replica.
-
-    All replicas of a role share one command, and only the node's own variable tells them apart: where the
-    macro ``replica_id`` is used, a shell computes the number when the replica starts.
-    """
-    words = [role.entrypoint, *role.args]
-    exported = {name: value for name, value in role.env.items() if _uses_replica(value)}
-    if not exported and not any(map(_uses_replica, words)):
-        return words, dict(role.env)
-    number = f"$((${_NODE_INDEX} - {first_node}))" if first_node else f"${_NODE_INDEX}"
-    lines = [f"export {name}={_quoted(value, number)}" for name, value in exported.items()]
-    lines.append("exec " + " ".join(_quoted(word, number) for word in words))
-    secret = any(isinstance(text, Secret) for text in (*words, *exported.values()))
-    script = "; ".join(lines)
-    rest = {name: value for name, value in role.env.items() if name not in exported}
-    return ["/bin/sh", "-c", Secret(script) if secret else script], rest
-
-
-def _uses_replica(text: str) -> bool:
-    return _REPLICA in (text.reveal() if isinstance(text, Secret) else text)
-
-
-def _quoted(text: str, number: str) -> str:
-    plain = text.reveal() if isinstance(text, Secret) else text
-    return f'"{number}"'.join(shlex.quote(part) if part else "" for part in plain.split(_REPLICA)) or "''"
+def _number(first_node: int) -> str:
+    """Return a replica's number as a shell computes it: nodes are counted over all roles."""
+    return f"$((${_NODE_INDEX} - {first_node}))" if first_node else f"${_NODE_INDEX}"
 
 
 def _memory(resource: Resource, vcpus: int, options: AWSBatchOpts) -> int:

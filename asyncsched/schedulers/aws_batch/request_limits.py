@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from asyncsched.errors import ConfigError, InvalidRequestError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.prepare import check_seconds
+from asyncsched.schedulers.shape import check_image
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.secret import revealed
 
@@ -83,6 +84,8 @@ def check_app(app: AppDef, options: AWSBatchOpts) -> None:
     Raises:
         ConfigError: AWS Batch has no place for such an app.
     """
+    for role in app.roles:
+        check_image(role)
     nodes = sum(role.num_replicas for role in app.roles)
     if len(app.roles) > MAX_ROLES:
         why = f"a job of AWS Batch has at most {MAX_ROLES} node groups, one for each role"

@@ -10,7 +10,7 @@ from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.specs.app import Role
 from asyncsched.specs.secret_ref import SecretRef
 
-__all__ = ["read_secret_ref", "secrets_of", "without_secret_refs"]
+__all__ = ["read_secret_ref", "secrets_of"]
 
 _SECRET_ARN = re.compile(r"(arn:[\w-]+:secretsmanager:[\w-]*:\w*:secret:[^:]+)(?::([^:]+)::)?")
 
@@ -28,11 +28,6 @@ def secrets_of(role: Role, options: AWSBatchOpts) -> list[dict[str, str]]:
         why = f"role {role.name} gets {named} from secrets, which AWS reads with that role"
         raise ConfigError("execution_role_arn is missing", why=why, fix="give execution_role_arn")
     return [{"name": name, "valueFrom": source} for name, source in wanted.items()]
-
-
-def without_secret_refs(role: Role) -> dict[str, str]:
-    """Return a role's variables but for those that AWS fills in."""
-    return {name: value for name, value in role.env.items() if not isinstance(value, SecretRef)}
 
 
 def read_secret_ref(value_from: str) -> SecretRef:

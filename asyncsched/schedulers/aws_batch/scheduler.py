@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, ClassVar, cast
-
-from typing_extensions import Unpack, override
+from contextlib import AsyncExitStack
+from typing import ClassVar, Unpack
 
 from asyncsched import __version__
+from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
@@ -58,10 +57,8 @@ from asyncsched.specs.options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 from asyncsched.workspace.docker import DockerWorkspaceMixin
+from asyncsched.workspace.given_docker import accept_docker
 from asyncsched.workspace.image_names import push_ids
-
-if TYPE_CHECKING:
-    from asyncsched._dockerd import Daemon
 
 __all__ = ["AWSBatchScheduler", "create_scheduler"]
 
@@ -94,8 +91,8 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
             used, by a client of our own with our retries and pacing; it is never closed here. For tests, what only
             stands in for a client (a mock, or a client while a Stubber answers for it) is called as it is.
         log_client: Likewise one for ``logs``; without it, the one for ``batch`` tells all but the endpoint.
-        docker_client: The Docker daemon (`asyncsched._dockerd.Daemon`) that builds images and pushes them; else the
-            one that the environment names.
+        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``: its daemon builds images and pushes them,
+            over a connection of our own. Without it, the one that the environment names.
         region: The region, where it is not AWS_REGION's or the profile's.
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
@@ -106,7 +103,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
-        ConfigError: `client` or `log_client` is not a client for its service.
+        ConfigError: `client`, `log_client` or `docker_client` is not a client for its service.
         MissingExtraError: aiobotocore is not installed; the message says which ``pip install`` brings it.
     """
 
@@ -137,7 +134,8 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
     ) -> None:
         check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
-        self._docker = cast("Daemon | None", docker_client)
+        if docker_client is not None:
+            self._given_docker = accept_docker(docker_client, "docker_client")
         self._fresh = FreshIds()
         self._connections = Connections(
             Location(region=region, profile=profile, endpoint_url=endpoint_url),
@@ -199,8 +197,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
         known = self._jobs.names.known(info.app_id)
         if known is None or known.digest != info.digest:
             known = await self._submitted(info)
-            if info.request.pending_timeout is not None:
-                self._pending.keep(info.app_id, info.request.pending_timeout)
+            self._pending.keep(info.app_id, info.request.pending_timeout)
         self._jobs.names.remember(info.app_id, known)
 
     async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> Known:
@@ -216,15 +213,6 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
                 job_id = await submission.send(self._definitions, retry_for=self.retry_for)
         where, children = dict(job.location), job.children(job_id)
         return Known(job_id, queue_name(job.queue), where, children, info.digest, by_name=True)
-
-    @override
-    @asynccontextmanager
-    async def _image_daemon(self) -> AsyncGenerator[Daemon]:
-        if self._docker is not None:
-            yield self._docker
-        else:
-            async with super()._image_daemon() as daemon:
-                yield daemon
 
     @override
     async def _image_login(self, image: str, cfg: Mapping[str, CfgVal]) -> str:

@@ -39,7 +39,18 @@ _BY_DEFAULT: Mapping[str, object] = {
 }
 """What a submit sets where no option says otherwise."""
 
-_OF_JOB = ("parameters", "eksProperties", "arrayProperties")
+_OF_JOB = frozenset(
+    {
+        *("jobArn", "jobName", "jobId", "jobQueue", "jobDefinition", "tags", "platformCapabilities"),
+        *("status", "statusReason", "createdAt", "startedAt", "stoppedAt", "isCancelled", "isTerminated"),
+        *("attempts", "eksAttempts", "nodeDetails", "retryStrategy"),
+        *("container", "ecsProperties", "nodeProperties"),
+    }
+)
+"""What a job has beside what no role holds; its containers and its retries are looked through."""
+
+_RULE = {"onexitcode": "0", "action": "exit"}
+"""How a submit has a job retried where no option says otherwise."""
 
 
 def lost_fields(row: Row, container: Row, number: int) -> list[str]:
@@ -50,7 +61,8 @@ def lost_fields(row: Row, container: Row, number: int) -> list[str]:
         container: What one of its nodes runs.
         number: The number of its role.
     """
-    lost = [name for name in _OF_JOB if row.get(name)]
+    lost = [name for name, _ in _without_nothing(row) if name not in _OF_JOB]
+    lost += _of_retries(part(row, "retryStrategy"))
     lost += _of_nodes(part(row, "nodeProperties"))
     if environment_of(container).get(ROLE_INDEX_ENV, str(number)) != str(number):
         lost.append(f"environment.{ROLE_INDEX_ENV}")
@@ -63,6 +75,12 @@ def lost_fields(row: Row, container: Row, number: int) -> list[str]:
         and value != _BY_DEFAULT.get(name)
     ]
     return sorted({*lost, *_of_resources(container), *_of_linux(container), *_of_mounts(container)})
+
+
+def _of_retries(strategy: Row) -> Iterator[str]:
+    rules = [dict(_without_nothing(rule)) for rule in parts(strategy, "evaluateOnExit")]
+    if any({name.lower(): str(value).lower() for name, value in rule.items()} != _RULE for rule in rules):
+        yield "retryStrategy.evaluateOnExit"
 
 
 def _of_nodes(properties: Row) -> Iterator[str]:

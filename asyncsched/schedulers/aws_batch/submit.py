@@ -14,7 +14,7 @@ from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, mark_delete
 from asyncsched.schedulers.aws_batch.lookup_names import Names, newest
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.names_note import note_tags
-from asyncsched.schedulers.aws_batch.names_tags import BY_HAND_TAG
+from asyncsched.schedulers.aws_batch.names_tags import BY_HAND_TAG, without_secrets
 from asyncsched.schedulers.aws_batch.request import BatchJob, to_wire
 from asyncsched.schedulers.aws_batch.request_limits import LATER_TAGS, MAX_SUBMIT_BYTES, MAX_TAGS, size_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
@@ -126,6 +126,8 @@ class Submission:
     def _request(self, definition: str) -> dict[str, object]:
         request = to_wire(self._job, definition)
         tags = {**part(request, "tags"), DIGEST_TAG: self._digest}
+        if self._app is not None:
+            tags = without_secrets(tags, self._app)
         room = MAX_TAGS - LATER_TAGS - len(tags)
         by_hand = {BY_HAND_TAG: "true"} if room > 0 else {}
         notes = by_hand if self._app is None else note_tags(self._app, room)

@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.errors import LogStreamError, SchedulerError
 from asyncsched.logs.connection import ConnectionSource
 from asyncsched.logs.line import LogLine
@@ -189,7 +188,8 @@ class ContainerLog(ConnectionSource):
         )
 
     def _new_frames(self) -> FrameReader:
-        return FrameReader(self._attempts.origin, terminal=self._container.identity.terminal)
+        attempts, terminal = self._attempts, self._container.identity.terminal
+        return FrameReader(attempts.origin, terminal=terminal, one_origin=attempts.one_origin)
 
     def _asked(self, since_ns: int | None, apart: Stream | None, *, follow: bool) -> dict[str, str]:
         parameters = {

@@ -48,6 +48,10 @@ class Attempts:
             origin = self._origins[stream, attempt] = self._make(stream=stream, attempt=attempt)
         return origin
 
+    def one_origin(self, stream: Stream) -> LogOrigin | None:
+        """Return who wrote all lines of this stream; None where that depends on their times."""
+        return None if self._runs else self._first[stream]
+
     def _attempt(self, ns: int) -> int | None:
         following = None
         for began, number in reversed(self._runs):

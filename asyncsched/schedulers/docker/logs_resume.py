@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.logs.resume import Hole, Resume
 from asyncsched.specs.stream import Stream
 
@@ -86,16 +85,16 @@ class DockerResume(Resume):
         return is_new
 
     @override
-    def note_new(self, lines: Sequence[tuple[int, Hashable, str | bytes]]) -> None:
-        super().note_new(lines)
-        self._new += len(lines)
-        streams = [line[1] for line in lines]
-        for stream in set(streams):
-            stamps = [line[0] for line in lines] if len(lines) == streams.count(stream) else _of(lines, stream)
-            ns, count = stamps[-1], 1
-            while count < len(stamps) and stamps[-count - 1] == ns:
+    def note_new(self, stamps: Sequence[int], streams: Sequence[Hashable], data: Sequence[str | bytes]) -> None:
+        super().note_new(stamps, streams, data)
+        self._new += len(stamps)
+        written = set(streams)
+        for stream in written:
+            own = stamps if len(written) == 1 else _of(stream, stamps, streams)
+            ns, count = own[-1], 1
+            while count < len(own) and own[-count - 1] == ns:
                 count += 1
-            self._mark(stream, ns, count, whole=count < len(stamps))
+            self._mark(stream, ns, count, whole=count < len(own))
 
     @override
     def reconnect(self) -> int | None:
@@ -173,5 +172,5 @@ class DockerResume(Resume):
         return max(since, max(min(oldest, last), last - DISORDER) // _MS * _MS)
 
 
-def _of(lines: Sequence[tuple[int, Hashable, str | bytes]], stream: Hashable) -> list[int]:
-    return [line[0] for line in lines if line[1] == stream]
+def _of(stream: Hashable, stamps: Sequence[int], streams: Sequence[Hashable]) -> list[int]:
+    return [ns for ns, each in zip(stamps, streams, strict=True) if each == stream]

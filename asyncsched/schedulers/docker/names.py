@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -55,7 +56,9 @@ __all__ = [
     "base_name",
     "container_name",
     "found_labels",
+    "is_taken_over",
     "label_filters",
+    "metadata_note",
     "read_app_id",
     "read_identity",
     "read_metadata_note",
@@ -64,6 +67,7 @@ __all__ = [
     "role_labels",
     "role_note",
     "sent_labels",
+    "taken_over",
 ]
 
 
@@ -98,6 +102,7 @@ STOPPED = ".stopped"
 """The end of the name of a container that was stopped because another replica had failed."""
 TIMED_OUT = ".timeout"
 """The end of the name of a container that was stopped because it ran longer than its timeout."""
+_TAKEN_OVER = re.compile(r"\.taken-over-[0-9a-f]{8}$")
 
 _DNS_LABEL = 63
 _PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
@@ -134,7 +139,20 @@ def base_name(name: str) -> str:
     name = name.removeprefix("/")
     for mark in (CANCELLED, TIMED_OUT, STOPPED):
         name = name.removesuffix(mark)
-    return name
+    return _TAKEN_OVER.sub("", name)
+
+
+def taken_over(name: str) -> str:
+    """Return a new name for a container that one submit has made and another one starts.
+
+    A container is started by its name: whoever gives it a new one is the only one who can still start it.
+    """
+    return f"{base_name(name)}.taken-over-{secrets.token_hex(4)}"
+
+
+def is_taken_over(name: str) -> bool:
+    """Tell whether a name is one that `taken_over` has given."""
+    return _TAKEN_OVER.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,9 +268,7 @@ def app_labels(
     Raises:
         InvalidRequestError: They could not be read back.
     """
-    own = {VERSION: version, APP_ID: app_id, APP_NAME: app.name, SESSION: session}
-    if app.metadata:
-        own[METADATA] = _write_metadata(app)
+    own = {VERSION: version, APP_ID: app_id, APP_NAME: app.name, SESSION: session, **metadata_note(app)}
     if timeout is not None:
         own[TIMEOUT] = str(timeout)
     if remove_after is not None:
@@ -297,7 +313,14 @@ def label_filters(app_id: str, digest: str) -> list[str]:
     return [f"{APP_ID}={app_id}", f"{REQUEST}={digest}"]
 
 
-def _write_metadata(app: AppDef) -> str:
+def metadata_note(app: AppDef) -> dict[str, str]:
+    """Keep an app's metadata in a label.
+
+    Raises:
+        InvalidRequestError: They could not be read back.
+    """
+    if not app.metadata:
+        return {}
     text = json.dumps(kept_metadata(app))
     try:
         read_json(text)
@@ -307,7 +330,7 @@ def _write_metadata(app: AppDef) -> str:
             why="it is kept in a label of each container, as JSON",
             fix="shorten it",
         ) from None
-    return text
+    return {METADATA: text}
 
 
 def role_note(note: Mapping[str, JsonValue]) -> dict[str, str]:

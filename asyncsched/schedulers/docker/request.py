@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from asyncsched.errors import InvalidRequestError
-from asyncsched.schedulers._common.roles import note_by_hand, note_of_role, role_notes
+from asyncsched.schedulers._common.roles import given_options, note_by_hand, role_notes
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request_host import make_host_kwargs
@@ -22,6 +22,7 @@ from asyncsched.schedulers.docker.request_wire import make_body, read_command, r
 from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
+from asyncsched.specs.keeping import Keeper, ToldApp
 from asyncsched.specs.macros import macros
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
@@ -136,15 +137,16 @@ def make_request(
         timeout=options.timeout,
         platform=options.platform,
     )
+    told = ToldApp(app, options)
     app_labels = names.app_labels(
-        app, app_id, session=session, version=version, timeout=options.timeout, remove_after=options.remove_after
+        told, app_id, session=session, version=version, timeout=options.timeout, remove_after=options.remove_after
     )
     # What is copied may come from within an app, which has its own replica 0 and its own result.
     rank0 = {RANK0: _rank0_host(app, app_id, options)}
     copied = _copied(options.copy_env or (), environ)
     copied.pop(RESULT_FILE, None)
     shared = {**copied, **rank0, **(options.env or {})}
-    for index, (role, note) in enumerate(zip(app.roles, role_notes(app), strict=True)):
+    for index, (role, note) in enumerate(zip(app.roles, role_notes(told), strict=True)):
         role_labels = names.role_labels(app_labels, role, note, index)
         for replica in range(role.num_replicas):
             job.containers.append(_container(app_id, role, replica, shared, role_labels, options))
@@ -216,10 +218,14 @@ def completed(job: DockerJob, app: AppDef | None = None, *, session: str, versio
     containers: list[DockerContainer] = []
     counted: Counter[str] = Counter()
     roles = list(dict.fromkeys(each.role for each in job.containers))
-    notes = {role: names.role_note(_note_by_hand(job, role)) for role in roles}
+    notes: dict[str, dict[str, str]] = {}
     if app is not None:
+        metadata = names.metadata_note(app)
         told = zip(app.roles, role_notes(app), strict=True)
-        notes |= {role.name: names.role_note(note) for role, note in told}
+        notes = {role.name: names.role_note(note) | metadata for role, note in told}
+    if more := [role for role in roles if role not in notes]:
+        keeper = Keeper(job)
+        notes |= {role: names.role_note(_note_by_hand(job, role, keeper)) for role in more}
     for each in job.containers:
         number = counted[each.role] if each.replica is None else each.replica
         counted[each.role] = number + 1
@@ -241,17 +247,20 @@ def completed(job: DockerJob, app: AppDef | None = None, *, session: str, versio
     return replace(job, containers=containers)
 
 
-def _note_by_hand(job: DockerJob, name: str) -> dict[str, JsonValue]:
+def _note_by_hand(job: DockerJob, name: str, keeper: Keeper) -> dict[str, JsonValue]:
     """Return what can be told of a role of a job that was made by hand."""
     containers = [each for each in job.containers if each.role == name]
     role = Role(name, containers[0].image, num_replicas=len(containers))
-    return note_of_role(role) | note_by_hand(_made_with(job, name))
+    (note,) = role_notes(ToldApp(AppDef("", [role]), keeper))
+    return note | note_by_hand(_made_with(job, name), keeper)
 
 
 def _made_with(job: DockerJob, role: str) -> Iterator[str]:
     """Yield what the containers of a role are made with, beside what finds them."""
+    yield from given_options(job)
     for each in job.containers:
         if each.role == role:
+            yield from (name for name in given_options(each) if name not in ("role", "replica", "host_config"))
             yield from ("image", "command", *(name for name in each.kwargs if name not in ("name", "labels")))
             yield from (f"host_config.{name}" for name in each.host_config)
 

@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Seque
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-from typing_extensions import Unpack, override
+from typing import TYPE_CHECKING, Unpack
 
 from asyncsched import __version__
+from asyncsched._typing import override
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import signal as signals
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
+from asyncsched.schedulers._common.exit_codes import cause_of_code, signal_name, signal_of
 from asyncsched.schedulers._common.roles import read_app_note, role_of_note
 from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.docker import names
-from asyncsched.schedulers.docker.status_containers import BY_SIGNAL, Container, state_of
+from asyncsched.schedulers.docker.status_containers import Container, state_of
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import Role
 from asyncsched.specs.handle import make_app_handle
@@ -61,7 +61,7 @@ def _cause(container: Container, state: AppState) -> FailureCause | None:
     if container.out_of_memory:
         return FailureCause.OOM
     if container.exit_code:
-        return FailureCause.EXIT if _signal(container) is None else FailureCause.SIGNAL
+        return cause_of_code(container.exit_code)
     return FailureCause.UNKNOWN if state is AppState.FAILED else None
 
 
@@ -69,21 +69,8 @@ def _ending(container: Container) -> str:
     code = container.exit_code
     if container.out_of_memory:
         return f"out of memory: killed, exit code {code}"
-    name = _signal_name(container)
-    return f"killed by {name}, exit code {code}" if name else f"exit code {code}"
-
-
-def _signal(container: Container) -> int | None:
-    code = container.exit_code or 0
-    return code - BY_SIGNAL if BY_SIGNAL < code <= BY_SIGNAL + signals.SIGRTMAX else None
-
-
-def _signal_name(container: Container) -> str:
-    number = _signal(container)
-    try:
-        return signals.Signals(number).name if number is not None else ""
-    except ValueError:
-        return f"signal {number}"
+    number = signal_of(container.exit_code)
+    return f"exit code {code}" if number is None else f"killed by {signal_name(number)}, exit code {code}"
 
 
 def _replica(container: Container) -> ReplicaStatus:
@@ -95,7 +82,7 @@ def _replica(container: Container) -> ReplicaStatus:
         role=container.role,
         hostname=names.base_name(container.name),
         exit_code=container.exit_code,
-        signal=_signal(container),
+        signal=signal_of(container.exit_code),
         reason=_reason(container),
         num_restarts=container.restarts if retries else 0,
         started_at=container.started_at,

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import logging
 import re
-import signal as signals
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from asyncsched.schedulers._common.exit_codes import BY_SIGNAL, SIGKILL
 from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.names import Identity, read_identity
 from asyncsched.specs.state import AppState
 
 __all__ = [
-    "BY_SIGNAL",
     "KILLED",
     "Container",
     "by_app",
@@ -45,8 +44,7 @@ _STATES = {
     "dead": AppState.FAILED,
 }
 _CODE = re.compile(r"(?:Exited|Restarting) \((\d+)\)")
-BY_SIGNAL = 128  # a shell's convention, and Docker's: this and the signal's number
-KILLED = BY_SIGNAL + signals.SIGKILL
+KILLED = BY_SIGNAL + SIGKILL
 _NOT_STARTED = range(126, 129)  # what the daemon says of a container that it could not start, and shells of programs
 _NEVER = "0001-01-01"
 _EPOCH = datetime.fromtimestamp(0, UTC)

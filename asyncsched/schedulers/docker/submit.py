@@ -45,14 +45,14 @@ async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequenc
     by_name = {names.base_name(container.name): container for container in there}
     to_create = [container for container in job.containers if container.name not in by_name]
     # What another submit of this app, cut off half-way, has made but not started.
-    waiting = {name for name, container in by_name.items() if container.state == "created" and not container.over}
-    not_started = waiting | {container.name for container in to_create}
+    waiting = {name: c.name for name, c in by_name.items() if c.state == "created" and not c.over}
+    not_started = waiting.keys() | {container.name for container in to_create}
     to_start = [container for container in job.containers if container.name in not_started]
     if not to_start:
         return None
     await _provide_images(daemon, job, {container.image for container in to_create})
     networks = {each: await _provide_network(daemon, each) for each in dict.fromkeys(c.network for c in to_create)}
-    return Launch(daemon, job, info.digest, networks, to_create, to_start)
+    return Launch(daemon, job, info.digest, networks, to_create, to_start, waiting)
 
 
 def _check_same(info: AppDryRunInfo[DockerJob], there: Sequence[Container], backend: str) -> None:
@@ -96,6 +96,7 @@ class Launch:
         networks: The ids of the networks by name, or the name where it is none of ours.
         to_create: The containers that are missing.
         to_start: Those, and what was made before and not started.
+        waiting: What the containers are called now that another submit has made and not started.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Launch:
         networks: Mapping[str, str],
         to_create: Sequence[DockerContainer],
         to_start: Sequence[DockerContainer],
+        waiting: Mapping[str, str],
     ) -> None:
         self._daemon = daemon
         self._job = job
@@ -113,6 +115,7 @@ class Launch:
         self._networks = networks
         self._to_create = to_create
         self._to_start = to_start
+        self._not_ours = dict(waiting)
         self._made: dict[str, str] = {}  # names that were asked for, and their ids once the daemon has answered
         self._unanswered: set[str] = set()  # names that may have been taken by ourselves
         self._with_tmp: set[str] = set()  # roles whose containers have the directory of results
@@ -195,6 +198,7 @@ class Launch:
         found = await self._daemon.inspect_container(container.name, operation="submit")
         has = names.read_identity(found["Config"].get("Labels") or {})
         if (has.app_id, has.digest) == (self._job.app_id, self._digest):
+            self._not_ours[container.name] = container.name
             return
         raise ConflictError(
             f"the container name {container.name} is taken",
@@ -206,13 +210,19 @@ class Launch:
 
     async def _start(self, container: DockerContainer) -> None:
         # By its name: a container that was cancelled meanwhile has another one, and must not be started.
+        name = self._not_ours.get(container.name, container.name)
         try:
+            if container.name in self._not_ours and not (name := await self._taken_over(name)):
+                return
             if names.read_identity(container.kwargs["labels"]).result and container.role not in self._with_tmp:
-                await self._provide_tmp(container)
-            await self._daemon.start_container(container.name, operation="submit")
+                await self._provide_tmp(container.role, name)
+            await self._daemon.start_container(name, operation="submit")
         except NotFoundError as error:
-            if f"no such container: {container.name}" not in error.why.lower():
+            # All its names begin alike. Another one may be missing, whose network was to be used.
+            if f"no such container: {container.name}".lower() not in error.why.lower():
                 raise
+            if await self._is_with_another(container.name):
+                return
             raise ConflictError(
                 f"{self._job.app_id} was cancelled or removed while it was submitted",
                 why=error.why,
@@ -221,12 +231,33 @@ class Launch:
                 operation=error.operation,
             ) from error
 
-    async def _provide_tmp(self, container: DockerContainer) -> None:
+    async def _taken_over(self, name: str) -> str:
+        """Rename a container that another submit has made, and return its new name; empty if it was started.
+
+        The other submit may be about to start it, and a second start would repeat what has ended by then. By its old
+        name nothing can start it any more, and the daemon answers once it has done what was asked before.
+        """
+        new_name = names.taken_over(name)
+        try:
+            await self._daemon.rename_container(name, new_name, operation="submit")
+        except NotFoundError as error:
+            if "no such container" in error.why.lower():
+                raise
+            return ""  # it waits to be started again, and has no network until then
+        found = await self._daemon.inspect_container(new_name, operation="submit")
+        return new_name if found["State"]["Status"] == "created" else ""
+
+    async def _is_with_another(self, base_name: str) -> bool:
+        """Tell whether a container has a name by which another submit starts it."""
+        found = await self._look_for(base_name)
+        return found is not None and names.is_taken_over(found.name)
+
+    async def _provide_tmp(self, role: str, name: str) -> None:
         """Make the directory of a replica's result where its image has none; those of a role are alike."""
         from asyncsched._dockerd import ensure_tmp  # loaded by whoever has made the daemon, in a thread
 
-        if not await ensure_tmp(self._daemon, container.name, operation="submit"):
-            self._with_tmp.add(container.role)
+        if not await ensure_tmp(self._daemon, name, operation="submit"):
+            self._with_tmp.add(role)
 
     async def _remove(self, name: str) -> None:
         """Remove a container, trying again while the daemon cannot be reached or may still be making it."""
@@ -244,11 +275,14 @@ class Launch:
 
         One of its name that is not ours was there before: the answer that was lost has said so.
         """
-        ours = names.label_filters(self._job.app_id, self._digest)
         for pause in (_AGAIN, 5 * _AGAIN, 0):
-            entries = await self._daemon.list_containers(ours, operation="submit")
-            for container in map(read_container, entries):
-                if names.base_name(container.name) == name:
-                    return container.id
+            if (found := await self._look_for(name)) is not None:
+                return found.id
             await asyncio.sleep(pause)
         return ""
+
+    async def _look_for(self, base_name: str) -> Container | None:
+        """Return the app's container that was made under this name, whatever it is called now."""
+        ours = names.label_filters(self._job.app_id, self._digest)
+        found = map(read_container, await self._daemon.list_containers(ours, operation="submit"))
+        return next((each for each in found if names.base_name(each.name) == base_name), None)

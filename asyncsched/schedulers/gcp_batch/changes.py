@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 from asyncsched._tasks import gather_bounded
-from asyncsched.errors import AsyncSchedError
+from asyncsched.errors import AsyncSchedError, SchedulerError
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
 from asyncsched.schedulers.gcp_batch.lookup import Jobs, ReadJob
 from asyncsched.schedulers.gcp_batch.lookup_list import job_pages
@@ -38,6 +38,7 @@ class Sweeper:
     def __init__(self, client: GoogleClient, jobs: Jobs) -> None:
         self._client, self._jobs = client, jobs
         self._told: dict[JobRef, tuple[Summary, DescribeAppResponse]] = {}
+        self._failing: set[tuple[str, str]] = set()
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         """Yield what is known of these apps, one item for each call or so."""
@@ -49,17 +50,35 @@ class Sweeper:
                 yield {app_id: error}
             else:
                 places.setdefault((ref.project, ref.location), {})[ref] = app_id
-        for place, apps in places.items():
-            if len(apps) <= FEW:
-                yield await self._each(apps)
-                continue
-            async with aclosing(self._by_list(place, apps)) as answers:
-                async for answer in answers:
-                    yield answer
+        failure: SchedulerError | None = None
+        for place in sorted(places, key=self._failing.__contains__):  # one that fails keeps no others waiting
+            try:
+                async with aclosing(self._of(place, places[place])) as found:
+                    async for answers in found:
+                        yield answers
+                self._failing.discard(place)
+            except SchedulerError as error:
+                self._failing.add(place)
+                failure = failure or error
         self._forget(places)
+        if failure is not None:
+            raise failure
 
-    async def _by_list(self, place: tuple[str, str], apps: Mapping[JobRef, str]) -> AsyncGenerator[Answers]:
+    async def _of(self, place: tuple[str, str], apps: Mapping[JobRef, str]) -> AsyncGenerator[Answers]:
+        """Yield what is known of the apps of one location; what fails for good is the answer for each that is left."""
+        if len(apps) <= FEW:
+            yield await self._each(apps)
+            return
         left = dict(apps)
+        try:
+            async with aclosing(self._by_list(place, left)) as found:
+                async for answers in found:
+                    yield answers
+        except SchedulerError as error:
+            yield dict.fromkeys(left.values(), as_answer(error))
+
+    async def _by_list(self, place: tuple[str, str], left: dict[JobRef, str]) -> AsyncGenerator[Answers]:
+        """Yield what the list of a location tells of these apps, which are then taken from `left`."""
         async with aclosing(job_pages(self._client, *place)) as pages:
             async for rows in pages:
                 found = {ref: row for ref, row in rows.items() if ref in left}
@@ -100,6 +119,7 @@ class Sweeper:
         return response
 
     def _forget(self, places: Mapping[tuple[str, str], Mapping[JobRef, str]]) -> None:
+        self._failing &= places.keys()
         watched = {ref for apps in places.values() for ref in apps}
         if len(self._told) > 2 * len(watched) + 100:
             self._told = {ref: told for ref, told in self._told.items() if ref in watched}

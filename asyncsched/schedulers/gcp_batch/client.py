@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from asyncsched import __version__
 from asyncsched.clock import Clock
-from asyncsched.errors import ClosedError, SchedulerError, ThrottledError
+from asyncsched.errors import ClosedError, ConfigError, SchedulerError, ThrottledError
 from asyncsched.schedulers._common.pacing import Limits, Pacer
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.gcp_batch.client_credentials import Access, Credentials
+from asyncsched.schedulers.gcp_batch.client_files import is_header
 from asyncsched.schedulers.gcp_batch.errors import GoogleFailure, failure_of, read_failure, translate
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class GoogleClient:
         self._clock, self._limits = clock, limits
         self._batch = (batch or os.environ.get(BATCH_VARIABLE) or BATCH_ENDPOINT).rstrip("/")
         self._logging = (logging or os.environ.get(LOGGING_VARIABLE) or LOGGING_ENDPOINT).rstrip("/")
-        self._quota_project = quota_project or os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT") or ""
+        self._quota_project = _quota_project(quota_project)
         self._request_timeout, self._retry_for = request_timeout, retry_for
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._opening = asyncio.Lock()
@@ -261,6 +262,14 @@ def is_gone(error: SchedulerError) -> bool:
     """Tell whether an error says that what was asked for does not exist."""
     failure = failure_of(error)
     return failure is not None and failure.code == 404
+
+
+def _quota_project(named: str | None) -> str:
+    text = named or os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT") or ""
+    if not is_header(text):
+        name = "quota_project" if named else "GOOGLE_CLOUD_QUOTA_PROJECT"
+        raise ConfigError(f"{name} must be the name of a project, and is {text!r}", fix="correct it, or leave it out")
+    return text
 
 
 def _open_session() -> aiohttp.ClientSession:

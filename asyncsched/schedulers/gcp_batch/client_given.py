@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.gcp_batch.client_credentials import Token
+from asyncsched.schedulers.gcp_batch.client_files import is_header
 
 __all__ = ["GivenClient", "accept"]
 
 
+_NAMES = ("project_id", "quota_project_id")
+
+
 @dataclass(frozen=True, slots=True)
 class GivenClient:
-    """What is taken from a client: what exchanges its credentials, and its address where it has one."""
+    """What is taken from a client.
+
+    Attributes:
+        token: What exchanges its credentials.
+        names: The projects that these name: ``project_id``, ``quota_project_id``.
+        endpoint: Its address, where it has one.
+    """
 
     token: Token
+    names: Mapping[str, str]
     endpoint: str | None = None
 
 
@@ -61,14 +73,27 @@ def accept(client: object | None) -> GivenClient | None:
     """
     if client is None:
         return None
-    if inspect.iscoroutinefunction(getattr(client, "refresh", None)):
-        return GivenClient(client)  # type: ignore[arg-type]  # just looked at
+    if any(each.__module__ == "unittest.mock" for each in type(client).__mro__):
+        raise _unfit(client, "it only stands in for a client: it has no token that Google, or a double, would take")
+    refresh: Any = getattr(client, "refresh", None)
+    if inspect.iscoroutinefunction(refresh) and "timeout" not in inspect.signature(refresh).parameters:
+        raise _unfit(client, "its refresh is awaited, and takes no timeout as that of gcloud-aio-auth does")
+    if inspect.iscoroutinefunction(refresh):
+        names = getattr(client, "service_data", None)
+        return GivenClient(client, _named(names if isinstance(names, dict) else {}))  # type: ignore[arg-type]  # just looked at
     transport = getattr(client, "transport", None)
     credentials = getattr(transport, "_credentials", None) if transport is not None else client
-    if not hasattr(credentials, "refresh") or not hasattr(credentials, "valid"):
-        raise ConfigError(
-            f"the client is a {type(client).__name__}, and has no credentials of Google",
-            fix="give a gcloud.aio.auth.Token, a BatchServiceClient, or credentials of google-auth",
-        )
+    if not callable(getattr(credentials, "refresh", None)) or not isinstance(getattr(credentials, "valid", None), bool):
+        raise _unfit(client, "it has no credentials of Google")
     host = str(getattr(transport, "_host", "") or "")
-    return GivenClient(_OfGoogleAuth(credentials), host if host.startswith("http") else None)
+    names = {name: getattr(credentials, name, None) for name in _NAMES}
+    return GivenClient(_OfGoogleAuth(credentials), _named(names), host if host.startswith("http") else None)
+
+
+def _unfit(client: object, why: str) -> ConfigError:
+    fix = "give a gcloud.aio.auth.Token, a BatchServiceClient, or credentials of google-auth, or leave client out"
+    return ConfigError(f"client is a {type(client).__name__}", why=why, fix=fix)
+
+
+def _named(data: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name in _NAMES if isinstance(value := data.get(name), str) and is_header(value)}

@@ -7,7 +7,8 @@ import configparser
 import os
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers.gcp_batch.client_credentials import Credentials, gcloud_folder
+from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
+from asyncsched.schedulers.gcp_batch.client_files import gcloud_folder
 
 __all__ = ["find_project"]
 

@@ -119,7 +119,7 @@ def translate(error: Exception, operation: str, *, project: str = "", permission
         return NotFoundError(f"{operation} names something that does not exist", why=why, fix=fix, **_where(operation))
     if code == 409:
         return ConflictError(f"{operation} was refused", why=why, **_where(operation))
-    if code >= 500 or code == 408:
+    if (code >= 500 and code != 501) or code == 408:  # what Google does not offer, it will not offer a moment later
         return UnavailableError(f"Google Cloud did not answer {operation}", why=str(error), **_where(operation))
     return InvalidRequestError(f"{operation} was refused", why=why, **_where(operation))
 

@@ -8,6 +8,7 @@ from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
 from asyncsched.schedulers.gcp_batch.logs_budget import ReadBudget
@@ -31,15 +32,24 @@ class LogBook:
         client: Google Cloud.
         jobs: Reads jobs.
         clock: Tells the time.
+        limits: The paces that are shared with others; the quota of reads is one.
         times: How long what is waited for.
         reads: Reads in a minute; what Google itself says counts more.
         retry_for: Seconds of failures after which readers are told.
     """
 
     def __init__(
-        self, client: GoogleClient, jobs: Jobs, *, clock: Clock, times: LogTimes, reads: int, retry_for: float
+        self,
+        client: GoogleClient,
+        jobs: Jobs,
+        *,
+        clock: Clock,
+        limits: Limits,
+        times: LogTimes,
+        reads: int,
+        retry_for: float,
     ) -> None:
-        self._client, self._jobs, self._clock = client, jobs, clock
+        self._client, self._jobs, self._clock, self._limits = client, jobs, clock, limits
         self._times, self._reads, self._retry_for = times, reads, retry_for
         self._hubs: dict[str, EntryHub] = {}
 
@@ -89,7 +99,7 @@ class LogBook:
             hub = self._hubs[project] = EntryHub(
                 lambda body: self._client.read_entries(body, project),
                 project,
-                budget=ReadBudget(self._clock, self._reads),
+                budget=self._limits.shared(project, ReadBudget, lambda: ReadBudget(self._clock, self._reads)),
                 clock=self._clock,
                 times=self._times,
                 retry_for=self._retry_for,

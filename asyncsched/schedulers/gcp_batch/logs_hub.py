@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import ThrottledError
 from asyncsched.logs.hub import HubEvent, LogHub

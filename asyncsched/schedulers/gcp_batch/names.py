@@ -10,8 +10,11 @@ from asyncsched.specs.names import derive_id, make_unique
 
 __all__ = [
     "DIGEST_LABEL",
+    "LOCATION",
     "LONGEST_LABEL",
     "OURS_LABEL",
+    "PROJECT",
+    "REQUEST_LABEL",
     "JobRef",
     "is_job_name",
     "job_name",
@@ -30,9 +33,12 @@ OURS_LABEL = "asyncsched"
 DIGEST_LABEL = "asyncsched-digest"
 """Tells whether a job is the one that was asked for."""
 
+REQUEST_LABEL = "asyncsched-request"
+"""Tells which request has made a job: two that ask for the same are told apart."""
+
 _JOB = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
-_LOCATION = re.compile(r"[a-z][a-z0-9-]{0,62}")
-_PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z0-9][a-z0-9-]{0,62}")
+LOCATION = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _RESOURCE = re.compile(r"projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)/jobs/(?P<name>[^/]+)")
 
 
@@ -68,7 +74,7 @@ def parse_app_id(app_id: str) -> JobRef:
     """
     project, _, rest = app_id.rpartition(":")[0].rpartition(":")
     name = app_id.rpartition(":")[2]
-    if _PROJECT.fullmatch(project) and _LOCATION.fullmatch(rest) and _JOB.fullmatch(name):
+    if PROJECT.fullmatch(project) and LOCATION.fullmatch(rest) and _JOB.fullmatch(name):
         return JobRef(project, rest, name)
     raise MalformedHandleError(
         f"{app_id!r} is not the id of an app on Google Cloud Batch",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from typing_extensions import Doc
+from asyncsched._typing import Doc
 
 __all__ = ["GCPBatchOpts"]
 
@@ -35,7 +35,10 @@ class GCPBatchOpts:
     ] = None
 
     retry_on_preemption: Annotated[
-        int, Doc("run a task again so often when its Spot VM is taken away; with max_retries the sum is shared")
+        int,
+        Doc(
+            "run a task again so often when its Spot VM is taken away; beside max_retries Batch counts both as one sum"
+        ),
     ] = 0
 
     machine_type: Annotated[str | None, Doc("machine type such as e2-standard-8; else Batch chooses one that fits")] = (
@@ -44,9 +47,9 @@ class GCPBatchOpts:
     gpu_type: Annotated[str, Doc("GPU that resource.gpu counts, such as nvidia-l4")] = "nvidia-tesla-a100"
     install_gpu_drivers: Annotated[bool, Doc("have Batch install the drivers where GPUs are asked for")] = True
     spot: Annotated[bool, Doc("run on Spot VMs, which are cheaper and may be taken away")] = False
-    allowed_locations: Annotated[
-        list[str] | None, Doc("where VMs may be: regions/us-central1, or zones of one region")
-    ] = None
+    allowed_locations: Annotated[list[str] | None, Doc("where VMs may be: the region of location, or zones of it")] = (
+        None
+    )
     boot_disk_type: Annotated[str | None, Doc("type of the boot disk, such as pd-ssd")] = None
     boot_disk_gb: Annotated[int | None, Doc("size of the boot disk")] = None
     boot_disk_image: Annotated[str | None, Doc("image of the boot disk, such as batch-cos or batch-debian")] = None

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import cast
 from uuid import uuid4
 
-from asyncsched.errors import ConfigError, UsageError
-from asyncsched.schedulers._common.untrusted import LONGEST_JSON
-from asyncsched.schedulers.gcp_batch.names import DIGEST_LABEL, JobRef, label_value, own_labels, parse_app_id
-from asyncsched.schedulers.gcp_batch.names_note import NOTE_ENV
-from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
-from asyncsched.schedulers.gcp_batch.request_limits import (
-    MAX_HOSTS,
-    MAX_PARALLEL,
-    check_app,
-    check_labels,
-    check_options,
-    check_size,
-    revealed,
+from asyncsched.errors import UsageError
+from asyncsched.schedulers.gcp_batch.names import (
+    DIGEST_LABEL,
+    LONGEST_LABEL,
+    REQUEST_LABEL,
+    JobRef,
+    label_value,
+    own_labels,
+    parse_app_id,
 )
+from asyncsched.schedulers.gcp_batch.names_note import NOTE_ENV, make_note
+from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
+from asyncsched.schedulers.gcp_batch.request_limits import check_app, check_labels, check_size
+from asyncsched.schedulers.gcp_batch.request_machine import allocation
+from asyncsched.schedulers.gcp_batch.request_options import MAX_HOSTS, MAX_PARALLEL, check_options
 from asyncsched.schedulers.gcp_batch.request_task import present, shares_network, task_runnables, task_volumes
 from asyncsched.specs.app import AppDef, Resource, Role
-from asyncsched.specs.dryrun import pretty
+from asyncsched.specs.dryrun import Ignored, pretty
+from asyncsched.specs.secret import revealed
 
-__all__ = ["GCPBatchJob", "adopt", "check_unrenamed", "make_request", "to_wire"]
+__all__ = ["GCPBatchJob", "adopt", "check_unrenamed", "late_replicas", "make_request", "to_wire"]
 
 Json = dict[str, object]
 
 PREEMPTED = 50001
 OVER_TIME = 50005
 """Exit codes that Batch itself gives a task."""
-
-_GPU_MACHINES: Mapping[str, Mapping[int, str]] = {
-    "nvidia-tesla-a100": {n: f"a2-highgpu-{n}g" for n in (1, 2, 4, 8)} | {16: "a2-megagpu-16g"},
-    "nvidia-a100-80gb": {n: f"a2-ultragpu-{n}g" for n in (1, 2, 4, 8)},
-    "nvidia-l4": {1: "g2-standard-4", 2: "g2-standard-24", 4: "g2-standard-48", 8: "g2-standard-96"},
-    "nvidia-h100-80gb": {8: "a3-highgpu-8g"},
-}
-"""Machine types that bring their GPUs, by the GPU's type and their number; others are added to the machine."""
 
 
 @dataclass(repr=False)
@@ -94,7 +87,7 @@ def make_request(app: AppDef, options: GCPBatchOpts, *, app_id: str, session: st
     ref = parse_app_id(app_id)
     job: Json = {
         "taskGroups": [_group(role, options, app_id=app_id, project=ref.project)],
-        "allocationPolicy": _allocation(role.resource, options),
+        "allocationPolicy": allocation(role.resource, options),
         "labels": (options.labels or {}) | own_labels(app.name, session, version),
     }
     if options.log_destination == "cloud_logging":
@@ -104,8 +97,10 @@ def make_request(app: AppDef, options: GCPBatchOpts, *, app_id: str, session: st
     if options.pubsub_topic is not None:
         message = {"type": "JOB_STATE_CHANGED"}
         job["notifications"] = [{"pubsubTopic": options.pubsub_topic, "message": message}]
-    check_size(job, room=LONGEST_JSON)
-    return GCPBatchJob(ref.name, ref.project, ref.location, job, pending_timeout=options.pending_timeout)
+    request = GCPBatchJob(ref.name, ref.project, ref.location, job, pending_timeout=options.pending_timeout)
+    note = make_note(app, name=app.name, session=session, pending_timeout=options.pending_timeout)
+    check_size(to_wire(request, digest="x" * LONGEST_LABEL, note=note))
+    return request
 
 
 def adopt(job: GCPBatchJob, *, session: str, version: str) -> tuple[str, GCPBatchJob]:
@@ -137,13 +132,24 @@ def to_wire(job: GCPBatchJob, *, digest: str, note: str) -> Json:
         digest: A hash of what was asked for.
         note: What is to be kept of the app.
     """
-    wire = cast("Json", revealed(copy.deepcopy(job.job_def)))
+    wire = cast("Json", revealed(job.job_def))
     labels = cast("dict[str, str]", wire.setdefault("labels", {}))
     labels[DIGEST_LABEL] = label_value(digest)
+    labels[REQUEST_LABEL] = label_value(job.request_id)
     group = cast("list[dict[str, Json]]", wire["taskGroups"])[0]
     environment = cast("dict[str, dict[str, str]]", group.setdefault("taskSpec", {}).setdefault("environment", {}))
     environment.setdefault("variables", {})[NOTE_ENV] = note
     return wire
+
+
+def late_replicas(app: AppDef, options: GCPBatchOpts) -> Iterator[Ignored]:
+    """Yield for each role whose replicas Batch does not run all at a time, where no run option asks for fewer."""
+    for role in app.roles:
+        if options.parallelism is None and role.num_replicas > MAX_PARALLEL:
+            why = f"{MAX_PARALLEL} of {role.num_replicas} run at a time, which is the most that Google Cloud Batch runs"
+            if shares_network(role, options) and (options.task_count_per_node or 1) == 1:
+                why += f", each on a VM of its own: {MAX_PARALLEL} VMs; with replica_network=False they share VMs"
+            yield Ignored(role.name, "num_replicas", why)
 
 
 def _group(role: Role, options: GCPBatchOpts, *, app_id: str, project: str) -> Json:
@@ -190,53 +196,9 @@ def _retries(failures: int, preemptions: int, *, limited: bool) -> Json:
     return {"maxRetryCount": failures + preemptions} | present(lifecyclePolicies=[rule] if rule else [])
 
 
-def _allocation(resource: Resource, options: GCPBatchOpts) -> Json:
-    policy, on_gpus = _machine(resource, options)
-    disk: Json = {"sizeGb": str(options.boot_disk_gb)} if options.boot_disk_gb else {}
-    disk |= present(type=options.boot_disk_type, image=options.boot_disk_image)
-    policy |= present(bootDisk=disk)
-    policy["provisioningModel"] = "SPOT" if options.spot else "STANDARD"
-    instance: Json = {"policy": policy}
-    if on_gpus and options.install_gpu_drivers:
-        instance["installGpuDrivers"] = True
-    allocation: Json = {"instances": [instance]}
-    if options.allowed_locations:
-        allocation["location"] = {"allowedLocations": list(options.allowed_locations)}
-    if options.service_account is not None:
-        allocation["serviceAccount"] = {"email": options.service_account}
-    network = present(
-        network=options.network, subnetwork=options.subnetwork, noExternalIpAddress=options.no_external_ip
-    )
-    if network:
-        allocation["network"] = {"networkInterfaces": [network]}
-    if options.collocated:
-        allocation["placement"] = {"collocation": "COLLOCATED"}
-    return allocation
-
-
-def _machine(resource: Resource, options: GCPBatchOpts) -> tuple[Json, bool]:
-    """Return the machine's type and what is added to it, and whether it has GPUs."""
-    policy: Json = {} if options.machine_type is None else {"machineType": options.machine_type}
-    if resource.gpu <= 0:
-        return policy, False
-    machines = _GPU_MACHINES.get(options.gpu_type)
-    if machines is None:
-        policy["accelerators"] = [{"type": options.gpu_type, "count": str(resource.gpu)}]
-    elif options.machine_type is None:
-        if resource.gpu not in machines:
-            why = f"machines with {options.gpu_type} have {', '.join(map(str, machines))}"
-            raise ConfigError(
-                f"There is no machine with {resource.gpu} GPUs of that type",
-                why=why,
-                fix="ask for one of these numbers",
-            )
-        policy["machineType"] = machines[resource.gpu]
-    return policy, True
-
-
 def _duration(seconds: float) -> str:
     """Write a time as Google does: with no digits behind the point, or three, six or nine."""
-    nanos = round(seconds * 1_000_000_000)
+    nanos = max(1, round(seconds * 1_000_000_000))
     whole, rest = divmod(nanos, 1_000_000_000)
     if not rest:
         return f"{whole}s"

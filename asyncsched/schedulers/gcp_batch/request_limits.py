@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from asyncsched.errors import ConfigError, InvalidRequestError
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
 from asyncsched.schedulers.gcp_batch.names import LONGEST_LABEL, is_job_name
 from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
-from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.secret import Secret
+from asyncsched.specs.dryrun import Ignored
+from asyncsched.specs.mounts import DeviceMount, VolumeMount
+from asyncsched.specs.secret import reveal
 
 __all__ = [
-    "MAX_HOSTS",
-    "MAX_PARALLEL",
     "check_app",
     "check_labels",
-    "check_options",
     "check_shape",
     "check_size",
-    "revealed",
+    "shared_retries",
     "size_of",
 ]
 
 MAX_TASKS = 100_000
-MAX_PARALLEL = 5000
 MAX_RETRIES = 10
-MAX_PRIORITY = 99
 MAX_LABELS = 64
 MAX_JOB_BYTES = 1_000_000
-LONGEST_RUN = 14 * 24 * 3600
 
-MAX_HOSTS = 1000
-"""VMs that Batch writes a hosts file for."""
+MOST_OF_A_RESOURCE = 1_000_000_000
+"""More processors, GPUs or MiB than any machine has; it keeps what is sent within 64 bits."""
+
+LEAST_CPU = 0.001
 
 OWN_LABELS = "asyncsched"
 """Labels of ours, by which apps are found."""
 
+OWN_LABELS_COUNT = 5
+
+_PATH = re.compile(r"/[^:\0]*")
+_PERMISSIONS = re.compile(r"[rwm]{1,3}")
 _LABEL_KEY = re.compile(rf"(?!goog-|google-)[a-z][a-z0-9_-]{{0,{LONGEST_LABEL - 1}}}")
 _LABEL_VALUE = re.compile(rf"[a-z0-9_-]{{0,{LONGEST_LABEL}}}")
-_PLACE = re.compile(r"(regions|zones)/[a-z0-9-]+")
-_TOPIC = re.compile(r"projects/[^/]+/topics/[^/]+")
 
 
 def check_app(app: AppDef, options: GCPBatchOpts) -> None:
@@ -63,15 +63,104 @@ def check_app(app: AppDef, options: GCPBatchOpts) -> None:
     if role.num_replicas > MAX_TASKS:
         why = f"a job of Google Cloud Batch has at most {MAX_TASKS} tasks"
         raise ConfigError(f"The role {role.name} has {role.num_replicas} replicas", why=why, fix="split the app")
+    if not role.image or re.search(r"\s", role.image):
+        why = "Google Cloud Batch runs a role in the image that it names"
+        fix = "write it as a registry has it, without spaces"
+        raise ConfigError(f"The role {role.name} has image={role.image!r}", why=why, fix=fix)
+    _check_texts(role)
+    _check_retries(role, options)
+    _check_resource(role)
+    _check_environment(role)
+    _check_mounts(role)
+
+
+def _check_texts(role: Role) -> None:
+    """Check that no text of a role has the one character that no program and no file's name can be given."""
+    texts = {"image": role.image, "entrypoint": role.entrypoint}
+    texts |= {f"args[{number}]": arg for number, arg in enumerate(role.args)}
+    texts |= {
+        f"env[{name!r}]": f"{name}={reveal(value)}" if "\0" in name else value for name, value in role.env.items()
+    }
+    texts |= {f"mounts[{n}].src": mount.src for n, mount in enumerate(role.mounts) if isinstance(mount, VolumeMount)}
+    for name, value in texts.items():
+        if (at := reveal(value).find("\0")) >= 0:
+            why = "a program is given no text with the character NUL"
+            raise ConfigError(f"{name} of role {role.name} has NUL at position {at + 1}", why=why, fix="leave it out")
+
+
+def _check_retries(role: Role, options: GCPBatchOpts) -> None:
     for number, name in ((role.max_retries, "max_retries"), (options.retry_on_preemption, "retry_on_preemption")):
-        if number < 0:
-            raise ConfigError(f"{name}={number} is out of range", fix=f"choose 0 to {MAX_RETRIES}")
+        if not _is_whole(number) or number < 0:
+            raise ConfigError(
+                f"{name}={number!r} is out of range", fix=f"choose a whole number from 0 to {MAX_RETRIES}"
+            )
     if (retries := role.max_retries + options.retry_on_preemption) > MAX_RETRIES:
         why = f"Google Cloud Batch runs a task again at most {MAX_RETRIES} times"
         raise ConfigError(
             f"{retries} retries are not possible", why=why, fix="lower max_retries or retry_on_preemption"
         )
-    _check_environment(role)
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _check_resource(role: Role) -> None:
+    """Check what a replica needs: what is 0 or less is left to Batch, and of processors a thousandth is the least."""
+    size = role.resource
+    for name, value, is_number, kind in (
+        ("cpu", size.cpu, _is_whole(size.cpu) or isinstance(size.cpu, float), "a number"),
+        ("gpu", size.gpu, _is_whole(size.gpu), "a whole number"),
+        ("memMB", size.memMB, _is_whole(size.memMB), "a whole number"),
+    ):
+        what = f"resource.{name}={value!r} of role {role.name}"
+        if not is_number:
+            raise ConfigError(f"{what} is not {kind}", fix=f"write {kind} up to {MOST_OF_A_RESOURCE}")
+        if not value <= MOST_OF_A_RESOURCE:  # nan is not, either
+            raise ConfigError(f"{what} is out of range", fix=f"choose at most {MOST_OF_A_RESOURCE}")
+    if 0 < size.cpu < LEAST_CPU:
+        why = "Google Cloud Batch counts thousandths of a processor"
+        fix = f"choose at least {LEAST_CPU}, or leave it out"
+        raise ConfigError(f"resource.cpu={size.cpu!r} of role {role.name} is out of range", why=why, fix=fix)
+
+
+def _check_mounts(role: Role) -> None:
+    """Check the paths of mounts, which stand between colons in what Batch gives to Docker."""
+    targets: set[str] = set()
+    for number, mount in enumerate(role.mounts):
+        paths = {"dst_path": mount.dst_path}
+        if not isinstance(mount, VolumeMount):
+            paths["src_path"] = mount.src_path
+        for name, path in paths.items():
+            if not _PATH.fullmatch(path):
+                what = f"{name}={path!r} of mount {number} of role {role.name} is not a path that can be mounted"
+                raise ConfigError(what, why="it begins with / and has no colon", fix="write such a path")
+        if isinstance(mount, DeviceMount):
+            _check_permissions(role, number, mount)
+        elif (target := posixpath.normpath(mount.dst_path)) in targets:
+            why = f"another mount has dst_path={mount.dst_path!r}, too"
+            raise ConfigError(
+                f"mount {number} of role {role.name} hides another one", why=why, fix="change one of both"
+            )
+        else:
+            targets.add(target)
+
+
+def _check_permissions(role: Role, number: int, mount: DeviceMount) -> None:
+    if not _PERMISSIONS.fullmatch(mount.permissions):
+        what = f"permissions={mount.permissions!r} of mount {number} of role {role.name} cannot be given"
+        raise ConfigError(what, fix="write some of r (read), w (write), m (mknod)")
+
+
+def shared_retries(app: AppDef, options: GCPBatchOpts) -> Iterator[Ignored]:
+    """Yield for each role that its two numbers of retries are one for Batch, which has one count and one rule."""
+    preempted = options.retry_on_preemption
+    for role in app.roles:
+        if role.max_retries and preempted:
+            both = role.max_retries + preempted
+            why = f"Google Cloud Batch counts retries together: up to {both} times a task runs again, whatever ended it"
+            yield Ignored(role.name, "max_retries", why)
+            yield Ignored(role.name, "retry_on_preemption", why)
 
 
 def _check_environment(role: Role) -> None:
@@ -79,57 +168,6 @@ def _check_environment(role: Role) -> None:
         if name.startswith("BATCH_"):
             why = "Google Cloud Batch keeps names that begin with BATCH_ for itself"
             raise ConfigError(f"Role {role.name} sets {name}", why=why, fix="choose another name")
-
-
-def check_options(options: GCPBatchOpts, replicas: int) -> None:
-    """Check options that do not go together, or are out of range.
-
-    Raises:
-        ConfigError: The message says which, and what to write instead.
-    """
-    if options.timeout is not None and options.max_run_duration is not None:
-        why = "they are two names of one option"
-        raise ConfigError("timeout and max_run_duration are both given", why=why, fix="leave max_run_duration out")
-    check_seconds("timeout", options.timeout, most=LONGEST_RUN)
-    check_seconds("max_run_duration", options.max_run_duration, most=LONGEST_RUN)
-    check_seconds("pending_timeout", options.pending_timeout)
-    _check_range("priority", options.priority, 0, MAX_PRIORITY)
-    _check_range("parallelism", options.parallelism, 1, MAX_PARALLEL)
-    _check_range("task_count_per_node", options.task_count_per_node, 1, MAX_TASKS)
-    _check_range("boot_disk_gb", options.boot_disk_gb, 1, 65_536)
-    _check_gang(options, replicas)
-    if options.no_external_ip and not (options.network and options.subnetwork):
-        why = "Batch gives a VM without an outer address no network by itself"
-        raise ConfigError("no_external_ip needs network and subnetwork", why=why, fix="give both")
-    _check_places(options.allowed_locations or ())
-    if options.pubsub_topic is not None and not _TOPIC.fullmatch(options.pubsub_topic):
-        raise ConfigError(f"pubsub_topic {options.pubsub_topic!r} cannot be one", fix="write projects/P/topics/T")
-
-
-def _check_gang(options: GCPBatchOpts, replicas: int) -> None:
-    if not options.gang:
-        return
-    limit = options.parallelism or MAX_PARALLEL
-    if replicas > limit:
-        why = f"all {replicas} replicas would have to run at a time, and {limit} do"
-        raise ConfigError("gang does not fit", why=why, fix="raise parallelism, or use fewer replicas")
-
-
-def _check_places(places: Sequence[str]) -> None:
-    for place in places:
-        if not _PLACE.fullmatch(place):
-            fix = "write regions/us-central1 or zones/us-central1-a"
-            raise ConfigError(f"allowed_locations cannot hold {place!r}", fix=fix)
-    regions = {place.partition("/")[2] for place in places if place.startswith("regions/")}
-    zones = {place.partition("/")[2].rpartition("-")[0] for place in places if place.startswith("zones/")}
-    if len(regions | zones) > 1 or len(regions) > 1:
-        why = "the VMs of a job are in one region"
-        raise ConfigError(f"allowed_locations names {' and '.join(sorted(regions | zones))}", why=why, fix="name one")
-
-
-def _check_range(name: str, value: int | None, least: int, most: int) -> None:
-    if value is not None and not least <= value <= most:
-        raise ConfigError(f"{name}={value} is out of range", fix=f"choose {least} to {most}")
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -141,26 +179,22 @@ def check_labels(labels: Mapping[str, str]) -> None:
     for key, value in labels.items():
         if key == OWN_LABELS or key.startswith(f"{OWN_LABELS}-"):
             why = f"asyncsched keeps labels that begin with {OWN_LABELS} for itself"
-            raise ConfigError(f"The label {key} cannot be set", why=why, fix="choose another name")
+            raise ConfigError(f"labels[{key!r}] cannot be set", why=why, fix="choose another name")
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
             why = f"Google takes at most {LONGEST_LABEL} of a-z, 0-9, _ and -, and a letter first in a key"
-            raise ConfigError(f"The label {key}={value} cannot be set", why=why, fix="change it")
-    if len(labels) > MAX_LABELS - 4:
-        why = f"Google takes {MAX_LABELS}, of which asyncsched needs 4"
+            raise ConfigError(f"labels[{key!r}]={value!r} cannot be set", why=why, fix="change it")
+    if len(labels) > MAX_LABELS - OWN_LABELS_COUNT:
+        why = f"Google takes {MAX_LABELS}, of which asyncsched needs {OWN_LABELS_COUNT}"
         raise ConfigError(f"{len(labels)} labels are too many", why=why, fix="use fewer")
 
 
-def check_size(job: Mapping[str, object], room: int = 0) -> None:
-    """Check a job's size in bytes, its secrets counted as they are sent.
-
-    Args:
-        job: The job.
-        room: Bytes that come later.
+def check_size(wire: Mapping[str, object]) -> None:
+    """Check a job's size, as it is sent.
 
     Raises:
         ConfigError: It is larger than Google takes.
     """
-    size = size_of(job) + room
+    size = size_of(wire)
     if size > MAX_JOB_BYTES:
         why = f"it has {size} bytes, and Google Cloud Batch takes {MAX_JOB_BYTES}"
         raise ConfigError("The job is too large", why=why, fix="pass large arguments and variables as files")
@@ -182,17 +216,6 @@ def check_shape(name: str, job: Mapping[str, object]) -> None:
     raise InvalidRequestError(f"the job {name!r} cannot be submitted", why=why, fix=fix, backend=BACKEND)
 
 
-def size_of(request: Mapping[str, object]) -> int:
-    """Return a request's size in bytes, its secrets counted as they are sent."""
-    return len(json.dumps(revealed(request)).encode())
-
-
-def revealed(value: object) -> object:
-    """Return a copy of nested data in which every secret stands as its value: for what is sent only."""
-    if isinstance(value, Secret):
-        return value.reveal()
-    if isinstance(value, Mapping):
-        return {key: revealed(item) for key, item in cast("Mapping[str, object]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [revealed(item) for item in cast("Sequence[object]", value)]
-    return value
+def size_of(wire: Mapping[str, object]) -> int:
+    """Return the bytes of a job that is sent, written as the client writes it."""
+    return len(json.dumps(wire, separators=(",", ":")))

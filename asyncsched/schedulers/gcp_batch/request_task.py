@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from asyncsched.errors import ConfigError
+from asyncsched.schedulers._common.replica_command import REPLICA, command_of
+from asyncsched.schedulers.gcp_batch.names import PROJECT
 from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
 from asyncsched.specs.app import Role
 from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from asyncsched.specs.secret import Secret
 from asyncsched.specs.secret_ref import SecretRef
 
 __all__ = ["RANK0_ENV", "ROLE_NAME_ENV", "present", "shares_network", "task_runnables", "task_volumes"]
@@ -26,9 +27,7 @@ ROLE_INDEX_ENV = "TORCHX_ROLE_IDX"
 ROLE_NAME_ENV = "TORCHX_ROLE_NAME"
 
 _TASK_INDEX = "BATCH_TASK_INDEX"
-
-_REPLICA = "\0replica\0"
-"""Stands for a replica's number while a command is built; no argument can contain it."""
+"""What tells one task from the others, which share one command."""
 
 _OPEN_FIREWALL = """\
 if command -v iptables > /dev/null; then
@@ -40,7 +39,9 @@ fi
 _GCS = re.compile(r"gs://(?P<path>[^/]+(/.*)?)")
 _NFS = re.compile(r"nfs://(?P<server>[^/]+)(?P<path>/.*)")
 _MOUNTED_AT = "/mnt/disks/asyncsched-"
-_SECRET = re.compile(r"projects/[^/]+/secrets/[^/]+(?P<version>/versions/[^/]+)?")
+_SECRET = re.compile(
+    rf"projects/({PROJECT.pattern})/secrets/[A-Za-z0-9_-]{{1,255}}(?P<version>/versions/[A-Za-z0-9_-]{{1,63}})?"
+)
 
 
 def task_runnables(role: Role, options: GCPBatchOpts, *, app_id: str, project: str) -> list[Json]:
@@ -69,11 +70,11 @@ def shares_network(role: Role, options: GCPBatchOpts) -> bool:
 
 def _program(role: Role, options: GCPBatchOpts, *, shared: bool, app_id: str, project: str) -> Json:
     filled_in = _filled_in(role, app_id, shared=shared)
-    entrypoint, args, variables = _command(filled_in)
+    (entrypoint, *args), variables = command_of(filled_in, f"${_TASK_INDEX}")
     variables |= {ROLE_INDEX_ENV: "0", ROLE_NAME_ENV: role.name}
     if not shared:
         variables.setdefault(RANK0_ENV, "localhost")
-    secrets = {name: _secret(value, project) for name, value in role.env.items() if isinstance(value, SecretRef)}
+    secrets = {name: _secret(name, ref, project) for name, ref in role.env.items() if isinstance(ref, SecretRef)}
     container: Json = {"imageUri": role.image, "entrypoint": entrypoint}
     container |= present(
         commands=args,
@@ -86,54 +87,25 @@ def _program(role: Role, options: GCPBatchOpts, *, shared: bool, app_id: str, pr
 
 
 def _filled_in(role: Role, app_id: str, *, shared: bool) -> Role:
-    replica = "0" if role.num_replicas == 1 else _REPLICA
+    replica = "0" if role.num_replicas == 1 else REPLICA
     rank0 = MAIN_NODE_ENV if shared else RANK0_ENV
     return macros.Values(img_root="", app_id=app_id, replica_id=replica, rank0_env=rank0).apply(role)
 
 
-def _command(role: Role) -> tuple[str, list[str], dict[str, str]]:
-    """Return the program, its arguments, and the variables that are the same in every replica.
-
-    All tasks share one command, and only the number that Batch sets tells them apart: where the macro
-    ``replica_id`` is used, a shell puts it in when the task starts.
-    """
-    env = {name: value for name, value in role.env.items() if not isinstance(value, SecretRef)}
-    words = [role.entrypoint, *role.args]
-    exported = {name: value for name, value in env.items() if _uses_replica(value)}
-    if not exported and not any(map(_uses_replica, words)):
-        return role.entrypoint, list(role.args), env
-    lines = [f"export {name}={_quoted(value)}" for name, value in exported.items()]
-    lines.append("exec " + " ".join(map(_quoted, words)))
-    secret = any(isinstance(text, Secret) for text in (*words, *exported.values()))
-    script = "; ".join(lines)
-    rest = {name: value for name, value in env.items() if name not in exported}
-    return "/bin/sh", ["-c", Secret(script) if secret else script], rest
-
-
-def _uses_replica(text: str) -> bool:
-    return _REPLICA in (text.reveal() if isinstance(text, Secret) else text)
-
-
-def _quoted(text: str) -> str:
-    plain = text.reveal() if isinstance(text, Secret) else text
-    number = f'"${_TASK_INDEX}"'
-    return number.join(shlex.quote(part) if part else "" for part in plain.split(_REPLICA)) or "''"
-
-
-def _secret(ref: SecretRef, project: str) -> str:
+def _secret(variable: str, ref: SecretRef, project: str) -> str:
     """Return a secret as Secret Manager calls it; the key is its version."""
     name = ref.name if "/" in ref.name else f"projects/{project}/secrets/{ref.name}"
     found = _SECRET.fullmatch(name)
-    if found is None:
+    if found is not None and found["version"] is not None and ref.key:
+        raise ConfigError(f"the secret {ref.name} has two versions", why=f"its key is {ref.key!r}", fix="leave it out")
+    whole = name if found is not None and found["version"] is not None else f"{name}/versions/{ref.key or 'latest'}"
+    if _SECRET.fullmatch(whole) is None:
         raise ConfigError(
-            f"the secret {ref.name} cannot be one of Secret Manager",
+            f"env[{variable!r}]={ref!r} cannot be a secret of Secret Manager",
+            why="a name has at most 255 of A-Z, a-z, 0-9, _ and -, and a version at most 63 of them",
             fix="write SecretRef('name'), or SecretRef('projects/P/secrets/S')",
         )
-    if found["version"] is None:
-        return f"{name}/versions/{ref.key or 'latest'}"
-    if ref.key:
-        raise ConfigError(f"the secret {ref.name} has two versions", why=f"its key is {ref.key!r}", fix="leave it out")
-    return name
+    return whole
 
 
 def _options(mounts: Iterable[Mount], *, shared: bool) -> Iterator[str]:

@@ -7,11 +7,10 @@ import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from typing import ClassVar, cast
-
-from typing_extensions import Unpack, override
+from typing import ClassVar, Unpack, cast
 
 from asyncsched import __version__
+from asyncsched._typing import override
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.fresh import FreshIds
@@ -29,11 +28,11 @@ from asyncsched.schedulers.gcp_batch.errors import BACKEND
 from asyncsched.schedulers.gcp_batch.logs import LogBook
 from asyncsched.schedulers.gcp_batch.logs_hub import LogTimes
 from asyncsched.schedulers.gcp_batch.lookup import Jobs
-from asyncsched.schedulers.gcp_batch.lookup_list import list_apps
+from asyncsched.schedulers.gcp_batch.lookup_list import JobList
 from asyncsched.schedulers.gcp_batch.names import job_name
 from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
-from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, adopt, check_unrenamed, make_request
-from asyncsched.schedulers.gcp_batch.request_limits import check_shape
+from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, adopt, check_unrenamed, late_replicas, make_request
+from asyncsched.schedulers.gcp_batch.request_limits import check_shape, shared_retries
 from asyncsched.schedulers.gcp_batch.submit import GOOGLE_REGISTRIES, Submission, google_login
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.port import Answers
@@ -75,7 +74,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
         quota_project: The project that calls are counted for, where it is not the one that the credentials name.
         endpoint_url: Another address of Batch.
         logging_url: Another address of Cloud Logging.
-        limits: The pacers to share with other schedulers of this project.
+        limits: The pacers to share with other schedulers of this project; the quota of its reads of logs is one.
         reads_per_minute: The quota of reads of Cloud Logging; where Google names another one, that counts.
         log_interval: Seconds between two looks for log lines while some come.
         log_idle: Seconds between two looks while none come, at most.
@@ -87,7 +86,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
-        ConfigError: `client` has no credentials.
+        ConfigError: `client` is none of those, or `quota_project` cannot be the name of a project.
         MissingExtraError: gcloud-aio-auth is not installed; the message says which ``pip install`` brings it.
     """
 
@@ -130,11 +129,13 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
             path=credentials_file,
             impersonate=impersonate,
             given=given.token if given is not None else None,
+            names=given.names if given is not None else None,
         )
+        limits = limits or Limits()
         self._client = GoogleClient(
             self._credentials,
             clock=self.clock,
-            limits=limits or Limits(),
+            limits=limits,
             batch=endpoint_url or (given.endpoint if given is not None else None),
             logging=logging_url,
             quota_project=quota_project,
@@ -144,8 +145,15 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
         times = LogTimes(log_interval, log_idle, log_hold, log_overlap, log_settle, log_sweep)
         self._jobs = Jobs(self._client, detail=replica_detail)
         self._logs = LogBook(
-            self._client, self._jobs, clock=self.clock, times=times, reads=reads_per_minute, retry_for=self.retry_for
+            self._client,
+            self._jobs,
+            clock=self.clock,
+            limits=limits,
+            times=times,
+            reads=reads_per_minute,
+            retry_for=self.retry_for,
         )
+        self._list_of_jobs = JobList(self._client, clock=self.clock, retry_for=self.retry_for)
         self._sweeper = Sweeper(self._client, self._jobs)
         self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
         self._fresh = FreshIds()
@@ -196,6 +204,8 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
     @override
     def _ignored(self, app: AppDef, options: GCPBatchOpts) -> Iterable[Ignored]:
         yield from super()._ignored(app, options)
+        yield from shared_retries(app, options)
+        yield from late_replicas(app, options)
         if options.pending_timeout is not None:
             yield from kept_by_submitter(app, "pending_timeout")
 
@@ -213,8 +223,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
             await self._push_images(job.images_to_push, info.cfg)
             async with self._or_removed(info.app_id, submission.undo):
                 await submission.send()
-            if job.pending_timeout is not None:
-                self._pending.keep(info.app_id, job.pending_timeout)
+            self._pending.keep(info.app_id, job.pending_timeout)
         self._submitted[info.app_id] = info.digest
         if len(self._submitted) > MAX_SUBMITTED:
             self._submitted.popitem(last=False)
@@ -242,7 +251,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
 
     @override
     async def _list(self) -> AsyncGenerator[ListAppResponse]:
-        async with aclosing(list_apps(self._client, await self._found_project())) as rows:
+        async with aclosing(self._list_of_jobs.rows(await self._found_project())) as rows:
             async for row in rows:
                 yield row
 

@@ -13,7 +13,7 @@ from typing import cast
 from asyncsched.schedulers._common.roles import role_of_command
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
-from asyncsched.schedulers.gcp_batch.names import DIGEST_LABEL, OURS_LABEL, JobRef
+from asyncsched.schedulers.gcp_batch.names import DIGEST_LABEL, OURS_LABEL, REQUEST_LABEL, JobRef
 from asyncsched.schedulers.gcp_batch.names_note import NOTE_ENV, AppNote, read_note
 from asyncsched.schedulers.gcp_batch.status_causes import cause_of
 from asyncsched.schedulers.gcp_batch.status_rows import (
@@ -46,6 +46,7 @@ __all__ = [
     "job_state",
     "list_row",
     "note_of",
+    "request_of",
     "role_name",
 ]
 
@@ -78,7 +79,10 @@ def _state_name(row: Row) -> str:
 
 
 def job_state(row: Row) -> AppState:
-    """Return the state that a job's row tells."""
+    """Return the state that a job's row tells.
+
+    A job that is queued because of a quota or of no room has been looked at, and waits.
+    """
     name = _state_name(row)
     state = JOB_STATES.get(name)
     if state is None:
@@ -86,6 +90,8 @@ def job_state(row: Row) -> AppState:
         return AppState.UNKNOWN
     if state is AppState.CANCELLED and _was_late(row):
         return AppState.FAILED
+    if state is AppState.SUBMITTED and cause_of(state, next(_events_of_trouble(row), "")) is not None:
+        return AppState.PENDING
     return state
 
 
@@ -102,6 +108,11 @@ def is_ours(row: Row) -> bool:
 def digest_of(row: Row) -> str:
     """Return the hash of what was asked for, as far as a label holds it."""
     return text(part(row, "labels"), DIGEST_LABEL)
+
+
+def request_of(row: Row) -> str:
+    """Return the id of the request that has made a job, as far as a label holds it."""
+    return text(part(row, "labels"), REQUEST_LABEL)
 
 
 def note_of(row: Row) -> AppNote:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 
 from asyncsched.clock import Clock
@@ -14,7 +15,8 @@ from asyncsched.schedulers.gcp_batch.lookup import Jobs
 from asyncsched.schedulers.gcp_batch.names import label_value
 from asyncsched.schedulers.gcp_batch.names_note import make_note
 from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, to_wire
-from asyncsched.schedulers.gcp_batch.status import digest_of
+from asyncsched.schedulers.gcp_batch.request_limits import check_size
+from asyncsched.schedulers.gcp_batch.status import digest_of, request_of
 from asyncsched.schedulers.gcp_batch.status_rows import Row
 from asyncsched.schedulers.prepare import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -26,6 +28,8 @@ GOOGLE_REGISTRIES = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io"
 """The hosts of Artifact Registry, and of the registry before it; they take a token of Google."""
 
 TOKEN_USER = "oauth2accesstoken"  # noqa: S105 - a name, and not a password
+
+_LOOK_AGAIN = 0.5
 
 
 async def google_login(image: str, client: GoogleClient, hosts: re.Pattern[str]) -> str | None:
@@ -64,6 +68,7 @@ class Submission:
         limit = info.request.pending_timeout
         note = make_note(info.app, name=name, session=session, pending_timeout=limit)
         self._wire = to_wire(self._job, digest=info.digest, note=note)
+        check_size(self._wire)  # the request may have been edited
         self._sending: asyncio.Task[None] | None = None
 
     async def exists(self) -> bool:
@@ -83,15 +88,46 @@ class Submission:
         await asyncio.shield(self._sending)
 
     async def undo(self) -> None:
-        """Delete the job, if there is one, after a submit that was broken off, and wait until it is gone."""
-        if self._sending is None:
+        """Delete the job, if there is one, after a submit that was broken off, and wait until it is gone.
+
+        It is there when the submit has ended, or when it is found by its name while the answer is still awaited. What
+        another submit has made under this name stays.
+        """
+        sending = self._sending
+        if sending is None:
             return
         try:
-            await self._sending
+            if await self._is_there(sending):
+                await remove(self._client, self._jobs, self._job.ref, clock=self._clock)
+        finally:
+            sending.cancel()  # or a later try of it would make the job again
+
+    async def _is_there(self, sending: asyncio.Task[None]) -> bool:
+        """Wait until it is known whether there is a job of this submit; it is not sent any more then."""
+        pause = _LOOK_AGAIN
+        while not await self._ends_within(sending, pause):
+            with contextlib.suppress(SchedulerError):  # what the answer says, it says later
+                if await self._is_ours():
+                    sending.cancel()
+                    await asyncio.wait([sending])
+                    return True
+            pause = min(pause * 1.5, 2.0)
+        try:
+            await sending
         except AsyncSchedError as error:
             if not may_have_happened(error):
-                return
-        await remove(self._client, self._jobs, self._job.ref, clock=self._clock)
+                return False
+        return await self._is_ours()
+
+    async def _ends_within(self, sending: asyncio.Task[None], seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.deadline(seconds):
+                await asyncio.wait([sending])
+        return sending.done()
+
+    async def _is_ours(self) -> bool:
+        job = await self._jobs.read(self._job.ref)
+        return job is not None and request_of(job.row) == label_value(self._job.request_id)
 
     async def _send(self) -> None:
         job = self._job

@@ -119,6 +119,11 @@ class Reflector(Generic[RecordT]):
         """The names of the apps that have objects here."""
         return self._apps.keys()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether somebody subscribes, and it has not failed."""
+        return self._task is not None and self.failure is None
+
     async def ready(self) -> None:
         """Wait until `synced`; only while subscribed.
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from asyncsched.clock import Clock
-from asyncsched.errors import AsyncSchedError, PermissionDeniedError
+from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError, SchedulerError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
@@ -24,10 +26,14 @@ from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.state import AppState
 
-__all__ = ["States"]
+__all__ = ["LOOK_AGAIN", "States", "Turns"]
 
 LOOK_AGAIN = 5.0
-"""Seconds between two looks at apps that wait: often only events, which nothing watches, tell what they wait for."""
+"""Seconds between two looks at an app that waits: often only events, which nothing watches, tell what it waits for."""
+AT_ONCE = 50
+"""So many of them are looked at together, or a tenth of all: what changes in the meantime is told after these."""
+BETWEEN = 0.25
+"""Seconds between two such looks."""
 
 
 class _Namespace:
@@ -46,21 +52,23 @@ class _Namespace:
         self.apps: set[str] = set()
 
     async def ready(self) -> None:
-        """Wait for the first lists; the user may lack the right to PodGroups, and to one of the two kinds of jobs."""
+        """Wait for the first lists.
+
+        The user may lack the right to PodGroups, and to one of the two kinds of jobs; either may be served in another
+        version by now.
+        """
         await self._pods.ready()
-        refused: list[PermissionDeniedError] = []
+        refused: list[SchedulerError] = []
         for reflector in self._jobs:
             try:
                 await reflector.ready()
-            except PermissionDeniedError as error:
+            except (NotFoundError, PermissionDeniedError) as error:
                 refused.append(error)
         if len(refused) == len(self._jobs):
-            raise refused[0]
+            raise refused[-1]
         if self._groups is not None:
-            try:
+            with suppress(NotFoundError, PermissionDeniedError):
                 await self._groups.ready()
-            except PermissionDeniedError:
-                pass
 
     def find(self, name: str) -> Found:
         """Return what is known of an app."""
@@ -76,6 +84,45 @@ class _Namespace:
             end()
 
 
+class Turns:
+    """The apps that wait, and when each is looked at again.
+
+    Args:
+        clock: Tells the time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due: dict[str, float] = {}  # in the order of their times
+
+    def add(self, app_id: str) -> None:
+        """Have an app looked at, from `LOOK_AGAIN` seconds after this on."""
+        self._due.setdefault(app_id, self._clock.monotonic() + LOOK_AGAIN)
+
+    def discard(self, app_id: str) -> None:
+        """Look at an app no more."""
+        self._due.pop(app_id, None)
+
+    def clear(self) -> None:
+        """Look at none any more."""
+        self._due.clear()
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next turn."""
+        first = next(iter(self._due.values()), None)
+        return LOOK_AGAIN if first is None else max(first - self._clock.monotonic(), BETWEEN)
+
+    def take(self) -> list[str]:
+        """Return the apps whose turn it is; each has its next one later."""
+        now, most = self._clock.monotonic(), max(AT_ONCE, len(self._due) // 10)
+        taken = [app_id for app_id, due in islice(self._due.items(), most) if due <= now]
+        for app_id in taken:
+            del self._due[app_id]
+            self._due[app_id] = now + LOOK_AGAIN
+        return taken
+
+
 class States:
     """Reports changes of watched apps, and tells their states.
 
@@ -89,7 +136,8 @@ class States:
     def __init__(self, lookup: Lookup, server: Server, reflectors: Reflectors, *, clock: Clock) -> None:
         self._lookup, self._server, self._reflectors, self._clock = lookup, server, reflectors, clock
         self._namespaces: dict[str, _Namespace] = {}
-        self._waiting: set[str] = set()
+        self._waiting = Turns(clock)
+        self._port: StatePort | None = None
         self._ahead: dict[str, AppState] = {}  # what the server told, where no reflector has got as far since
 
     async def push(self, port: StatePort) -> None:
@@ -118,14 +166,16 @@ class States:
                     self._namespaces.pop(namespace).close()
 
         port.on_add, port.on_discard = add, discard
+        self._port = port
         try:
             for app_id in port.app_ids:
                 add(app_id)
             port.connected()
             while True:
-                await self._clock.sleep(LOOK_AGAIN)
-                port.changed(*self._waiting)
+                await self._clock.sleep(self._waiting.pause)
+                port.changed(*self._waiting.take())
         finally:
+            self._port = None
             for each in self._namespaces.values():
                 each.close()
             self._namespaces.clear()
@@ -173,7 +223,7 @@ class States:
         unsure: list[str] = []
         for app_id in app_ids:
             found = there.find(app_id.partition(":")[2])
-            answer = await self._lookup.told(app_id, found)
+            answer = await self._lookup.told(app_id, found, later=self._changed)
             if answer is None or _is_behind(answer, found) or answer.state < self._ahead.get(app_id, answer.state):
                 unsure.append(app_id)
             else:
@@ -189,6 +239,10 @@ class States:
             there = self._namespaces.get(app_id.partition(":")[0])
             if isinstance(answer, DescribeAppResponse) and there is not None and app_id in there.apps:
                 self._ahead[app_id] = answer.state
+
+    def _changed(self, app_id: str) -> None:
+        if self._port is not None:
+            self._port.changed(app_id)
 
     def _note_wait(self, app_id: str, found: Found) -> None:
         if waits(found.jobs, found.pods):

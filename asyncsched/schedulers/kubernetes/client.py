@@ -16,29 +16,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from asyncsched.clock import Clock
-from asyncsched.errors import AsyncSchedError, ClosedError, NotFoundError, SchedulerError, ThrottledError
+from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
 from asyncsched.logs.backoff import Backoff
 from asyncsched.schedulers.kubernetes.client_config import Source, Target
 from asyncsched.schedulers.kubernetes.client_credentials import Access, Credentials
+from asyncsched.schedulers.kubernetes.client_discovery import Discovery
 from asyncsched.schedulers.kubernetes.client_json import as_object, read_list
+from asyncsched.schedulers.kubernetes.client_ready import JUST_STARTED, Readiness
 from asyncsched.schedulers.kubernetes.client_wire import (
-    JUST_STARTED,
     STREAM_BUFFER,
     TLS_OF_CALL,
     TLS_OF_STREAM,
     ByteStream,
     Call,
-    is_starting,
     open_session,
     read_refusal,
     send,
 )
-from asyncsched.schedulers.kubernetes.errors import ApiFailure, is_certificate_trouble, is_expired, translate
+from asyncsched.schedulers.kubernetes.errors import (
+    ApiFailure,
+    failure_of,
+    is_certificate_trouble,
+    is_expired,
+    translate,
+)
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Answer", "ByteStream", "KubeClient", "Page", "ServerVersion"]
+__all__ = ["Answer", "ByteStream", "KubeClient", "Page"]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -49,8 +55,6 @@ PAGE = 500
 """Objects in a page of a list."""
 LARGE_BODY = 256 << 10
 """Bytes from which on a body is parsed in a worker thread."""
-ABSENT_FOR = 60.0
-"""Seconds for which a kind of object that was not installed is not asked for again."""
 UNREACHED_FOR = 0.5
 """Seconds in which a server is tried that has never answered: more likely it is not there than not there yet."""
 
@@ -84,13 +88,6 @@ class Page(NamedTuple, Generic[ItemT]):
     next: str
 
 
-class ServerVersion(NamedTuple):
-    """The server's version, such as 1.34."""
-
-    major: int
-    minor: int
-
-
 class KubeClient:
     """One cluster, as one user. Nothing is read or imported before the first call.
 
@@ -102,6 +99,9 @@ class KubeClient:
         clock: Tells the time.
         request_timeout: Seconds that one call may take.
         retry_for: Seconds in which a call is tried again.
+
+    Attributes:
+        discovery: Tells what the server is and has.
     """
 
     def __init__(self, source: Source, *, clock: Clock, request_timeout: float = 30.0, retry_for: float = 60.0) -> None:
@@ -113,9 +113,9 @@ class KubeClient:
         self._opening = asyncio.Lock()
         self._sessions: tuple[aiohttp.ClientSession, aiohttp.ClientSession] | None = None
         self._has_answered = False
+        self._readiness = Readiness(clock)
         self._closed = False
-        self._version: ServerVersion | None = None
-        self._discovered: dict[str, tuple[float, frozenset[str]]] = {}
+        self.discovery = Discovery(self._get, clock=clock)
         self.calls = 0
         self.streams = 0
 
@@ -222,35 +222,6 @@ class KubeClient:
         """
         return self._stream(path, query, operation)
 
-    async def version(self) -> ServerVersion:
-        """Return the server's version, asked for once."""
-        if self._version is None:
-            told = (await self.request("GET", "/version", operation="connect")).json
-            self._version = ServerVersion(_number(told, "major"), _number(told, "minor"))
-        return self._version
-
-    async def has(self, group_version: str, resource: str) -> bool:
-        """Tell by discovery whether the server has a resource, such as ``jobs`` of ``batch.volcano.sh/v1alpha1``."""
-        known = self._discovered.get(group_version)
-        if known is None or known[0] <= self._clock.monotonic():
-            found = await self._discover(group_version)
-            until = float("inf") if found else self._clock.monotonic() + ABSENT_FOR
-            known = self._discovered[group_version] = (until, found)
-        return resource in known[1]
-
-    def lacks(self, group_version: str) -> bool:
-        """Tell whether discovery has told a moment ago that the server does not have it."""
-        until, found = self._discovered.get(group_version, (0.0, frozenset()))
-        return not found and until > self._clock.monotonic()
-
-    async def has_group(self, group: str) -> bool:
-        """Tell by discovery whether the server has an API group, such as ``kueue.x-k8s.io``."""
-        try:
-            await self.request("GET", f"/apis/{group}", operation="connect")
-        except NotFoundError:
-            return False
-        return True
-
     @property
     def place(self) -> str:
         """The context and the server, once they are known."""
@@ -264,31 +235,29 @@ class KubeClient:
     async def close(self) -> None:
         """Close every connection; later calls raise ClosedError."""
         self._closed = True
+        await self.discovery.close()
         sessions, self._sessions = self._sessions, None
         for session in sessions or ():
             await session.close()
 
     # One call
 
-    async def _discover(self, group_version: str) -> frozenset[str]:
-        try:
-            answer = await self.request("GET", f"/apis/{group_version}", operation="connect")
-        except NotFoundError:
-            return frozenset()
-        resources: list[object] = as_object(answer.json).get("resources") or []
-        return frozenset(str(as_object(each).get("name")) for each in resources)
+    async def _get(self, path: str) -> Any:
+        return (await self.request("GET", path, operation="connect")).json
 
     async def _repeated(self, once: Callable[[], Awaitable[ResultT]], *, repeats: bool) -> ResultT:
-        retry_for = self._retry_for if self._has_answered else min(self._retry_for, UNREACHED_FOR)
-        backoff = Backoff(self._clock, retry_for=retry_for, shortest=0.25)
-        while True:
-            try:
-                return await once()
-            except SchedulerError as error:
-                if is_expired(error) or not (repeats or isinstance(error, ThrottledError)):
-                    raise
-                pause = backoff.failed(error)
-            await self._clock.sleep(pause)
+        short = min(self._retry_for, UNREACHED_FOR)
+        with Backoff(self._clock, retry_for=self._retry_for if self._has_answered else short, shortest=0.25) as backoff:
+            while True:
+                try:
+                    return await once()
+                except SchedulerError as error:
+                    if is_expired(error) or not (repeats or isinstance(error, ThrottledError)):
+                        raise
+                    if failure_of(error) is JUST_STARTED:
+                        backoff.retry_for = self._retry_for
+                    pause = backoff.failed(error)
+                await self._clock.sleep(pause)
 
     async def _whole(self, call: Call) -> tuple[aiohttp.ClientResponse, bytes]:
         """Make a call once and return its answer as a whole; refusals are raised."""
@@ -331,15 +300,16 @@ class KubeClient:
         access = await self._credentials.access()
         answer = await self._tried(session, access, call)
         if isinstance(answer, Exception) and (other := await self._credentials.renewed(access)) is not None:
-            answer = await self._tried(session, other, call)
-        if isinstance(answer, ApiFailure) and await is_starting(session, access):
-            answer = JUST_STARTED
+            answer = await self._tried(session, access := other, call)
+        if isinstance(answer, ApiFailure):  # by now a server may be ready that was not when it refused
+            is_starting = await self._readiness.is_starting(session, access, call, answer)
+            answer = JUST_STARTED if is_starting else await self._tried(session, access, call)
         if isinstance(answer, Exception):
             raise self._translated(answer, call.operation) from answer
         return answer
 
     async def _tried(
-        self, session: aiohttp.ClientSession, access: Access, call: Call
+        self, session: aiohttp.ClientSession, access: Access, call: Call, *, is_last: bool = False
     ) -> aiohttp.ClientResponse | Exception:
         """Return an answer, or why the caller was not let in; every other refusal is raised."""
         try:
@@ -350,11 +320,18 @@ class KubeClient:
             return error
         self._has_answered = True
         if response.status < 400:
+            self._readiness.allowed(call)
             return response
         failure = await read_refusal(response)
+        if failure.is_of_unknown_kind:
+            self.discovery.forget(call.group_version)  # what there is now is asked for again
         if failure.code == 401:
             return failure
-        if failure.code == 403 and await is_starting(session, access):
+        if failure.is_about_rights and not is_last:
+            if not await self._readiness.is_starting(
+                session, access, call, failure
+            ):  # by now: it may have been when it refused
+                return await self._tried(session, access, call, is_last=True)
             failure = JUST_STARTED
         raise self._translated(failure, call.operation)
 
@@ -384,10 +361,3 @@ class KubeClient:
 
 def _dumped(body: Mapping[str, Any] | list[Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
-
-
-def _number(told: object, name: str) -> int:
-    """Read ``34`` of what may be ``34+``."""
-    text = str(as_object(told).get(name, ""))
-    digits = "".join(sign for sign in text if sign.isdigit())
-    return int(digits) if digits else 0

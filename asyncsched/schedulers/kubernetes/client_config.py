@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from asyncsched.errors import AuthError, ConfigError
 from asyncsched.schedulers.kubernetes.client_tls import (
@@ -48,7 +49,7 @@ class Source:
     """Where to look, in this order; what is None is left to the environment.
 
     Attributes:
-        client: An ApiClient of kubernetes_asyncio, whose configuration is used.
+        client: An ApiClient of kubernetes_asyncio or of kubernetes, whose configuration is used.
         kubeconfig: Files, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``.
         context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
         service_account: What a pod has mounted.
@@ -165,6 +166,7 @@ def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
     found = _Entries(shown, merged).of(name)
     configuration: Any = Configuration()
     user = dict(found.user)
+    _check_server(found, shown)
     held = {key: user.pop(key, None) for key in ("exec", "tokenFile")}
     token_file = found.user_folder / os.path.expanduser(held["tokenFile"]) if held["tokenFile"] else None  # noqa: PTH111
     with tempfile.TemporaryDirectory() as folder:
@@ -173,15 +175,39 @@ def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
             loader: Any = KubeConfigLoader(alone, active_context=name, config_base_path=str(found.user_folder))
             asyncio.run(loader.load_and_set(configuration))
         except Exception as error:  # noqa: BLE001 - as above
+            provider = _mapping(user.get("auth-provider")).get("name")
+            what, fix = f"the user of the context {name} cannot be used", f"correct it in {shown}"
+            if provider:
+                what = f"the auth-provider {provider} of the context {name} cannot be used"
+                fix = f"have its user in {shown} use an exec plugin: kubectl has had no auth-providers since 1.26"
             raise AuthError(
-                f"the user of the context {name} cannot be used",
+                what,
                 why=harmless(error),
-                fix=f"correct it in {shown}",
+                fix=fix,
                 backend=BACKEND,
                 operation="connect",
             ) from None
         plugin = _plugin(held["exec"], found, configuration) if held["exec"] else None
         return _made(configuration, found, token_file=token_file, plugin=plugin)
+
+
+def _check_server(found: _Found, shown: str) -> None:
+    server = str(found.cluster["server"])
+    if not _is_url(server):
+        told = repr(server) if "@" not in server else "that is none"  # it may hold a password
+        raise ConfigError(
+            f"the context {found.context!r} of {shown} has the server {told}",
+            why="it is not the URL of a host that begins with https:// or http://",
+            fix="write https:// before it" if "://" not in server else "correct the kubeconfig",
+        )
+
+
+def _is_url(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,8 +361,8 @@ def _of_given(client: Any) -> Target:
     if not isinstance(host, str) or not hasattr(configuration, "get_api_key_with_prefix"):
         raise ConfigError(
             f"client is a {type(client).__name__}",
-            why="it is not an ApiClient of kubernetes_asyncio: it has no configuration with a host",
-            fix="pass kubernetes_asyncio.client.ApiClient(configuration), or leave client out",
+            why="it is not an ApiClient: it has no configuration with a host",
+            fix="pass an ApiClient of kubernetes_asyncio or of kubernetes, or leave client out",
         )
     headers = dict(cast("Mapping[str, str]", getattr(client, "default_headers", None) or {}))
     headers.pop("User-Agent", None)
@@ -357,5 +383,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _kind(error: Exception) -> str:
+    if isinstance(error, (AttributeError, TypeError)):
+        return "it is empty, or does not have the form of one"
     place = getattr(error, "problem_mark", None)  # of YAML: a line, and nothing of what it says
     return f"{type(error).__name__}{f' in line {place.line + 1}' if place is not None else ''}"

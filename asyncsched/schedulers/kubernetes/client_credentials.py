@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+import inspect
 import logging
 import ssl
 from collections.abc import Mapping
@@ -136,7 +137,9 @@ class Credentials:
 
     async def _asked(self, access: Access) -> Access:
         """Ask the caller's Configuration, which may have a hook that renews its token."""
-        key = await access.target.given.get_api_key_with_prefix("BearerToken", alias="authorization")
+        ask = functools.partial(access.target.given.get_api_key_with_prefix, "BearerToken", alias="authorization")
+        # That of kubernetes_asyncio is a coroutine; that of kubernetes blocks, if its hook does.
+        key = await (ask() if inspect.iscoroutinefunction(ask.func) else asyncio.to_thread(ask))
         return access if not key else replace(access, headers={**access.headers, "Authorization": str(key)})
 
 

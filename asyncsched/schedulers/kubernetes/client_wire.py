@@ -6,9 +6,8 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from typing_extensions import override
-
 from asyncsched import __version__
+from asyncsched._typing import override
 from asyncsched.schedulers.kubernetes.errors import ApiFailure, read_failure
 
 if TYPE_CHECKING:
@@ -20,13 +19,11 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.client_credentials import Access
 
 __all__ = [
-    "JUST_STARTED",
     "STREAM_BUFFER",
     "TLS_OF_CALL",
     "TLS_OF_STREAM",
     "ByteStream",
     "Call",
-    "is_starting",
     "open_session",
     "read_refusal",
     "send",
@@ -38,7 +35,6 @@ STREAM_BUFFER = 64 << 10
 TLS_OF_CALL, TLS_OF_STREAM = 64 << 10, 17 << 10
 """Bytes that a connection holds for what is not decrypted yet: a record of TLS has 16 KiB and some more."""
 LARGEST_REFUSAL = 64 << 10
-JUST_STARTED = ApiFailure(503, "", "it has just been started, and does not know users and roles yet")
 
 
 class Call(NamedTuple):
@@ -50,6 +46,11 @@ class Call(NamedTuple):
     data: bytes | None
     headers: Mapping[str, str]
     operation: str
+
+    @property
+    def group_version(self) -> str:
+        """Of what group and version its objects are: ``batch/v1`` of ``/apis/batch/v1/jobs``."""
+        return "/".join(self.path.split("/")[2:4])
 
 
 class ByteStream:
@@ -138,13 +139,6 @@ async def read_refusal(response: aiohttp.ClientResponse) -> ApiFailure:
     finally:
         response.close()
     return read_failure(response.status, body, response.headers)
-
-
-async def is_starting(session: aiohttp.ClientSession, access: Access) -> bool:
-    """Tell whether a server says itself that it is not ready: it refuses what it allows a second later."""
-    response = await send(session, access, Call("GET", "/readyz", None, None, {"Accept": "*/*"}, "connect"))
-    response.close()
-    return response.status >= 500
 
 
 def _broken() -> tuple[type[Exception], ...]:

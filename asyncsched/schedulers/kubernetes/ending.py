@@ -18,6 +18,7 @@ from asyncsched.errors import (
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.ending_commands import Commands
 from asyncsched.schedulers.kubernetes.errors import BACKEND
@@ -41,13 +42,16 @@ class Endings:
     Args:
         client: Where the cluster is reached.
         lookup: Finds their jobs.
+        reflectors: What watches jobs already, where somebody does.
         clock: Tells the time.
         retry_for: Seconds that a cancel may take in all.
     """
 
-    def __init__(self, client: KubeClient, lookup: Lookup, *, clock: Clock, retry_for: float) -> None:
+    def __init__(
+        self, client: KubeClient, lookup: Lookup, reflectors: Reflectors, *, clock: Clock, retry_for: float
+    ) -> None:
         self._client, self._lookup, self._clock = client, lookup, clock
-        self._commands = Commands(client, clock=clock, wait_for=retry_for * 0.75)
+        self._commands = Commands(client, reflectors, clock=clock, wait_for=retry_for * 0.75)
 
     async def cancel(self, app_id: str) -> None:
         """Ask for an app's end; unknown and ended ones are left alone."""
@@ -70,16 +74,16 @@ class Endings:
         return told
 
     async def delete(self, app_id: str) -> None:
-        """Remove an app that has ended.
+        """Remove an app that has ended, or that was never released.
 
         Raises:
-            ConflictError: It has not.
+            ConflictError: It is neither.
         """
         found = await self._lookup.find(app_id, operation="delete")
         app = describe_app(found.jobs, found.pods)
         if app is None:
             return
-        if not app.state.is_terminal():
+        if not app.state.is_terminal() and not is_unfinished(found):
             raise not_ended(app_id, BACKEND, f"it is {app.state.name}")
         await self._remove(found.jobs, "delete")
 
@@ -156,7 +160,7 @@ class Endings:
                 await self._commands.send(found.jobs[0], "AbortJob", "cancel")
             else:
                 await gather_bounded(self._suspend, found.jobs, AT_ONCE)
-        except PermissionDeniedError:
+        except (NotFoundError, PermissionDeniedError):  # Commands may be served in another version
             await self._remove(found.jobs, "cancel")  # status and logs go with it, but it ends
             is_commanded = False
         self._lookup.note_cancel(app_id)
@@ -214,13 +218,17 @@ class Endings:
 
 
 def is_unfinished(found: Found) -> bool:
-    """Tell whether an app was never released: its submitter died before it was whole."""
+    """Tell whether an app was never released: its submitter died before it was whole, or is still at it.
+
+    Pods of other roles may run by then: their Jobs are not suspended.
+    """
     first = next((job for job in found.jobs if job.is_first), None)
     return (
         first is not None
         and first.kind == "job"
         and first.suspended
-        and not (first.cancelled or first.queue or first.started_at or found.pods)
+        and not (first.cancelled or first.queue or first.started_at)
+        and all(pod.owner != first.uid for pod in found.pods)
     )
 
 

@@ -44,6 +44,8 @@ _FORBIDDEN = re.compile(
 )
 _DENIED = re.compile(r"admission webhook \"(?P<webhook>[^\"]*)\" denied the request:?\s*(?P<said>.*)", re.DOTALL)
 _TOO_LARGE = re.compile(r"request is too large|trying to send message larger than max|Request entity too large")
+_OF_TLS = re.compile(r" ssl:(<[^>]*>|\w+)(?= \[)")
+"""How aiohttp tells by what a connection was to be encrypted, with an object of Python's."""
 _CERTIFICATE = {"ClientConnectorCertificateError", "ClientConnectorSSLError", "ClientSSLError", "SSLError"}
 
 
@@ -90,6 +92,16 @@ class ApiFailure(Exception):  # noqa: N818 - it is the cause of an error of ours
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
+
+    @property
+    def is_about_rights(self) -> bool:
+        """Whether the user has no right to it, and not a quota or a policy of pods that refuses it."""
+        return self.code == 403 and " cannot " in self.message
+
+    @property
+    def is_of_unknown_kind(self) -> bool:
+        """Whether the path leads nowhere, and not to an object that is not there: its kind or version is not served."""
+        return self.code == 404 and not self.reason
 
 
 def failure_of(error: BaseException) -> ApiFailure | None:
@@ -164,7 +176,7 @@ def is_certificate_trouble(error: BaseException) -> bool:
 
 
 def _silence(error: Exception, operation: str, peer: Peer) -> SchedulerError:
-    said = str(error) or type(error).__name__
+    said = _OF_TLS.sub("", str(error)) or type(error).__name__
     if is_certificate_trouble(error):
         return AuthError(
             f"no trusted connection to {peer}",
@@ -195,9 +207,10 @@ def _refusal(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerError:
         case 403:
             return _forbidden(failure, operation, peer)
         case 404:
-            what = "the API server does not know this kind of object" if not failure.reason else "no such object"
-            fix = "check the API group: it may not be installed" if not failure.reason else "check name and namespace"
-            return NotFoundError(what, why=why, fix=fix, **where)
+            if not failure.is_of_unknown_kind:
+                return NotFoundError("no such object", why=why, fix="check name and namespace", **where)
+            fix = "check the API group: it may not be installed, or be served in another version"
+            return NotFoundError("the API server does not know this kind of object", why=why, fix=fix, **where)
         case 409:
             return ConflictError("the object exists, or has changed meanwhile", why=why, **where)
         case 410:
@@ -255,7 +268,7 @@ def _forbidden(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerErro
             fix=f"have an administrator allow {found['verb']} of {resource}; the docs have the whole role",
             **where,
         )
-    if " cannot " in why:
+    if failure.is_about_rights:
         fix = "have an administrator allow it; the docs have the whole role"
         return PermissionDeniedError("the cluster does not allow the request", why=why, fix=fix, **where)
     # A quota, a policy of pods, a namespace that is being removed: more rights would not help.

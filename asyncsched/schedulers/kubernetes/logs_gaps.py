@@ -14,8 +14,19 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["NEVER_BEGUN", "once_more", "why_broken", "why_lost", "why_missing"]
+__all__ = ["NEVER_BEGUN", "ROTATED", "once_more", "why_broken", "why_lost", "why_missing"]
 
+ROTATED = (
+    "the log was rotated while it was not being read, and a node serves the newest file of a log only: what was "
+    "written to the file before it behind the last line that was read, if anything, is lost"
+)
+"""Why lines may be missing where the last one that was read did not come again.
+
+Nothing tells it of a log that was rotated before its first read. A program may write its first line as late as it
+likes, so that the time of the first line that comes proves nothing beside the container's `startedAt`; a kubelet sends
+what is in the newest file as if it were all, with no word of others; `limitBytes`, `sinceTime` and `tailLines` count in
+that file, too; and no size of a log stands in the pod's status. A gap at each late read would nearly always be false.
+"""
 NEVER_BEGUN = frozenset({FailureCause.CONFIG, FailureCause.IMAGE, FailureCause.QUOTA, FailureCause.UNSCHEDULABLE})
 """Why a replica without a pod has ended whose program has never run: nothing of it can be missing."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.logs.resume import Resume
 
 __all__ = ["PodResume"]
@@ -37,11 +36,11 @@ class PodResume(Resume):
         return is_new
 
     @override
-    def note_new(self, lines: Sequence[tuple[int, Hashable, str | bytes]]) -> None:
-        super().note_new(lines)
-        if lines:
-            self._begin(lines[0][0])
-            self.last_ns = lines[-1][0]
+    def note_new(self, stamps: Sequence[int], streams: Sequence[Hashable], data: Sequence[str | bytes]) -> None:
+        super().note_new(stamps, streams, data)
+        if stamps:
+            self._begin(stamps[0])
+            self.last_ns = stamps[-1]
 
     def give_up(self) -> None:
         """Expect nothing any more: the rest of the log cannot be had, which is told in another way."""

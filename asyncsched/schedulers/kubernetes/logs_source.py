@@ -7,13 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.errors import SchedulerError, UnavailableError
 from asyncsched.logs.connection import ConnectionSource, NotStarted
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
+from asyncsched.schedulers.kubernetes import logs_gaps
 from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
-from asyncsched.schedulers.kubernetes.logs_gaps import NEVER_BEGUN, once_more, why_broken, why_lost, why_missing
 from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, LineReader
 from asyncsched.schedulers.kubernetes.logs_pods import AppPods, Place
 from asyncsched.schedulers.kubernetes.logs_resume import PodResume
@@ -107,6 +106,8 @@ class PodLog(ConnectionSource):
         self._timer: TimerHandle | None = None
         self._unwatch: Callable[[], None] = lambda: None
 
+    why_hole = logs_gaps.ROTATED
+
     # What the engine sees
 
     @property
@@ -189,7 +190,7 @@ class PodLog(ConnectionSource):
         run = await self._to_read()
         if not self._opened:  # what the base asks from may be what was read of the run before
             since_ns = self._since_ns
-        joins = await self._room.client.version() < JOINED_FROM
+        joins = await self._room.client.discovery.version() < JOINED_FROM
         self._reader = LineReader(self.origin, joins=joins)
         self._verdict = None
         self._last_look = self._last_look or run.ended
@@ -233,7 +234,7 @@ class PodLog(ConnectionSource):
         match after_refusal(failure, run, has_ended=self._ended_once, has_begun=self._opened or has_run(run.pod)):
             case Next.WAIT:
                 if self._opened:  # the half of it is there: the rest will be
-                    raise once_more(error)
+                    raise logs_gaps.once_more(error)
                 self._wait()
             case Next.OVER | Next.LOST as verdict:
                 self._verdict = verdict
@@ -354,7 +355,7 @@ class PodLog(ConnectionSource):
         if verdict is Next.LOST:
             after = resume.last_ns
             self._tell(
-                LogGap(None if after is None else utc(after), None, why_broken(run, begun=after is not None)),
+                LogGap(None if after is None else utc(after), None, logs_gaps.why_broken(run, begun=after is not None)),
                 self.origin,
                 after,
             )
@@ -370,7 +371,7 @@ class PodLog(ConnectionSource):
         before = lost.before
         too_early = query.since_ns is not None and before is not None and before.timestamp() * 1e9 <= query.since_ns
         if wanted and not too_early:
-            self._tell(LogGap(None, before, why_lost(lost, wanted)), self._make_origin(wanted[0]))
+            self._tell(LogGap(None, before, logs_gaps.why_lost(lost, wanted)), self._make_origin(wanted[0]))
 
     def _tell_missing(self) -> None:
         """Say that lines are missing where a replica may have run, and no pod of it is left."""
@@ -379,8 +380,8 @@ class PodLog(ConnectionSource):
             return
         self._has_told_missing = True
         was_watched = self._waited and status.state is AppState.CANCELLED and self._lists == self._pods.lists
-        if status.cause not in NEVER_BEGUN and not was_watched:
-            self._tell(LogGap(reason=why_missing(status)), self._make_origin(None))
+        if status.cause not in logs_gaps.NEVER_BEGUN and not was_watched:
+            self._tell(LogGap(reason=logs_gaps.why_missing(status)), self._make_origin(None))
 
     def _tell(self, gap: LogGap, origin: LogOrigin, ns: int | None = None) -> None:
         self._lines.append(gap_line(gap, origin, ns))

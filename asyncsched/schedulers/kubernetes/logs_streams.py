@@ -76,7 +76,7 @@ async def check_streams(client: KubeClient, namespace: str, name: str, stream: S
             raise
         if is_about_streams(failure):
             raise ValueError(_refusal(stream, failure.message)) from error
-    if await client.version() < FIRST_VERSION:
+    if await client.discovery.version() < FIRST_VERSION:
         raise ValueError(_refusal(stream, "its version is older than 1.32"))
 
 

@@ -87,6 +87,10 @@ class Lookup:
         """Note that an app's end was asked for: Volcano takes a moment until it shows."""
         _keep(self._cancelled, app_id, None)
 
+    async def close(self) -> None:
+        """Read no more."""
+        await self._events.close()
+
     # One app
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
@@ -104,19 +108,22 @@ class Lookup:
                 return Found(jobs, [pod for pod, _ in read])
             self._kinds.pop(app_id, None)  # another one may have its name by now
         read = await self.pods(namespace, name, operation)
-        kinds = await self._server.kinds()
-        refused: list[PermissionDeniedError] = []
-        for kind in _ordered(kinds, next((kind for _, kind in read if kind), None)):
+        likely: Kind | None = next((kind for _, kind in read if kind), None)
+        kinds: list[Kind] = [
+            kind for kind in KINDS if not self._server.lacks(kind)
+        ]  # else what there is need not be asked
+        refused: dict[Kind, PermissionDeniedError] = {}
+        for kind in _ordered(kinds, likely):
             try:
                 jobs = await self.jobs(namespace, name, kind, operation)
             except PermissionDeniedError as error:
-                refused.append(error)  # a role may be for one kind only
+                refused[kind] = error  # a role may be for one kind only
                 continue
             if jobs:
                 self.remember(app_id, kind)
                 return Found(jobs, [pod for pod, _ in read])
         if len(refused) == len(kinds):
-            raise refused[0]
+            raise next(refused[kind] for kind in await self._server.kinds() if kind in refused)
         return Found()
 
     async def jobs(self, namespace: str, name: str, kind: Kind, operation: str) -> list[JobRecord]:
@@ -127,7 +134,7 @@ class Lookup:
             except NotFoundError:
                 return []
             record = job_record(answer.json, kind)
-            return [record] if record is not None and record.app == name else []
+            return [record] if record is not None and record.is_first else []
         jobs = await self._all(paths.jobs(namespace, kind), lambda raw: job_record(raw, kind), operation, app=name)
         return jobs_of_app(jobs)
 
@@ -135,8 +142,16 @@ class Lookup:
         """Read the pods of an app, each with the kind of its job as far as it tells."""
         return await self._all(paths.pods(namespace), _pod_and_kind, operation, app=name)
 
-    async def told(self, app_id: str, found: Found) -> DescribeAppResponse | None:
-        """Describe what was found, after a look at PodGroup and events where only these say what it waits for."""
+    async def told(
+        self, app_id: str, found: Found, *, later: Callable[[str], None] | None = None
+    ) -> DescribeAppResponse | None:
+        """Describe what was found, after a look at PodGroup and events where only these say what it waits for.
+
+        Args:
+            app_id: The app.
+            found: What there is of it.
+            later: Called with the app when events have been read: these are not waited for, unless it has ended.
+        """
         if not found.jobs:
             return None
         namespace, _ = names.split_app_id(app_id)
@@ -146,8 +161,11 @@ class Lookup:
             group = await self._pod_group(first)
         if needs_events(jobs, pods, self._clock.time_ns() / 1e9):
             about = [*(job.uid for job in jobs), *(pod.uid for pod in pods), *([group.uid] if group else ())]
-            fresh = JUST_READ if has_given_up(jobs) else FRESH
-            events = await self._events.about(namespace, about, fresh=fresh)
+            if has_given_up(jobs):
+                events = await self._events.about(namespace, about, fresh=JUST_READ)
+            else:
+                beside = (app_id, later) if later is not None else None
+                events = await self._events.about(namespace, about, fresh=FRESH, later=beside)
         told = partial(describe_app, jobs, pods, group, events)
         response = await asyncio.to_thread(told) if len(pods) > LARGE else told()
         is_cancelled = response is not None and app_id in self._cancelled and not response.state.is_terminal()
@@ -204,7 +222,7 @@ class Lookup:
         """
         budget = budget_of(asyncio.get_running_loop())
         jobs: dict[str, list[JobRecord]] = {}
-        for job in await self._jobs_in(namespace, operation):
+        for job in await self._jobs_in(namespace, app_ids, operation):
             jobs.setdefault(job.app_id, []).append(job)
         by_app: dict[str, list[PodRecord]] = {}
         budget.begin()
@@ -232,12 +250,16 @@ class Lookup:
             found[app_id] = replace(found[app_id], pod_group=group, knows_group=True)
         return found
 
-    async def _jobs_in(self, namespace: str, operation: str) -> list[JobRecord]:
-        """Read all jobs; what kinds there are is asked only where the lists leave it open."""
+    async def _jobs_in(self, namespace: str, app_ids: Collection[str], operation: str) -> list[JobRecord]:
+        """Read all jobs, of one kind if that has the apps; what kinds there are is asked only where it stays open."""
         jobs: list[JobRecord] = []
+        wanted = {*app_ids}
         refused: list[SchedulerError] = []
+        known = {self._kinds.get(app_id) for app_id in wanted}
         kinds: list[Kind] = [kind for kind in KINDS if not self._server.lacks(kind)]
-        for kind in kinds:
+        for kind in _ordered(kinds, "job" if known == {"job"} else None):
+            if jobs and wanted <= {job.app_id for job in jobs if job.is_first}:
+                break
             try:
                 jobs += await self._all(paths.jobs(namespace, kind), _job_reader(kind), operation)
             except (NotFoundError, PermissionDeniedError) as error:

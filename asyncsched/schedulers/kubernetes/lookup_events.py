@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+import contextvars
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
-from asyncsched.errors import PermissionDeniedError, SchedulerError
+from asyncsched.errors import AsyncSchedError, PermissionDeniedError, SchedulerError
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.errors import is_expired
 from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, event_record
 
 __all__ = ["PASSED_OVER", "Events"]
+
+_log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
 FRESH = 5.0
 """Seconds for which a list is used again: waiting is told within seconds, and not by a list for each app."""
@@ -44,6 +49,8 @@ class _Known:
         at: The page to read next.
         token: What the server gave for it; empty for the first page.
         lock: Held while a page is read.
+        waiting: Whom to tell when it has been read, by the app.
+        task: What reads it beside everything else.
     """
 
     read_at: float = float("-inf")
@@ -54,6 +61,8 @@ class _Known:
     at: int = 0
     token: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: dict[str, Callable[[str], None]] = field(default_factory=dict[str, "Callable[[str], None]"])
+    task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Read from the first page on; what lies behind the present one is no longer there."""
@@ -77,20 +86,58 @@ class Events:
         self._most_pages = most_pages
         self._known: dict[str, _Known] = {}
 
-    async def about(self, namespace: str, uids: Collection[str], *, fresh: float = FRESH) -> list[EventRecord]:
+    async def about(
+        self,
+        namespace: str,
+        uids: Collection[str],
+        *,
+        fresh: float = FRESH,
+        later: tuple[str, Callable[[str], None]] | None = None,
+    ) -> list[EventRecord]:
         """Return the events of objects with these uids.
 
         Args:
             namespace: Their namespace.
             uids: The objects.
             fresh: Seconds for which a list is used again.
+            later: An app and what to call with it when a list has been read. It is not waited for, then: what is
+                returned is what was known before.
         """
         known = self._known.setdefault(namespace, _Known())
-        if self._is_old(known, fresh):
+        if later is not None:
+            if self._is_old(known, fresh):
+                self._read_beside(namespace, known, *later)
+        elif self._is_old(known, fresh):
             async with known.lock:
                 if self._is_old(known, fresh):
                     await self._read(namespace, known)
         return [event for page in known.pages.values() for uid in uids for event in page.get(uid, ())]
+
+    async def close(self) -> None:
+        """Read no more."""
+        tasks = [known.task for known in self._known.values() if known.task is not None]
+        for task in tasks:
+            task.cancel()
+        await outlast(tasks, 5.0)
+
+    def _read_beside(self, namespace: str, known: _Known, app_id: str, told: Callable[[str], None]) -> None:
+        known.waiting[app_id] = told
+        if known.task is None:
+            reading, name = self._beside(namespace, known), f"kubernetes: events of {namespace}"
+            known.task = asyncio.get_running_loop().create_task(reading, name=name, context=contextvars.Context())
+
+    async def _beside(self, namespace: str, known: _Known) -> None:
+        try:
+            async with known.lock:
+                await self._read(namespace, known)
+        except AsyncSchedError as error:
+            known.read_at = self._clock.monotonic()  # states are told without them
+            _log.debug("the events of %s were not read: %s", namespace, error)
+        finally:
+            known.task = None
+        waiting, known.waiting = known.waiting, {}
+        for app_id, told in waiting.items():
+            told(app_id)
 
     def _is_old(self, known: _Known, fresh: float) -> bool:
         return self._clock.monotonic() >= max(known.read_at + fresh, known.refused_until)

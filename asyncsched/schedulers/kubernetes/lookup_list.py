@@ -6,16 +6,25 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from asyncsched.errors import NotFoundError, PermissionDeniedError, SchedulerError
+from asyncsched.errors import ConfigError, NotFoundError, PermissionDeniedError, SchedulerError
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
+from asyncsched.schedulers.kubernetes.status_jobs import Kind, job_record
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
-from asyncsched.schedulers.kubernetes.status_rows import Told, needs_pods, rows_of, told_by_jobs, told_by_tables
+from asyncsched.schedulers.kubernetes.status_rows import (
+    Told,
+    in_doubt,
+    needs_pods,
+    rows_of,
+    tells_states,
+    told_by_jobs,
+    told_by_tables,
+)
 from asyncsched.schedulers.responses import ListAppResponse
 
 __all__ = ["ALL", "Namespaces", "list_apps"]
@@ -25,6 +34,9 @@ _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 ALL = "*"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 PAGE = 500
+OURS: Mapping[str, str] = {"labelSelector": names.SELECTOR}
+AT_ONCE = 100
+"""Apps that one request asks for by their names: an address may have some eight thousand letters."""
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
@@ -33,10 +45,20 @@ class Namespaces:
 
     Args:
         asked: Names of namespaces, or ``*`` for all.
+
+    Raises:
+        ConfigError: One of them is a name that no namespace can have.
     """
 
     def __init__(self, asked: Sequence[str] | str | None) -> None:
         self._asked = [asked] if isinstance(asked, str) else list(asked) if asked is not None else None
+        for name in self._asked or ():
+            if name != ALL and not names.is_dns_label(name):
+                raise ConfigError(
+                    f"the scheduler's parameter namespaces has {name!r}",
+                    why="names of namespaces have a-z, 0-9 and -, and at most 63 letters",
+                    fix=f"write a list of names, or {ALL} for all",
+                )
         self._used: dict[str, None] = {}
         self._warned: set[str] = set()
 
@@ -102,11 +124,13 @@ async def _read(client: KubeClient, namespace: str, kinds: Iterable[Kind]) -> tu
 
 
 async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[Told]:
-    """Read Volcano's jobs as Tables, which tell their phases."""
-    query = {"labelSelector": names.SELECTOR, "limit": str(PAGE), "includeObject": "Metadata"}
+    """Read Volcano's jobs as Tables, which tell their phases; as they are where the Tables do not."""
+    query = {**OURS, "limit": str(PAGE), "includeObject": "Metadata"}
     path, tables = paths.jobs(namespace, "volcano"), list[tuple[Kind, Mapping[str, Any]]]()
     while True:
         table = (await client.request("GET", path, query=query, accept=TABLE, operation="list")).json
+        if not tells_states("volcano", table):
+            return await _read_jobs(client, namespace, "volcano")
         tables.append(("volcano", table))
         rest = section(table, "metadata").get("continue")
         if not rest:
@@ -116,8 +140,12 @@ async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[Told]:
 
 async def _of_jobs(client: KubeClient, namespace: str) -> Sequence[Told]:
     """Read Jobs as they are: their Table says that one runs whose pods wait."""
-    query = {"labelSelector": names.SELECTOR}
-    page = await client.items(paths.jobs(namespace, "job"), _job, query=query, operation="list")
+    return await _read_jobs(client, namespace, "job")
+
+
+async def _read_jobs(client: KubeClient, namespace: str, kind: Kind, query: Mapping[str, str] = OURS) -> Sequence[Told]:
+    read = partial(job_record, kind=kind)
+    page = await client.items(paths.jobs(namespace, kind), read, query=query, operation="list")
     return told_by_jobs(page.items)
 
 
@@ -133,13 +161,27 @@ async def _rows(
 
     pods: list[PodRecord] = []
     if wanted:
-        query = {"labelSelector": names.SELECTOR}
         try:
-            pods = (await client.items(paths.pods(namespace), pod_of_these, query=query, operation="list")).items
+            pods = (await client.items(paths.pods(namespace), pod_of_these, query=OURS, operation="list")).items
         except PermissionDeniedError as error:
             namespaces.without_pods(namespace, error)
-    return await asyncio.to_thread(rows_of, told, pods)
+    rows = await asyncio.to_thread(rows_of, told, pods)
+    if doubtful := in_doubt(told, rows):
+        known = {job.uid: (job, state) for job, state in await _reread(client, doubtful)}
+        return await asyncio.to_thread(rows_of, [known.get(job.uid, (job, state)) for job, state in told], pods)
+    return rows
 
 
-def _job(raw: Mapping[str, Any]) -> JobRecord | None:
-    return job_record(raw, "job")
+async def _reread(client: KubeClient, apps: Mapping[str, Sequence[str]]) -> list[Told]:
+    """Read jobs of Volcano as they are.
+
+    Args:
+        client: Where the cluster is reached.
+        apps: The names of their apps, by namespace.
+    """
+    told: list[Told] = []
+    for namespace, them in apps.items():
+        for start in range(0, len(them), AT_ONCE):
+            query = {"labelSelector": f"{names.APP} in ({','.join(them[start : start + AT_ONCE])})"}
+            told += await _read_jobs(client, namespace, "volcano", query)
+    return told

@@ -34,12 +34,12 @@ class Server:
 
     async def kinds(self) -> list[Kind]:
         """Return the kinds of jobs that the cluster has."""
-        has_volcano = await self._client.has(paths.GROUPS["volcano"], "jobs")
+        has_volcano = await self._client.discovery.has(paths.GROUPS["volcano"], "jobs")
         return ["volcano", "job"] if has_volcano else ["job"]
 
     def lacks(self, kind: Kind) -> bool:
         """Tell without a request whether the cluster is known not to have a kind of jobs."""
-        return kind == "volcano" and self._client.lacks(paths.GROUPS[kind])
+        return kind == "volcano" and self._client.discovery.lacks(paths.GROUPS[kind])
 
     async def kind_for(self, options: KubernetesOpts) -> Kind:
         """Return which kind an app with these options is; auto is Volcano where that is installed."""
@@ -70,7 +70,7 @@ class Server:
             RunOptionError: It is missing; the error names those that there are, where they may be listed.
             InvalidRequestError: Kueue is not installed.
         """
-        if kind == "job" and options.queue and not await self._client.has_group("kueue.x-k8s.io"):
+        if kind == "job" and options.queue and not await self._client.discovery.has_group("kueue.x-k8s.io"):
             raise InvalidRequestError(
                 "the cluster has no Kueue",
                 why=f"queue={options.queue} is a queue of Kueue with kind=job, and the Job would wait for ever",
@@ -89,7 +89,7 @@ class Server:
     async def version_if_known(self) -> tuple[int, int] | None:
         """Return the server's version; None where nobody can be asked: a dry-run may do without."""
         try:
-            major, minor = await self._client.version()
+            major, minor = await self._client.discovery.version()
         except AsyncSchedError:
             return None
         self.last_version = (major, minor)

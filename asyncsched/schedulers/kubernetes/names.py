@@ -22,6 +22,7 @@ __all__ = [
     "KIND",
     "KUEUE_QUEUE",
     "LONGEST_LABEL",
+    "OF_MANAGER",
     "REPLICA",
     "REQUEST",
     "ROLE",
@@ -71,6 +72,9 @@ UNSCHEDULED = "asyncsched/unscheduled"
 """Annotation of a job: when it was ended because it had not begun within its pending_timeout."""
 VERSION = "asyncsched/version"
 """Annotation of a job: the version of asyncsched that made it."""
+
+OF_MANAGER = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/managed-by"})
+"""Labels that say to other tools which app something belongs to, and who manages it."""
 
 SELECTOR = APP
 """The label selector of everything that asyncsched has made: the label exists."""

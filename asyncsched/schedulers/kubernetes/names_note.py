@@ -18,6 +18,7 @@ from asyncsched.schedulers._common.roles import (
 )
 from asyncsched.schedulers._common.untrusted import LONGEST_JSON, read_json
 from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.keeping import Keeper
 from asyncsched.specs.plain import JsonValue
 
 __all__ = ["note_of", "note_of_hand_made", "read_note"]
@@ -52,9 +53,9 @@ def note_of(app: AppDef) -> str:
     return _written({"roles": [shortened(role, fits) for role in role_notes(app)], "metadata": metadata})
 
 
-def note_of_hand_made(made_with: Iterable[str]) -> str:
+def note_of_hand_made(made_with: Iterable[str], request: object) -> str:
     """Return the note of an app whose request was made by hand with these fields."""
-    return _written({"roles": [], **note_by_hand(made_with)})
+    return _written({"roles": [], **note_by_hand(made_with, Keeper(request))})
 
 
 def _written(note: object) -> str:

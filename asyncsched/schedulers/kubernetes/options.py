@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from typing_extensions import Doc
+from asyncsched._typing import Doc
 
 __all__ = ["KubernetesOpts"]
 

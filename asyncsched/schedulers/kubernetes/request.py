@@ -143,7 +143,8 @@ class _Making:
         self.session, self.version = session, version
         self.namespace, self.name = names.split_app_id(app_id)
         self.tasks = names.task_names(self.name, [(role.name, role.num_replicas) for role in app.roles])
-        self.patches = read_overlay(options.overlay, [role.name for role in app.roles])
+        roles = [role.name for role in app.roles]
+        self.patches = read_overlay(options.overlay, roles, with_volcano=kind == "volcano")
         self.changes: list[str] = []
 
     def volcano(self) -> KubernetesJob:
@@ -247,7 +248,7 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
     annotations = body["metadata"].setdefault("annotations", {})
     annotations[names.REQUEST] = digest
     if by_hand:
-        annotations[names.ROLES] = note_of_hand_made(_made_with(job))
+        annotations[names.ROLES] = note_of_hand_made(_made_with(job), job)
     elif app is not None:  # the note of the dry-run is that of the app before the request was edited
         annotations[names.ROLES] = note_of(app)
     wire = Wire(namespace=namespace, name=name, job=body, others=tuple(revealed(each) for each in job.others))
@@ -257,10 +258,11 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
 
 
 def _made_with(job: KubernetesJob) -> Iterator[str]:
-    """Yield the names of what the pods of a request are made with."""
+    """Yield the names of what a request and its pods are made with."""
     for body in (job.resource, *job.others):
         spec: Json = body.get("spec") or dict[str, Any]()
         owners: list[Json] = [*(spec.get("tasks") or ()), spec]
+        yield from (f"job.{name}" for name in spec if name not in ("tasks", "template"))
         for owner in owners:
             pod: Json = (owner.get("template") or dict[str, Any]()).get("spec") or dict[str, Any]()
             containers: list[Json] = pod.get("containers") or []

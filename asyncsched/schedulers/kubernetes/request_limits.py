@@ -14,6 +14,7 @@ from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request_overlay import CONTROLLED
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
 from asyncsched.schedulers.prepare import check_seconds
+from asyncsched.schedulers.shape import check_image
 from asyncsched.specs.app import AppDef, Role
 
 __all__ = [
@@ -49,8 +50,7 @@ def check_app(app: AppDef, kind: Kind) -> None:
     if least > MAX_BYTES:  # before anything is made of it: megabytes take their time
         raise _too_large(f"app {app.name!r}", f"its arguments and variables have {least:,} characters")
     for role in app.roles:
-        if not role.image.strip():
-            raise ConfigError(f"the role {role.name!r} has no image", fix="name the image that it runs in")
+        check_image(role)
         if kind == "job" and role.num_replicas > MAX_REPLICAS:
             why = f"an Indexed Job has at most {MAX_REPLICAS:,} pods"
             raise ConfigError(f"the role {role.name!r} has {role.num_replicas:,} replicas", why=why, fix="use fewer")
@@ -142,6 +142,9 @@ def _unfit(key: str, value: str, rule: str) -> RunOptionError:
 
 def _check_label(option: str, key: str, value: str) -> None:
     _check_key(option, key)
+    if option == "labels" and key in names.OF_MANAGER:
+        why = "it says to other tools which app of asyncsched a pod belongs to"
+        raise RunOptionError(f"{option} cannot hold {key}", key=option, why=why, fix="choose another key")
     if not names.is_label_value(value):
         raise RunOptionError(
             f"{option} cannot hold {key}={value!r}",

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 from asyncsched.errors import RunOptionError
-from asyncsched.schedulers.kubernetes import names
+from asyncsched.schedulers.kubernetes import names, request_values
 from asyncsched.specs.masking import masked
+from asyncsched.specs.result import RESULT_FILE
 
 __all__ = ["CONTROLLED", "differences", "overlaid", "read_overlay"]
 
@@ -26,6 +27,7 @@ CONTROLLED = frozenset(
         "batch.kubernetes.io/controller-uid",
         "batch.kubernetes.io/job-completion-index",
         "batch.kubernetes.io/job-name",
+        "scheduling.k8s.io/group-name",
         "volcano.sh/job-name",
         "volcano.sh/job-namespace",
         "volcano.sh/job-retry-count",
@@ -33,12 +35,14 @@ CONTROLLED = frozenset(
         "volcano.sh/queue-name",
         "volcano.sh/task-index",
         "volcano.sh/task-spec",
+        "volcano.sh/template-uid",
     }
 )
 """Labels and annotations by which a controller knows its pods."""
 
 _ALL = "*"
 _OF_A_POD = frozenset({"apiVersion", "kind", "metadata", "spec"})
+_OF_A_MANIFEST: Mapping[str, str] = {"apiVersion": "v1", "kind": "Pod"}
 _OF_METADATA = frozenset({"labels", "annotations"})
 _OURS_IN_SPEC: Mapping[str, str] = {
     "restartPolicy": "a replica is started again as its role's retry_policy says",
@@ -46,6 +50,7 @@ _OURS_IN_SPEC: Mapping[str, str] = {
     "subdomain": "pods find each other by it",
     "setHostnameAsFQDN": "pods find each other by their host names",
 }
+_OURS_WITH_VOLCANO = {"schedulerName": "Volcano places the pods of its jobs, all of them or none"}
 _EXAMPLE = '{"spec": {"nodeSelector": {"disk": "ssd"}}}'
 
 _KEYS: Mapping[str, Callable[[Json], object]] = {
@@ -59,12 +64,13 @@ _KEYS: Mapping[str, Callable[[Json], object]] = {
 """What the items of a list are known by, where they are merged."""
 
 
-def read_overlay(text: str | None, roles: Collection[str]) -> dict[str, list[Json]]:
+def read_overlay(text: str | None, roles: Collection[str], *, with_volcano: bool = False) -> dict[str, list[Json]]:
     """Return the patches for each role, in the order in which they are merged.
 
     Args:
         text: The option.
         roles: The names of the app's roles.
+        with_volcano: Whether Volcano runs the pods.
 
     Raises:
         RunOptionError: It is not JSON of the right form, or touches what is not the user's.
@@ -72,8 +78,9 @@ def read_overlay(text: str | None, roles: Collection[str]) -> dict[str, list[Jso
     if text is None:
         return {role: [] for role in roles}
     patches = _by_role(_parsed(text), roles)
+    ours = {**_OURS_IN_SPEC, **(_OURS_WITH_VOLCANO if with_volcano else {})}
     for where, patch in patches.items():
-        _check_patch(where, patch)
+        _check_patch(where, patch, ours)
     return {role: [patches[key] for key in (_ALL, role) if key in patches] for role in roles}
 
 
@@ -104,9 +111,12 @@ def _by_role(overlay: Json, roles: Collection[str]) -> dict[str, Json]:
     return cast("dict[str, Json]", overlay)
 
 
-def _check_patch(where: str, patch: Json) -> None:
+def _check_patch(where: str, patch: Json, ours: Mapping[str, str]) -> None:
     for field in patch.keys() - _OF_A_POD:
         _refuse(f"the overlay of {where!r} has {field!r}, which is not part of a pod", "leave it out")
+    for field, value in _OF_A_MANIFEST.items():
+        if patch.get(field, value) != value:
+            _refuse(f"the overlay of {where!r} sets {field}", f"leave it out: it is {value}")
     for field in ("metadata", "spec"):
         if patch.get(field, {}) is None:
             _refuse(f"the overlay of {where!r} deletes {field}", "a pod needs it")
@@ -117,25 +127,48 @@ def _check_patch(where: str, patch: Json) -> None:
         if metadata[field] is None:
             _refuse(f"the overlay of {where!r} deletes metadata.{field}", "asyncsched finds its pods by them")
         for key in _object(metadata, field):
-            if names.is_ours(key) or key in CONTROLLED:
+            if names.is_ours(key) or key in CONTROLLED or (field == "labels" and key in names.OF_MANAGER):
                 _refuse(f"the overlay of {where!r} sets metadata.{field}.{key}", "choose another key")
-    _check_spec(where, _object(patch, "spec"))
+    _check_spec(where, _object(patch, "spec"), ours)
 
 
-def _check_spec(where: str, spec: Json) -> None:
-    for field in _OURS_IN_SPEC.keys() & spec.keys():
-        _refuse(f"the overlay of {where!r} sets spec.{field}", f"leave it out: {_OURS_IN_SPEC[field]}")
+def _check_spec(where: str, spec: Json, ours: Mapping[str, str]) -> None:
+    for field in ours.keys() & spec.keys():
+        _refuse(f"the overlay of {where!r} sets spec.{field}", f"leave it out: {ours[field]}")
     for field, key in _KEYS.items():
         _check_list(f"the overlay of {where!r} has in spec.{field}", spec, field, key)
     for container in (*_list(spec, "containers"), *_list(spec, "initContainers")):
         for field in ("env", "volumeMounts"):
             of_it = f"the overlay of {where!r} has in {field} of container {container.get('name')!r}"
             _check_list(of_it, container, field, _KEYS[field])
+    for container in _list(spec, "containers"):
+        if container.get("name") == names.CONTAINER:
+            _check_main(where, container)
     if spec.get("containers", []) is None:
         _refuse(f"the overlay of {where!r} deletes spec.containers", f"the app runs in the container {names.CONTAINER}")
     for container in _list(spec, "initContainers"):
         if container.get("name") == names.CONTAINER:
             _refuse(f"the overlay of {where!r} names an init container {names.CONTAINER}", "choose another name")
+
+
+def _check_main(where: str, container: Json) -> None:
+    """Look at a patch of the container in which the program runs."""
+    main = f"of container {names.CONTAINER!r}"
+    if "restartPolicy" in container:
+        why = _OURS_IN_SPEC["restartPolicy"]
+        _refuse(f"the overlay of {where!r} sets restartPolicy {main}", f"leave it out: {why}")
+    if "terminationMessagePath" in container:
+        fix = f"leave it out: {RESULT_FILE} names that file, and results are read from it"
+        _refuse(f"the overlay of {where!r} sets terminationMessagePath {main}", fix)
+    if container.get("env", []) is None:
+        fix = f"change single variables, by name: {request_values.RANK0}, by which replicas meet, is one of them"
+        _refuse(f"the overlay of {where!r} deletes env {main}", fix)
+    for variable in _list(container, "env"):
+        if variable.get("name") in request_values.OURS:
+            _refuse(
+                f"the overlay of {where!r} sets the variable {variable['name']} {main}",
+                "leave it out: asyncsched gives it to the program",
+            )
 
 
 def _check_list(what: str, owner: Json, field: str, key: Callable[[Json], object]) -> None:

@@ -17,7 +17,7 @@ from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.secret_ref import SecretRef
 
-__all__ = ["RANK0", "command_of", "env_of", "escaped", "filled_in", "varies_in_env"]
+__all__ = ["OURS", "RANK0", "command_of", "env_of", "escaped", "filled_in", "varies_in_env"]
 
 RANK0 = "TORCHX_RANK0_HOST"
 """The variable with the address of replica 0 of the first role."""
@@ -29,6 +29,8 @@ _RESULT_PATH = "/dev/termination-log"
 """The kubelet puts up to 4 KiB of it into the pod's status."""
 
 _INDEX = "ASYNCSCHED_REPLICA_INDEX"
+OURS = frozenset({RANK0, RESULT_FILE, _INDEX})
+"""The variables that every role's program is given, or others are made from."""
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _INDEX_IN_COMMAND: Mapping[str, str] = {"volcano": "$(VC_TASK_INDEX)", "job": "$(JOB_COMPLETION_INDEX)"}
 

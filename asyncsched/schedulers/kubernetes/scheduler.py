@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Seque
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
-
-from typing_extensions import Unpack, override
+from typing import Unpack
 
 from asyncsched import __version__
+from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
@@ -31,6 +31,7 @@ from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request import KubernetesJob, make_request, to_wire
 from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
+from asyncsched.schedulers.kubernetes.request_job import PER_INDEX_SINCE
 from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import Submission, secrets_of, unhurried, validate
 from asyncsched.schedulers.port import Answers, StatePort
@@ -44,6 +45,7 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.resources_aws import INSTANCE_TYPE
 from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.workspace.docker import DockerWorkspaceMixin
+from asyncsched.workspace.given_docker import accept_docker
 from asyncsched.workspace.image_names import push_ids
 
 __all__ = ["KubernetesScheduler", "create_scheduler"]
@@ -79,8 +81,10 @@ class KubernetesScheduler(
 
     Args:
         session_name: The session that apps are marked with.
-        client: An ApiClient of kubernetes_asyncio: its configuration is used, by connections of our own; it is never
+        client: An ApiClient of kubernetes_asyncio or kubernetes, whose configuration our connections use; it is never
             closed here.
+        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``: its daemon builds images and pushes them,
+            over a connection of our own. Without it, the one that the environment names.
         kubeconfig: Files to read, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``, else what a pod
             has mounted.
         context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
@@ -89,6 +93,7 @@ class KubernetesScheduler(
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
+        ConfigError: `docker_client` is not a client of Docker.
         MissingExtraError: kubernetes_asyncio is not installed; the message says which ``pip install`` brings it.
     """
 
@@ -105,6 +110,7 @@ class KubernetesScheduler(
         self,
         session_name: str,
         client: object | None = None,
+        docker_client: object | None = None,
         *,
         kubeconfig: str | None = None,
         context: str | None = None,
@@ -113,6 +119,8 @@ class KubernetesScheduler(
     ) -> None:
         check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
+        if docker_client is not None:
+            self._given_docker = accept_docker(docker_client, "docker_client")
         self._client = KubeClient(
             Source(client, kubeconfig, context),
             clock=self.clock,
@@ -125,7 +133,9 @@ class KubernetesScheduler(
         self._reflectors = Reflectors(self._client, clock=self.clock)
         self._logs = PodLogs(self._client, self._reflectors, clock=self.clock, retry_for=self.retry_for)
         self._changes = States(self._lookup, self._server, self._reflectors, clock=self.clock)
-        self._endings = Endings(self._client, self._lookup, clock=self.clock, retry_for=self.retry_for)
+        self._endings = Endings(
+            self._client, self._lookup, self._reflectors, clock=self.clock, retry_for=self.retry_for
+        )
         self._limits = PendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
 
     @property
@@ -137,7 +147,7 @@ class KubernetesScheduler(
 
     @override
     async def _warm_up(self) -> None:
-        await self._client.version()
+        await self._client.discovery.version()
 
     @override
     def _resolve(self, cfg: KubernetesOpts | Mapping[str, CfgVal] | None) -> KubernetesOpts:
@@ -155,11 +165,14 @@ class KubernetesScheduler(
         pushed = push_ids(app, options.image_repo, self.backend)
         kind = await self._server.kind_for(options)
         await self._server.check_queue(options, kind)
-        server, session = await self._server.version_if_known(), self.session_name
-        make = partial(
-            make_request, app, app_id, options, kind=kind, session=session, version=__version__, server=server
-        )
-        job = await unhurried(make, sum(role.num_replicas for role in app.roles))
+        make = partial(make_request, app, app_id, options, kind=kind, session=self.session_name, version=__version__)
+        replicas = sum(role.num_replicas for role in app.roles)
+        job = await unhurried(make, replicas)  # what cannot be sent is refused before the server is asked for more
+        server = (
+            await self._server.version_if_known() if kind == "job" else None
+        )  # fields of Volcano's do not depend on it
+        if server is not None and server < PER_INDEX_SINCE:
+            job = await unhurried(partial(make, server=server), replicas)
         job.images_to_push.update(pushed)
         if options.validate_spec:
             await validate(self._client, await unhurried(partial(to_wire, job, app_id, ""), job.size), kind)
@@ -258,13 +271,14 @@ class KubernetesScheduler(
     @override
     async def _close(self) -> None:
         async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
-            for closed in (self._client, self._reflectors, self._limits):
+            for closed in (self._client, self._lookup, self._reflectors, self._limits):
                 closing.push_async_callback(closed.close)
 
 
 def create_scheduler(
     session_name: str,
     client: object | None = None,
+    docker_client: object | None = None,
     *,
     kubeconfig: str | None = None,
     context: str | None = None,
@@ -275,13 +289,15 @@ def create_scheduler(
 
     Args:
         session_name: The session that submitted apps are marked with.
-        client: An ApiClient of kubernetes_asyncio: its configuration is used, by connections of our own; it is never
+        client: An ApiClient of kubernetes_asyncio or kubernetes, whose configuration our connections use; it is never
             closed here.
+        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``: its daemon builds images and pushes them,
+            over a connection of our own. Without it, the one that the environment names.
         kubeconfig: Files to read, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``.
         context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
         namespaces: Where lists look: names, or ``*`` for all.
         tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
     """
     return KubernetesScheduler(
-        session_name, client, kubeconfig=kubeconfig, context=context, namespaces=namespaces, **tunables
+        session_name, client, docker_client, kubeconfig=kubeconfig, context=context, namespaces=namespaces, **tunables
     )

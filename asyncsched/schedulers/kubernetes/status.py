@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -84,6 +85,7 @@ class _App:
         events: Sequence[EventRecord],
     ) -> None:
         self.jobs, self.first = jobs, jobs[0]
+        self.tasks = dict(self.first.tasks)
         self.pods = pods_of(jobs, pods)
         self.pod_group, self.events = pod_group, events
         self.roles, self.metadata = read_note(self.first.note, self.first.tasks)
@@ -146,8 +148,15 @@ class _App:
         if not kept or len(ended) < self._number_of_replicas() or any(map(is_ending, self.jobs)):
             return None
         verdict = combine([pod_state(pod) for pod in ended])
-        may_restart = verdict is AppState.FAILED and any(role.max_retries for role in self.roles)
-        return None if may_restart else verdict
+        if verdict is not AppState.FAILED:
+            return verdict
+        if self.first.has_enough(Counter(self._task_of(pod) for pod in ended if pod_state(pod) is AppState.SUCCEEDED)):
+            return AppState.SUCCEEDED
+        return None if any(role.max_retries for role in self.roles) else verdict
+
+    def _task_of(self, pod: PodRecord) -> str:
+        """Return the job's name of a pod's task: each replica of a role may be one of its own."""
+        return pod.task if pod.task in self.tasks else f"{pod.task}-{pod.replica}"
 
     def _number_of_replicas(self) -> int:
         return sum(self._replicas_of(index, role) for index, role in enumerate(self.roles))
@@ -174,8 +183,7 @@ class _App:
         if self.first.kind == "job":
             told = [job.tasks[0][1] for job in self.jobs if job.role_index == index]
             return min(told[0] if told else role.num_replicas, _MOST_REPLICAS)
-        tasks = dict(self.first.tasks)
-        task = self.task_names[index]
+        tasks, task = self.tasks, self.task_names[index]
         of_each = sum(f"{task}-{replica}" in tasks for replica in range(min(role.num_replicas, len(tasks))))
         return min(tasks.get(task, of_each or role.num_replicas), _MOST_REPLICAS)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast
@@ -24,7 +24,8 @@ __all__ = [
 
 Kind = Literal["volcano", "job"]
 
-_MOST_TASKS = 1000
+_MOST_TASKS = 4000
+"""Each replica may be a task of its own, and no object holds more of them: each takes 400 bytes at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class JobRecord:
         retry_count: How often Volcano has counted a restart.
         max_retry: At which count it gives up.
         pending_limited: Whether Volcano ends it where it does not begin in time.
+        least: How many replicas have to succeed, of Volcano's where it does not act on a failure; else 0.
+        task_least: Likewise of each of its tasks.
     """
 
     kind: Kind
@@ -113,6 +116,8 @@ class JobRecord:
     retry_count: int = 0
     max_retry: int = 0
     pending_limited: bool = False
+    least: int = 0
+    task_least: tuple[int, ...] = ()
 
     @property
     def app_id(self) -> str:
@@ -121,8 +126,24 @@ class JobRecord:
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the one that the app is named after: it carries the annotations, and owns the others."""
-        return self.name == self.app
+        """Whether it is the one that the app is named after: it carries the annotations, and owns the others.
+
+        Anybody can set the label; only our submit writes the digest of what was asked for.
+        """
+        return self.name == self.app and bool(self.digest)
+
+    def has_enough(self, succeeded: Mapping[str, int]) -> bool:
+        """Tell whether Volcano takes the job for a success although some of its replicas have failed.
+
+        Args:
+            succeeded: How many replicas of each task have succeeded, when all have ended.
+        """
+        if not self.least or sum(succeeded.values()) < self.least:
+            return False
+        names_and_least = zip(self.tasks, self.task_least, strict=False)
+        return self.least < sum(self.task_least) or all(
+            succeeded.get(name, 0) >= least for (name, _), least in names_and_least
+        )
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of this type if it holds."""
@@ -132,8 +153,8 @@ class JobRecord:
 def jobs_of_app(jobs: Iterable[JobRecord]) -> list[JobRecord]:
     """Return the job that an app is named after and those that it owns; none without it.
 
-    Labels are no proof: anybody can copy the manifest of a job of ours. The first job has the name that only one can
-    have, and the Jobs of other roles name it as their owner.
+    Labels prove nothing: anybody can copy the manifest of a job of ours. The first job has our annotation and the name
+    that only one can have, and the Jobs of other roles name it as their owner.
     """
     jobs = list(jobs)
     first = next((job for job in jobs if job.is_first), None)
@@ -226,7 +247,14 @@ def job_record(raw: object, kind: Kind) -> JobRecord | None:
         retry_count=_count(status, "retryCount"),
         max_retry=_count(spec, "maxRetry"),
         pending_limited=any(policy.get("event") == "PodPending" for policy in items(spec.get("policies"))),
+        least=0 if kind == "job" or _acts_on_failure(spec) else _count(spec, "minAvailable"),
+        task_least=tuple(_count(task, "minAvailable") for task in items(spec.get("tasks"))[:_MOST_TASKS]),
     )
+
+
+def _acts_on_failure(spec: Raw) -> bool:
+    owners: list[Raw] = [spec, *items(spec.get("tasks"))[:_MOST_TASKS]]
+    return any("events" in policy for owner in owners for policy in items(owner.get("policies")))
 
 
 def _note(annotations: Raw) -> str:

@@ -8,10 +8,11 @@ hour. `Killing` and `FailedScheduling` are never a cause of anything: they come 
 from __future__ import annotations
 
 import re
-import signal as signals
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from asyncsched.schedulers._common import exit_codes
+from asyncsched.schedulers._common.exit_codes import BY_SIGNAL, SIGKILL, SIGTERM, signal_name
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord, PodGroupRecord
 from asyncsched.schedulers.kubernetes.status_pods import ContainerRecord, PodRecord
@@ -19,8 +20,7 @@ from asyncsched.specs.state import FailureCause
 
 __all__ = ["NOTHING", "Reason", "ending_of", "signal_of", "why_failed", "why_job_waits", "why_refused", "why_waiting"]
 
-_SIGNALLED = 128
-_KILLED = (_SIGNALLED + signals.SIGTERM, _SIGNALLED + signals.SIGKILL)
+_KILLED = (BY_SIGNAL + SIGTERM, BY_SIGNAL + SIGKILL)
 
 
 class Reason(NamedTuple):
@@ -172,23 +172,14 @@ def ending_of(container: ContainerRecord) -> str:
     number = signal_of(container)
     if number is None:
         return f"exit code {code}"
-    return f"killed by {_signal_name(number)}, exit code {code}"
+    return f"killed by {signal_name(number)}, exit code {code}"
 
 
 def signal_of(container: ContainerRecord | None) -> int | None:
     """Return the number of the signal that has ended a container, by what the runtime tells or by its exit code."""
     if container is None or container.phase != "terminated":
         return None
-    code = container.exit_code or 0
-    by_code = code - _SIGNALLED if _SIGNALLED < code <= _SIGNALLED + signals.SIGRTMAX else None
-    return container.signal or by_code
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signals.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return container.signal or exit_codes.signal_of(container.exit_code)
 
 
 def _cause_of_code(container: ContainerRecord) -> FailureCause:

@@ -16,7 +16,7 @@ from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, combine
 
-__all__ = ["Told", "list_row", "needs_pods", "rows_of", "told_by_jobs", "told_by_tables"]
+__all__ = ["Told", "in_doubt", "list_row", "needs_pods", "rows_of", "tells_states", "told_by_jobs", "told_by_tables"]
 
 Told = tuple[JobRecord, AppState]
 """A job, and the state that it tells by itself."""
@@ -42,6 +42,11 @@ def list_row(jobs: Sequence[JobRecord], backend: str = "kubernetes") -> ListAppR
 def told_by_jobs(jobs: Iterable[JobRecord]) -> list[Told]:
     """Return jobs with the states that they tell."""
     return [(job, job_state(job)) for job in jobs]
+
+
+def tells_states(kind: Kind, table: object) -> bool:
+    """Tell whether a Table has the column for the state: what columns there are is up to who installed the kind."""
+    return _COLUMNS[kind][0] in _columns(table)
 
 
 def told_by_tables(tables: Iterable[tuple[Kind, object]]) -> list[Told]:
@@ -76,13 +81,27 @@ def rows_of(told: Iterable[Told], pods: Iterable[PodRecord] = (), backend: str =
     return sorted((row for row in found if row is not None), key=lambda row: row.created_at or _START, reverse=True)
 
 
+def in_doubt(told: Iterable[Told], rows: Iterable[ListAppResponse]) -> dict[str, list[str]]:
+    """Return, by namespace, the apps whose jobs have to be read: only their pods say that they have failed.
+
+    Volcano takes some jobs for a success although replicas of them have failed, and a Table does not tell which.
+
+    Args:
+        told: The jobs, with the states that they tell.
+        rows: The rows that were made of them and of their pods.
+    """
+    failed = {row.app_id for row in rows if row.state is AppState.FAILED}
+    found: dict[str, list[str]] = {}
+    for job, state in told:
+        if job.kind == "volcano" and not job.tasks and job.is_first and _is_unsure(state) and job.app_id in failed:
+            found.setdefault(job.namespace, []).append(job.app)
+    return found
+
+
 def _read_table(kind: Kind, table: object) -> Iterator[Told]:
-    if not isinstance(table, Mapping):
-        return
-    columns = [column.get("name") for column in items(cast("Mapping[str, object]", table).get("columnDefinitions"))]
-    name, words = _COLUMNS[kind]
+    columns, (name, words) = _columns(table), _COLUMNS[kind]
     place = columns.index(name) if name in columns else -1
-    for row in items(cast("Mapping[str, object]", table).get("rows")):
+    for row in items(_under(table, "rows")):
         job = job_record(section(row, "object"), kind)
         cells = row.get("cells")
         if job is None or not isinstance(cells, list):
@@ -93,6 +112,14 @@ def _read_table(kind: Kind, table: object) -> Iterator[Told]:
             yield job, AppState.UNKNOWN
         else:
             yield replace(job, phase=word) if kind == "volcano" else job, _state(job, word, words)
+
+
+def _columns(table: object) -> list[object]:
+    return [column.get("name") for column in items(_under(table, "columnDefinitions"))]
+
+
+def _under(table: object, key: str) -> object:
+    return cast("Mapping[str, object]", table).get(key) if isinstance(table, Mapping) else None
 
 
 def _state(job: JobRecord, word: str, words: Mapping[str, AppState]) -> AppState:

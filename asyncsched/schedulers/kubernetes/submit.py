@@ -194,11 +194,11 @@ class Submission:
 
     def _read(self, raw: object) -> JobRecord:
         record = job_record(raw, self._kind)
-        if record is None:  # an admission webhook has taken our label away
+        if record is None or not record.is_first:  # an admission webhook has taken away what is ours
             raise SchedulerError(
-                f"{self._app_id} was stored without the labels that it is found by",
+                f"{self._app_id} was stored without the labels and annotations that it is found by",
                 why="an admission webhook of the cluster has removed them",
-                fix=f"have it leave labels alone that begin with {names.APP.split('/')[0]}/",
+                fix=f"have it leave those alone that begin with {names.APP.split('/')[0]}/",
                 backend=BACKEND,
                 operation="submit",
             )

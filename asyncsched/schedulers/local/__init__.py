@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from asyncsched import _lazy
+from asyncsched import _lazy, _platform
 
 if TYPE_CHECKING:
     from asyncsched.schedulers.local.client_start import begin_ahead as begin_ahead
@@ -44,4 +44,15 @@ __all__ = [
     "create_scheduler",
 ]
 
-__getattr__ = _lazy.lazily(__name__, _HOMES)
+_NEED_LINUX = frozenset({"LocalScheduler", "begin_ahead", "create_scheduler"})
+
+_find = _lazy.lazily(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name in _NEED_LINUX:
+        _platform.check_linux("local_cwd")
+    return _find(name)
+
+
+__dir__ = _lazy.names_in(__name__, _HOMES)

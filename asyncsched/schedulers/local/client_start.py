@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from asyncsched._home import find_home
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers._common.program_start import open_pidfd, start_program
-from asyncsched.schedulers.local.state_dir import Home, find_home
+from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.supervisor.machine import start_time
 
 if TYPE_CHECKING:

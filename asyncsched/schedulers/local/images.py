@@ -17,6 +17,7 @@ from asyncsched._typing import override
 from asyncsched.errors import ConfigError, RunOptionError, SchedulerError
 from asyncsched.logs.budget import budget_of
 from asyncsched.schedulers._common.program import Programs
+from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.masking import masked
 from asyncsched.specs.options import CfgVal
@@ -34,7 +35,6 @@ __all__ = [
     "fetch_roles",
     "make_provider",
     "named_directory",
-    "working_directory",
 ]
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
@@ -201,16 +201,6 @@ def make_provider(make: MakeProvider, cfg: Mapping[str, CfgVal]) -> ImageProvide
     with contextlib.suppress(AttributeError):  # one whose `cfg` cannot be set has its own
         provider.cfg = cfg
     return provider
-
-
-def working_directory() -> str:
-    """Return the submitter's working directory; raise ConfigError if it was removed under it."""
-    try:
-        return str(Path.cwd())
-    except FileNotFoundError as error:
-        raise ConfigError(
-            "the working directory does not exist any more", why="it was removed", fix="change to another one"
-        ) from error
 
 
 @dataclass(frozen=True)

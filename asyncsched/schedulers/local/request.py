@@ -15,17 +15,18 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import app_note, role_of_command
+from asyncsched.schedulers._common.roles import app_note, given_options, role_of_command
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
 from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE, WORKSPACE
 from asyncsched.schedulers.prepare import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
+from asyncsched.specs.keeping import Keeper, ToldApp
 from asyncsched.specs.macros import macros
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.result import RESULT_FILE
-from asyncsched.specs.secret import reveal, revealed_env
+from asyncsched.specs.secret import MASK, reveal, revealed_env
 
 __all__ = ["PopenRequest", "check_options", "log_tree", "make_request", "split_devices", "to_wire"]
 
@@ -234,16 +235,23 @@ def to_wire(
 
 def _app_of(request: PopenRequest, cwd: str, path: str) -> AppDef:
     """Return an app that would be started as a request says that was put together by hand."""
-    roles = request.role_params.items()
-    return AppDef("", [_role_of(request, cwd, path, name, params) for name, params in roles if params])
+    roles, keeper = request.role_params.items(), Keeper(request)
+    told = [_role_of(request, cwd, path, name, params, keeper) for name, params in roles if params]
+    return ToldApp(AppDef("", told), keeper)
 
 
-def _role_of(request: PopenRequest, cwd: str, path: str, name: str, params: Sequence[ReplicaParam]) -> Role:
+def _role_of(
+    request: PopenRequest, cwd: str, path: str, name: str, params: Sequence[ReplicaParam], keeper: Keeper
+) -> Role:
     first, *others = [_without_ours(request, name, k, param) for k, param in enumerate(params)]
     role = role_of_command(name, "", *first, len(params))
-    lost = [f"its replicas are started in {each}" for each in {param.cwd or "/": 0 for param in params} if each != cwd]
+    elsewhere = [each for each in dict.fromkeys(param.cwd or "/" for param in params) if each != cwd]
+    shown = [MASK if why else each for each, why in zip(elsewhere, keeper.words(elsewhere), strict=True)]
+    lost = [f"its replicas are started in {each}" for each in shown]
     if request.inherit is not None:
         lost.append("they inherit only some of the submitter's variables (the option copy_env)")
+    if options := [name for name in given_options(request) if name not in ("inherit", "own_tree")]:
+        lost.append(f"its run options {' and '.join(options)}")
     lost += [f"their {each} is not what a submit would set" for each in _ALWAYS_SET & first[1].keys()]
     if not _is_around(reveal(first[1].get("PATH", "")), "", _join(path, cwd)):
         lost.append("their PATH does not end with that of the submitter and the working directory")

@@ -12,11 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
+from asyncsched._home import find_home
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.program import Programs
+from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.changes import StateReader
@@ -32,7 +34,6 @@ from asyncsched.schedulers.local.images import (
     fetch_roles,
     make_provider,
     named_directory,
-    working_directory,
 )
 from asyncsched.schedulers.local.logs import log_sources
 from asyncsched.schedulers.local.lookup import Apps, describe_all, described
@@ -46,7 +47,7 @@ from asyncsched.schedulers.local.request import (
     split_devices,
     to_wire,
 )
-from asyncsched.schedulers.local.state_dir import Home, find_home
+from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.local.submit_workspace import Workspaces, directory_of

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,30 +38,12 @@ from asyncsched.schedulers.local.supervisor.files import (
 )
 from asyncsched.schedulers.local.supervisor.layout import APPS, STATE, SUPERVISORS
 
-__all__ = ["Home", "Stored", "find_home"]
+__all__ = ["Home", "Stored"]
 
 _APP = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 LARGEST_RECORD = 256 << 20
 LATE_WORDS = 8
 """How often an app's directory is emptied: its supervisor may just be writing down that it has ended."""
-
-
-def find_home(environ: Mapping[str, str]) -> list[Path]:
-    """Return the directories that may be the state's, the best first."""
-    named = environ.get("ASYNCSCHED_HOME")
-    if named:
-        return [_expanded(named).absolute()]
-    # The specification of these variables says that a path which is not absolute is to be ignored.
-    state = _expanded(environ.get("XDG_STATE_HOME") or "~/.local/state")
-    runtime = Path(environ.get("XDG_RUNTIME_DIR") or ".")
-    return [directory / "asyncsched" for directory in (state, runtime) if directory.is_absolute()]
-
-
-def _expanded(text: str) -> Path:
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:  # nobody knows where home is
-        return Path(text)
 
 
 def _is_app_name(name: str) -> bool:

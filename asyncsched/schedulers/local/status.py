@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import signal as signals
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
 from asyncsched.logs.line import utc
+from asyncsched.schedulers._common.exit_codes import signal_name
 from asyncsched.schedulers._common.roles import read_app_note
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord
 from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
@@ -160,10 +160,7 @@ def _reason(record: AppRecord, replica: ReplicaRecord, state: AppState, standing
 def _ending(replica: ReplicaRecord) -> str:
     if replica.signal is None:
         return f"exit code {replica.exit_code}"
-    try:
-        return f"killed by {signals.Signals(replica.signal).name}"
-    except ValueError:
-        return f"killed by signal {replica.signal}"
+    return f"killed by {signal_name(replica.signal)}"
 
 
 def _message(record: AppRecord, replicas: Sequence[ReplicaStatus], state: AppState, standing: Standing) -> str:

@@ -17,6 +17,8 @@ from asyncsched.schedulers.local.state_dir import Home, Stored
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, parse_record
 from asyncsched.schedulers.prepare import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
+from asyncsched.specs.masking import find_secrets
+from asyncsched.specs.secret import redact
 
 __all__ = ["Launch"]
 
@@ -80,7 +82,11 @@ class Launch:
             return True
         if answer["error"] == "exists":
             return False
-        raise translate(answer, "submit", app_id=app_id)
+        raise translate({**answer, "message": self._shown(answer.get("message", ""))}, "submit", app_id=app_id)
+
+    def _shown(self, message: object) -> str:
+        """Return what a supervisor says of the app, without the app's secrets, which it knows as plain texts."""
+        return redact(str(message), find_secrets(self._info.request, self._info.app, self._info.cfg))
 
     async def _remove(self, connection: Connection, app: AppRecord) -> None:
         """End an app of ours at once, and leave no trace of it."""

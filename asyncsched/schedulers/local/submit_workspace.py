@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -12,16 +11,15 @@ from pathlib import Path
 from typing import Protocol
 
 from asyncsched._tasks import finished_in_thread
+from asyncsched._typing import override
+from asyncsched.schedulers._common.copies import CopiedWorkspaces
 from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.supervisor.layout import APPS, COPIED, WORKSPACE, draft_name
 from asyncsched.schedulers.local.supervisor.machine import start_time
-from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.options import CfgVal
 
 __all__ = ["Workspaces", "directory_of"]
-
-_log = logging.getLogger("asyncsched.schedulers.local")
 
 _serial = itertools.count()
 
@@ -30,7 +28,7 @@ class _Owner(Protocol):
     _home: Home
 
 
-class Workspaces:
+class Workspaces(CopiedWorkspaces):
     """Copies the workspaces of one scheduler's apps.
 
     Args:
@@ -38,16 +36,16 @@ class Workspaces:
     """
 
     def __init__(self, scheduler: _Owner) -> None:
+        super().__init__("local")
         self._home = scheduler._home
         self._copied: dict[str, str] = {}
 
-    async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
-        """Return what would be copied."""
-        from asyncsched.workspace.directory import plan_copy
-
+    @override
+    async def own_places(self, cfg: Mapping[str, CfgVal]) -> list[str]:
         await asyncio.to_thread(self._home.choose)
-        return await plan_copy(app, workspace, [str(self._home.path)], _log)
+        return [str(self._home.path)]
 
+    @override
     async def build(self, plan: WorkspacePlan, app_id: str) -> None:
         """Copy what a dry-run has shown; `copied` hands it on."""
         from asyncsched.workspace.directory import copy_planned
@@ -60,9 +58,6 @@ class Workspaces:
         self._home.make()
         # Like a supervisor's own drafts: what a process has left that was killed is removed as those are.
         return draft_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}{COPIED}")
-
-    async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
-        """Do nothing: nothing leaves this machine."""
 
     @asynccontextmanager
     async def copied(self, app_id: str) -> AsyncGenerator[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.follow import Follower, Watch, follower_of
+from asyncsched.logs.follow import Follower, Watch, follower_of, open_directory
 from asyncsched.schedulers._common.pacing import Pacer
 from asyncsched.schedulers.port import StatePort
 from asyncsched.schedulers.slurm import names
@@ -59,30 +60,29 @@ class StateReader:
         try:
             while True:
                 await self._listen()
-                if not await self._is_due():
+                if (left := self._due - self._clock.monotonic()) > 0:
+                    await self._wait(left)
                     continue
+                asked = self._clock.monotonic()
                 await self._pacer.turn()
-                self._pause = SHORTEST if self._port.changes != seen else min(2 * self._pause, LONGEST)
-                self._due = self._clock.monotonic() + self._pause
+                now = self._clock.monotonic()
+                passed = max(self._pause, now - asked)  # a wait for the turn is a pause, too
+                self._pause = SHORTEST if self._port.changes != seen else min(2 * passed, LONGEST)
+                self._due = now + self._pause
                 seen = self._port.changes
                 self._port.changed(*self._port.app_ids)
         finally:
             for watch in self._watches.values():
                 watch.close()
 
-    async def _is_due(self) -> bool:
-        """Wait until it is time to look, which is told, or until there are new apps to listen to, which is not."""
-        while not self._new:
-            left = self._due - self._clock.monotonic()
-            if left <= 0:
-                return True
-            timer = self._clock.call_later(left, self._wake.set)
-            try:
-                await self._wake.wait()
-            finally:
-                timer.cancel()
-            self._wake.clear()
-        return False
+    async def _wait(self, seconds: float) -> None:
+        """Wait for that time, or until there is something to listen to or to look at."""
+        timer = self._clock.call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+        self._wake.clear()
 
     def _add(self, app_id: str) -> None:
         self._new[app_id] = None
@@ -120,16 +120,14 @@ class StateReader:
 
 def _open_all(home: Home, app_ids: Sequence[str]) -> list[int]:
     """Open the directories in which the replicas of these apps write down what happens; -1 where there is none."""
-    return [_open(home, app_id) for app_id in app_ids]
-
-
-def _open(home: Home, app_id: str) -> int:
-    try:
-        directory = home.directory_of(app_id, "watch")
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        return -1 if directory is None else os.open(f"{directory}/{names.EVENTS}", flags)
-    except (OSError, SchedulerError):
-        return -1
+    opened: list[int] = []
+    for app_id in app_ids:
+        fd = -1
+        with suppress(OSError, SchedulerError):
+            if (directory := home.directory_of(app_id, "watch")) is not None:
+                fd = open_directory(directory, names.EVENTS)
+        opened.append(fd)
+    return opened
 
 
 def _close_all(opened: Sequence[int]) -> None:

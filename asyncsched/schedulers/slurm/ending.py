@@ -2,64 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 
-from asyncsched._tasks import finished_in_thread
-from asyncsched.errors import UnavailableError
+from asyncsched._tasks import finished_in_thread, gather_bounded
+from asyncsched.errors import AsyncSchedError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common.pending import LateApp
 from asyncsched.schedulers.ending import not_ended
+from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
-from asyncsched.schedulers.slurm.errors import BACKEND, unwritable
-from asyncsched.schedulers.slurm.lookup import Home, Lookup
+from asyncsched.schedulers.slurm.errors import BACKEND
+from asyncsched.schedulers.slurm.lookup import Home, Lookup, mark
 from asyncsched.schedulers.slurm.status import alive
-from asyncsched.schedulers.slurm.submit import mark
+from asyncsched.specs.state import AppState
 
-__all__ = ["cancel", "delete", "give_up"]
+__all__ = ["cancel", "cancel_many", "delete", "give_up", "prune"]
+
+MARKED_AT_ONCE = 16
+PRUNED_AT_ONCE = 100
 
 
 async def cancel(home: Home, lookup: Lookup, cluster: Cluster, app_id: str) -> None:
     """Have an app end: first a mark that outlives the cluster's memory, then the request."""
     app = await lookup.describe(app_id, "cancel")
-    if app is not None and not app.state.is_terminal() and await _marked(home, app_id, names.CANCELLED, "cancel"):
+    if app is not None and not app.state.is_terminal():
+        await _marked(home, app_id, names.CANCELLED, "cancel")
         await cluster.end([app.native_id] if app.native_id else ["--me", f"--name={app_id}"], "cancel")
+
+
+async def cancel_many(
+    home: Home, lookup: Lookup, cluster: Cluster, app_ids: Collection[str]
+) -> dict[str, SchedulerError | None]:
+    """Have apps end as `cancel` does, in few commands; one that cannot be ended does not stop the others."""
+    answers = await lookup.describe_many([*app_ids], "cancel")
+    told: dict[str, SchedulerError | None] = dict.fromkeys(app_ids)
+
+    async def begin(app_id: str) -> str | None:
+        """Mark an app; return the number of its job, if there is one to end."""
+        app = answers[app_id]
+        if isinstance(app, AsyncSchedError):
+            raise app
+        if app is None or app.state.is_terminal():
+            return None
+        await _marked(home, app_id, names.CANCELLED, "cancel")
+        if not app.native_id:
+            await cluster.end(["--me", f"--name={app_id}"], "cancel")
+        return app.native_id or None
+
+    async def one(app_id: str) -> str | None:
+        try:
+            return await begin(app_id)
+        except SchedulerError as error:
+            told[app_id] = error
+            return None
+
+    numbers = dict(zip(app_ids, await gather_bounded(one, [*app_ids], MARKED_AT_ONCE), strict=True))
+    ended = await cluster.end_each([number for number in numbers.values() if number is not None], "cancel")
+    return told | {app_id: ended[number] for app_id, number in numbers.items() if number is not None}
 
 
 async def give_up(home: Home, cluster: Cluster, late: Sequence[LateApp]) -> None:
     """Have apps end that have not run in time, but for those that have started meanwhile."""
     numbers = alive((await cluster.jobs("pending_timeout")).values())
-    marked = [app.app_id for app in late if await _marked(home, app.app_id, names.LATE, "pending_timeout")]
-    if jobs := [numbers[app_id] for app_id in marked if app_id in numbers]:
+    for app in late:
+        await _marked(home, app.app_id, names.LATE, "pending_timeout")
+    if jobs := [numbers[app.app_id] for app in late if app.app_id in numbers]:
         await cluster.end(["--state=PENDING", *jobs], "pending_timeout")
 
 
-async def _marked(home: Home, app_id: str, name: str, operation: str) -> bool:
-    """Leave a mark in an app's directory; tell whether there is one."""
+async def _marked(home: Home, app_id: str, name: str, operation: str) -> None:
+    """Leave a mark in an app's directory, if that is possible: a replica may have removed it, or closed it to us."""
     directory = await finished_in_thread(lambda: home.directory_of(app_id, operation))
-    if directory is None:
-        return False
-    try:
-        await finished_in_thread(lambda: mark(directory, name, ""))
-    except OSError as error:
-        raise unwritable(directory, error, operation) from error
-    return True
+    if directory is not None:
+        with suppress(SchedulerError):  # the cluster tells of the end all the same, for as long as it knows
+            await mark(directory, name, operation=operation)
 
 
 async def delete(home: Home, lookup: Lookup, app_id: str) -> None:
-    """Remove the directory of an app that has ended."""
+    """Remove the directory of an app that has ended, or what is left of it."""
     app = await lookup.describe(app_id, "delete")
-    if app is None:
-        return
-    if not app.state.is_terminal():
+    if app is not None and not app.state.is_terminal():
         raise not_ended(app_id, BACKEND, app.msg)
-    directory = await finished_in_thread(lambda: home.directory_of(app_id, "delete"))
-    if directory is not None:
-        await finished_in_thread(lambda: home.remove(app_id, directory))
-    if await lookup.stored(app_id, "delete") is not None:
+    if home.is_linked(app_id):
+        await _remove(home, lookup, app_id, "delete")
+
+
+async def prune(home: Home, lookup: Lookup, ended_by: float, states: Collection[AppState]) -> list[str]:
+    """Remove the apps that had ended by then, in seconds since the epoch, in one of these states."""
+    removed: list[str] = []
+    app_ids = await asyncio.to_thread(home.app_ids)
+    for start in range(0, len(app_ids), PRUNED_AT_ONCE):
+        answers = await lookup.describe_many(app_ids[start : start + PRUNED_AT_ONCE], "prune")
+        for app_id, app in answers.items():
+            if not isinstance(app, DescribeAppResponse) or app.state not in states:
+                continue
+            end, now = app.finished_at or app.created_at, await lookup.stored(app_id, "prune")
+            # Another one may have its name by now.
+            if end and end.timestamp() <= ended_by and now is not None and now.record == app.native:
+                await _remove(home, lookup, app_id, "prune")
+                removed.append(app_id)
+    return removed
+
+
+async def _remove(home: Home, lookup: Lookup, app_id: str, operation: str) -> None:
+    directory = await finished_in_thread(lambda: home.directory_of(app_id, operation))
+    await finished_in_thread(lambda: home.remove(app_id, directory))
+    if await lookup.stored(app_id, operation) is not None:
         raise UnavailableError(
             f"{app_id} could not be removed",
             why="some of its files are still there",
             fix=f"see who holds them in {directory}",
             backend=BACKEND,
-            operation="delete",
+            operation=operation,
         )

@@ -12,8 +12,9 @@ from asyncsched.errors import (
     UnavailableError,
 )
 from asyncsched.schedulers._common.program import Finished
+from asyncsched.schedulers._common.untrusted import last_line
 
-__all__ = ["BACKEND", "being_submitted", "foreign", "translate", "unwritable"]
+__all__ = ["BACKEND", "being_submitted", "foreign", "open_to_others", "translate", "unwritable"]
 
 BACKEND = "slurm"
 
@@ -58,7 +59,13 @@ def translate(told: Finished, operation: str, *, refusal: type[SchedulerError] =
     """
     text = told.stderr.decode(errors="replace").lower()
     kind = next((kind for kind, words in _KINDS if any(word in text for word in words)), refusal)
-    return kind(f"{told.program} failed", why=told.complaint, backend=BACKEND, operation=operation)
+    return kind(f"{told.program} failed", why=_complaint(told), backend=BACKEND, operation=operation)
+
+
+def _complaint(told: Finished) -> str:
+    """Return what a command complains of, and not where it says to read more."""
+    lines = told.stderr.splitlines()
+    return last_line(b"\n".join(line for line in lines if not line.startswith(b"Try "))) or told.complaint
 
 
 def foreign(path: str, operation: str) -> PermissionDeniedError:
@@ -67,6 +74,17 @@ def foreign(path: str, operation: str) -> PermissionDeniedError:
         f"{path} is not used",
         why="it belongs to another user, is not a directory, or others may write there",
         fix="move it away, or name another place by `job_dir`",
+        backend=BACKEND,
+        operation=operation,
+    )
+
+
+def open_to_others(path: str, within: str, operation: str) -> PermissionDeniedError:
+    """Return the error for a place of apps in which another user may put something else in the place of one."""
+    return PermissionDeniedError(
+        f"{within} is not used for apps",
+        why=f"{path} belongs to another user, or others may write there: they could have a job run what they like",
+        fix="take that permission away (chmod go-w), or name another place by `job_dir`",
         backend=BACKEND,
         operation=operation,
     )

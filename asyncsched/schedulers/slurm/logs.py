@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from typing_extensions import override
-
+from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.logs.files import FileSource
 from asyncsched.logs.line import LogLine, LogOrigin
@@ -50,26 +49,30 @@ class ReplicaLog(LogSource):
         self._follow = query.tail
         self._attempt = 0
         self._last = 0
+        self._past = 0
         self._sources: list[FileSource] = []
-        self._old: list[FileSource] = []
         self._wake: Callable[[], None] = lambda: None
 
     @override
     def start(self, wake: Callable[[], None]) -> None:
         self._wake = wake
+        self._past = self._last
         self._open()
 
     @override
     def read(self, limit: int) -> Sequence[LogLine]:
         lines: list[LogLine] = []
         # What there was at the start is not mixed with what came later: `tail_lines` cuts the former.
-        for source in [each for each in self._sources if each.backlog] or self._sources:
+        past = [each for each in self._sources if each.backlog]
+        for source in past or self._sources:
             lines += source.read(limit - len(lines))
             if len(lines) >= limit:
                 return lines
-        if not lines and self._attempt < self._last and all(source.ended for source in self._sources):
+        if past and not any(each.backlog for each in past):
+            self._wake()  # to be read once more: the others were not
+        elif self._attempt < self._last and all(source.ended for source in self._sources):
             self._attempt += 1
-            self._open()
+            self._open()  # it may wake us at once, or be the one that does from now on
         return lines
 
     @property
@@ -80,7 +83,7 @@ class ReplicaLog(LogSource):
     @property
     @override
     def backlog(self) -> bool:
-        return any(source.backlog for source in self._sources)
+        return self._attempt < self._past or any(source.backlog for source in self._sources)
 
     @override
     def observe(self, status: ReplicaStatus) -> None:
@@ -101,14 +104,14 @@ class ReplicaLog(LogSource):
     @override
     async def aclose(self) -> None:
         self._wake = lambda: None
-        for source in (*self._old, *self._sources):
+        for source in self._sources:
             await source.aclose()
 
     def _open(self) -> None:
-        self._old += self._sources
+        # Those of the attempt before have been read to their ends, and hold nothing any more.
         self._sources = [self._source(stream) for stream in STREAMS if self._query.streams in (stream, Stream.COMBINED)]
         for source in self._sources:
-            source.start(self._wake_up)
+            source.start(self._wake)
 
     def _source(self, stream: Stream) -> FileSource:
         return FileSource(
@@ -119,9 +122,6 @@ class ReplicaLog(LogSource):
             stamp=_stamp if self._stamped else None,
             clock=self._clock,
         )
-
-    def _wake_up(self) -> None:
-        self._wake()
 
 
 def _stamp(text: str) -> tuple[int | None, str]:

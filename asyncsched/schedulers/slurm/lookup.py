@@ -13,26 +13,41 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from asyncsched.errors import AsyncSchedError
+from asyncsched import _platform
+from asyncsched._tasks import finished_in_thread
+from asyncsched.errors import AsyncSchedError, SchedulerError
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
-from asyncsched.schedulers.slurm.errors import foreign
-from asyncsched.schedulers.slurm.status import Evidence, alive, describe_app, list_row
-from asyncsched.schedulers.slurm.status_records import AppRecord, JobRow, parse_events, parse_record
+from asyncsched.schedulers.slurm.errors import foreign, unwritable
+from asyncsched.schedulers.slurm.lookup_places import check_own
+from asyncsched.schedulers.slurm.status import Evidence, alive, describe_app, list_row, newest
+from asyncsched.schedulers.slurm.status_records import (
+    AppRecord,
+    JobRow,
+    parse_events,
+    parse_log,
+    parse_number,
+    parse_record,
+)
 from asyncsched.specs.plain import JsonValue
-from asyncsched.specs.result import LARGEST_RESULT, read_result
+from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 
-__all__ = ["Home", "Lookup", "StoredApp", "read_file", "remove_tree"]
+__all__ = ["Home", "Lookup", "StoredApp", "mark", "read_file", "remove_tree", "write_file"]
+
+_READ = os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC | _platform.BINARY
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _platform.NOFOLLOW | _platform.CLOEXEC | _platform.BINARY
 
 LARGEST_RECORD = 64 << 20
 LARGEST_EVENTS = 1 << 20
 LARGEST_ERROR = 64 << 10
+END_OF_LOG = 4 << 10
 REMEMBERED = 4096
-LISTED_AT_ONCE = 100
+LISTED_FIRST, LISTED_NEXT = 100, 1000
+"""How many apps of a list are described at a time: few want more than its newest ones."""
 CUT_OFF = 60.0
-"""Seconds after which a submit that has left no job is taken to have been cut off."""
+"""Seconds without a sign of its submitter after which an app that has no job is taken to have been cut off."""
 
 
 class StoredApp(NamedTuple):
@@ -74,35 +89,47 @@ class Home:
             return []
 
     def find(self, app_id: str, operation: str = "describe") -> StoredApp | None:
-        """Return an app, None if there is none.
+        """Return an app, None if there is none; one whose record is gone has no replicas.
 
         Raises:
             PermissionDeniedError: Its directory belongs to somebody else.
         """
         directory = self.directory_of(app_id, operation)
-        record = None if directory is None else self._record(app_id, directory)
-        if directory is None or record is None:
+        app = None if directory is None else self.read(app_id, directory)
+        if app is None and self.is_linked(app_id):
+            return StoredApp(AppRecord(app_id), directory or "", Evidence(is_bare=True))
+        return app
+
+    def is_linked(self, app_id: str) -> bool:
+        """Tell whether an app was submitted, and has not been removed, whatever has become of its directory."""
+        return names.is_app_id(app_id) and os.path.islink(self.links / app_id)  # noqa: PTH114 - as text
+
+    def read(self, app_id: str, directory: str) -> StoredApp | None:
+        """Return the app of a directory, None if there is none."""
+        record = self._record(app_id, directory)
+        if record is None:
             return None
-        job = (read_file(f"{directory}/{names.JOB}", 64) or b"").decode(errors="replace").partition(";")[0].strip()
-        found = Evidence(
-            job if job.isascii() and job.isdigit() else "",
-            is_cancelled=os.path.lexists(f"{directory}/{names.CANCELLED}"),
-            is_late=os.path.lexists(f"{directory}/{names.LATE}"),
-            is_cut_off=time.time_ns() - record.created_ns > CUT_OFF * 1e9,
-        )
+        told, began = (parse_number(read_file(f"{directory}/{name}", 64) or b"") for name in (names.NUMBER, names.JOB))
+        found = Evidence(told.job_id or began.job_id, begun=began.restarts)
+        if not found.job_id:
+            is_cut_off = _is_cut_off(f"{directory}/{names.LOCK}", record.created_ns)
+            is_bare = not os.path.isdir(f"{directory}/{names.EVENTS}")  # noqa: PTH112 - as text
+            found = replace(found, is_cut_off=is_cut_off, is_bare=is_bare)
         return StoredApp(record, directory, found)
 
     def directory_of(self, app_id: str, operation: str) -> str | None:
         """Return an app's directory, None if there is none."""
         if not names.is_app_id(app_id):
             return None
+        link = str(self.links / app_id)
         try:
-            directory = os.readlink(self.links / app_id)  # noqa: PTH115 - as text
-            _check_own(directory, operation)
-        except (FileNotFoundError, NotADirectoryError, OSError) as error:
-            if isinstance(error, FileNotFoundError | NotADirectoryError):
-                return None
-            raise foreign(str(self.links / app_id), operation) from error
+            directory = os.readlink(link)  # noqa: PTH115 - as text
+            found = os.lstat(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise foreign(link, operation) from error
+        check_own(directory, found, operation)
         return directory
 
     def _record(self, app_id: str, directory: str) -> AppRecord | None:
@@ -122,9 +149,10 @@ class Home:
                 self._records.popitem(last=False)
         return record
 
-    def remove(self, app_id: str, directory: str) -> None:
-        """Remove an app's directory, then the link to it."""
-        remove_tree(directory)
+    def remove(self, app_id: str, directory: str | None) -> None:
+        """Remove an app's directory, if it is there, then the link to it."""
+        if directory is not None:
+            remove_tree(directory)
         (self.links / app_id).unlink(missing_ok=True)
         self._records.pop(app_id, None)
 
@@ -137,21 +165,55 @@ def remove_tree(directory: str) -> None:
         remove(directory)
 
 
-def _check_own(directory: str, operation: str) -> None:
-    found = os.lstat(directory)
-    own = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if not stat.S_ISDIR(found.st_mode) or not own:
-        raise foreign(directory, operation)
-
-
-def read_file(path: str, most: int) -> bytes | None:
-    """Return what a file holds, at most so many bytes; None if it is no file of ours."""
+def _is_cut_off(lock: str, created_ns: int) -> bool:
+    """Tell whether nobody submits an app any more: its submitter holds the lock, and touches it before it sends."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(lock, _READ)
+    except OSError:
+        return time.time_ns() - created_ns > CUT_OFF * 1e9
+    try:
+        _platform.lock_file(fd, shared=True)
+        return time.time_ns() - max(created_ns, os.fstat(fd).st_mtime_ns) > CUT_OFF * 1e9
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def read_file(path: str, most: int, *, from_end: bool = False) -> bytes | None:
+    """Return at most so many bytes of a file, its last ones if `from_end`; None where there is no regular file."""
+    try:
+        fd = os.open(path, _READ)
     except OSError:
         return None
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(fd)
+        return None
     with open(fd, "rb") as file:  # noqa: PTH123 - of a descriptor
-        return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        file.seek(max(0, found.st_size - most) if from_end else 0)
+        return file.read(most)
+
+
+async def mark(directory: str, name: str, text: str = "", *, operation: str) -> None:
+    """Write a small file of an app, whole or not at all."""
+    try:
+        await finished_in_thread(lambda: _replace(Path(directory) / name, f"{text}\n"))
+    except OSError as error:
+        raise unwritable(directory, error, operation) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}-{os.urandom(6).hex()}")
+    write_file(new, text)
+    new.replace(path)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file of an app."""
+    fd = os.open(path, _WRITE, 0o600)
+    with open(fd, "wb") as file:  # noqa: PTH123 - of a descriptor
+        file.write(text.encode(errors="surrogateescape"))
 
 
 class Lookup:
@@ -197,25 +259,37 @@ class Lookup:
         if not stored:
             return {}
         known = await self._cluster.jobs(operation)
-        if new := [app_id for app_id, app in stored.items() if not app.found.job_id]:
-            numbers = alive(known.values())
-            for app_id in new:
-                app = stored[app_id]
+        living, all_jobs = alive(known.values()), newest(known.values())
+        gone: list[str] = []
+        for app_id, app in stored.items():
+            if not app.found.job_id:
+                # Before its submit was answered, a job that has ended is that of an earlier one.
+                numbers = all_jobs if app.found.is_bare or app.found.is_cut_off else living
                 stored[app_id] = app._replace(found=replace(app.found, job_id=numbers.get(app_id, "")))
-        wanted = {app.found.job_id: app_id for app_id, app in stored.items() if app.found.job_id}
-        rows = {app_id: row for job, app_id in wanted.items() if (row := known.get(job)) and row.name == app_id}
-        if missing := [job for job, app_id in wanted.items() if app_id not in rows]:
-            told = await self._cluster.forgotten(missing, operation)
-            rows |= {wanted[job]: row for job, row in told.items() if job in wanted and row.name == wanted[job]}
-        return rows
+                if not (app.record.replicas or app_id in numbers):  # nobody knows anything of it
+                    gone.append(app_id)
+        for app_id in gone:
+            del stored[app_id]
+        rows = _own_rows(stored, known)
+        missing = [app_id for app_id, app in stored.items() if app.found.job_id and app_id not in rows]
+        if not missing:
+            return rows
+        try:
+            told = await self._cluster.forgotten([stored[app_id].found.job_id for app_id in missing], operation)
+        except SchedulerError as error:  # the files of these apps may tell all the same, and the others are known
+            for app_id in missing:
+                stored[app_id] = stored[app_id]._replace(found=replace(stored[app_id].found, silence=str(error)))
+            return rows
+        return _own_rows(stored, told) | rows
 
     async def rows(self) -> AsyncGenerator[ListAppResponse]:
         """Yield a row for each app, newest first."""
         looked = await asyncio.to_thread(lambda: self._look(self._home.app_ids(), "list"))
         stored = [app.record for app in looked.values() if isinstance(app, StoredApp)]
         stored.sort(key=lambda record: record.created_ns, reverse=True)
-        for start in range(0, len(stored), LISTED_AT_ONCE):
-            some = [record.app_id for record in stored[start : start + LISTED_AT_ONCE]]
+        for start in (0, *range(LISTED_FIRST, len(stored), LISTED_NEXT)):
+            size = LISTED_NEXT if start else LISTED_FIRST
+            some = [record.app_id for record in stored[start : start + size]]
             for app in (await self.describe_many(some, "list")).values():
                 if isinstance(app, DescribeAppResponse):
                     yield list_row(app)
@@ -230,12 +304,20 @@ class Lookup:
         return None if app is None else await asyncio.to_thread(_results, app)
 
 
+def _own_rows(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -> dict[str, JobRow]:
+    """Return the rows of these apps: their numbers may be those of other jobs by now."""
+    return {app_id: row for app_id, app in stored.items() if (row := rows.get(app.found.job_id)) and row.name == app_id}
+
+
 def _results(app: StoredApp) -> dict[tuple[str, int], JsonValue]:
     found: dict[tuple[str, int], JsonValue] = {}
     for replica in app.record.replicas:
-        data = read_file(f"{app.directory}/{names.result_name(replica.stem)}", LARGEST_RESULT + 1)
+        path = f"{app.directory}/{names.result_name(replica.stem)}"
+        data = read_file(path, LARGEST_RESULT + 1)
         if data is not None:
             found[replica.role, replica.k] = read_result(data)
+        elif os.path.lexists(path):  # a link leads elsewhere, and a pipe would wait for a writer
+            found[replica.role, replica.k] = UnreadableResult("the result is not a plain file that can be read")
     return found
 
 
@@ -243,9 +325,17 @@ def _describe_all(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -
     described: dict[str, DescribeAppResponse] = {}
     for app_id, (record, directory, found) in stored.items():
         job = rows.get(app_id)
-        if found.job_id and not (job is not None and job.state == "PENDING" and not job.restarts):
+        # Read after the cluster has answered: a mark is always left before its job is ended.
+        is_cancelled, is_late = (os.path.lexists(f"{directory}/{name}") for name in (names.CANCELLED, names.LATE))
+        found = replace(found, is_cancelled=is_cancelled, is_late=is_late)
+        has_run = job is None or job.is_past or job.restarts > 0 or job.state != "PENDING"
+        if found.job_id and has_run:
             with suppress(OSError):
                 found = _with_runs(record, directory, found)
+        if found.job_id and (job is None or job.state in ("COMPLETED", "FAILED", "CANCELLED")):
+            before = (read_file(f"{directory}/{names.BEFORE}", END_OF_LOG) or b"").decode(errors="replace").strip()
+            log = parse_log(read_file(f"{directory}/{names.BATCH_LOG}", END_OF_LOG, from_end=True) or b"")
+            found = replace(found, before=before, log=log)
         described[app_id] = describe_app(record, found, job)
     return described
 

@@ -10,11 +10,15 @@ __all__ = [
     "APP",
     "BATCH",
     "BATCH_LOG",
+    "BEFORE",
     "CANCELLED",
     "EVENTS",
+    "FAILED",
     "JOB",
     "LATE",
     "LOCK",
+    "NOT_OURS",
+    "NUMBER",
     "RUN",
     "WORKSPACE",
     "error_name",
@@ -30,8 +34,14 @@ APP = "app.json"
 """What is known of an app when it is submitted."""
 EVENTS = "events"
 """The directory of what may change an app's state, and of nothing else: who watches it is told of that at once."""
+NUMBER = "job"
+"""The job's number, written by the submit."""
 JOB = f"{EVENTS}/job"
-"""The job's number, written by the submit, and by the job itself when it starts."""
+"""The same for who watches; written by the job when it starts as well, with how often the cluster has restarted it."""
+BEFORE = f"{EVENTS}/before"
+"""What the job's script does before replicas start, as the words for its end should it go no further; then empty."""
+FAILED = "failed"
+"""The exit code of a replica that has failed for good, while others may have all of them started again."""
 CANCELLED = f"{EVENTS}/cancelled"
 """Is there once somebody has asked for the app's end."""
 LATE = f"{EVENTS}/late"
@@ -39,9 +49,14 @@ LATE = f"{EVENTS}/late"
 WORKSPACE = "workspace"
 """The copy of the app's workspace, in which its replicas start."""
 LOCK = "lock"
-"""Held while the job is handed to the cluster."""
+"""Held while the job is handed to the cluster: by the submitter, and by ``sbatch``, which may outlive it.
+
+It names the directory, as the job does that may run in it: a job of an earlier submit, which seemed to fail, finds
+another name and ends."""
 BATCH = "batch.sh"
 BATCH_LOG = "batch.log"
+NOT_OURS = "this directory is not there, or belongs to another user on this node, so no replica was started"
+"""The last line of that log where a node does not find the directory that was submitted: nothing in another is run."""
 RUN = "run.sh"
 """Runs one task, again if it fails and may."""
 

@@ -7,19 +7,22 @@ makes of it the files of the app's directory and the arguments of ``sbatch``.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import NamedTuple
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import app_note, role_of_command
-from asyncsched.schedulers.prepare import check_seconds
+from asyncsched.schedulers._common.roles import app_note, given_options, made_with_text, role_of_command
+from asyncsched.schedulers.shape import check_image
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.options import SlurmOpts
+from asyncsched.schedulers.slurm.request_options import check_options, of_a_component, of_the_job
 from asyncsched.schedulers.slurm.request_scripts import RANK0, RUN_SCRIPT, batch_script, task_script
+from asyncsched.schedulers.slurm.status_records import AppRecord, ReplicaRecord
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.dryrun import pretty
+from asyncsched.specs.keeping import Keeper, ToldApp
 from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
@@ -29,12 +32,6 @@ from asyncsched.specs.secret import reveal, revealed_env
 __all__ = ["SlurmJob", "SlurmTask", "Wire", "make_request", "to_wire"]
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
-
-_TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2}|UNLIMITED|INFINITE", re.ASCII | re.IGNORECASE)
-_NOT_OURS = re.compile(r"|:|(-a|--ar).*|--(wrap|test-only|help|usage|version)\b.*|-[hV]", re.DOTALL)
-"""Arguments of ``sbatch`` that would have it submit something else, or nothing."""
-_OF_THE_JOB = ("comment", "mail_user", "mail_type")
-_OF_A_COMPONENT = ("partition", "account", "qos", "constraint", "nodelist", "exclude", "reservation", "gres")
 
 
 @dataclass(repr=False)
@@ -47,6 +44,7 @@ class SlurmTask:
         role: The role's name.
         replica: Its number in the role.
         max_retries: How often it is started again by itself.
+        max_restarts: How often all replicas are started again for it, if less often than the job's `max_retries`.
         cwd: The directory that it starts in.
     """
 
@@ -55,6 +53,7 @@ class SlurmTask:
     role: str = field(default="main", kw_only=True)
     replica: int = field(default=0, kw_only=True)
     max_retries: int = field(default=0, kw_only=True)
+    max_restarts: int | None = field(default=None, kw_only=True)
     cwd: str = field(default="/", kw_only=True)
 
     def __repr__(self) -> str:
@@ -68,7 +67,7 @@ class SlurmJob:
     Attributes:
         app_id: The app's id.
         directory: Where its files are, on a file system that the nodes share.
-        components: The arguments of ``sbatch`` for each component; one for an app whose roles are all of one size.
+        components: The arguments of ``sbatch`` for each component: one for the roles of one size.
         tasks: The tasks of each component, in the order of their ranks.
         options: Arguments of ``sbatch`` for the whole job.
         max_retries: How often all replicas are started again when one has failed.
@@ -109,13 +108,18 @@ def make_request(
         in_workspace: Whether the replicas start in a copy of a workspace.
     """
     groups = _groups(app.roles)
-    _check_options(options, is_plain=len(groups) == 1)
-    shared = _arguments(options, _OF_A_COMPONENT)
-    if (limit := _time(options)) is not None:
-        shared.append(f"--time={limit}")
-    spread = {"nodes": options.nodes, "ntasks-per-node": options.ntasks_per_node}
-    shared += [f"--{name}={value}" for name, value in spread.items() if value is not None]
-    by_app = [role.max_retries for role in app.roles if role.retry_policy is not RetryPolicy.REPLICA]
+    check_options(options, is_plain=len(groups) == 1)
+    for role in app.roles if options.container is not None else ():
+        check_image(role)
+    shared = of_a_component(options)
+    rounds = max(map(_rounds, app.roles), default=0)
+    if "\\" in job_dir:
+        raise RunOptionError(
+            f"job_dir must not hold a backslash, got {job_dir!r}",
+            key="job_dir",
+            why="Slurm would not find the job's log there",
+            fix="name another directory",
+        )
     directory = f"{job_dir}/{app_id}"
     workspace = f"{directory}/{names.WORKSPACE}" if in_workspace else ""
     return SlurmJob(
@@ -126,11 +130,18 @@ def make_request(
             for group in groups
         ],
         [
-            [_task(role, k, directory, options, cwd, workspace) for role in group for k in range(role.num_replicas)]
+            [
+                replace(
+                    _task(role, k, directory, options, cwd, workspace),
+                    max_restarts=_rounds(role) if _rounds(role) < rounds else None,
+                )
+                for role in group
+                for k in range(role.num_replicas)
+            ]
             for group in groups
         ],
-        options=[*_arguments(options, _OF_THE_JOB), *(options.sbatch_args or ())],
-        max_retries=max(by_app, default=0),
+        options=of_the_job(options),
+        max_retries=rounds,
         modules=list(options.modules or ()),
         prolog=options.prolog or "",
         timestamps=options.timestamps,
@@ -139,10 +150,17 @@ def make_request(
     )
 
 
+def _rounds(role: Role) -> int:
+    """Return how often all replicas are started again for one of a role."""
+    return 0 if role.retry_policy is RetryPolicy.REPLICA else role.max_retries
+
+
 def _groups(roles: Sequence[Role]) -> list[list[Role]]:
     """Return the roles of each component: a job of several starts later, and each needs nodes for itself."""
-    sizes = {tuple(_size(role.resource)) for role in roles}
-    return [list(roles)] if len(sizes) == 1 else [[role] for role in roles]
+    by_size: dict[tuple[str, ...], list[Role]] = {}
+    for role in roles:
+        by_size.setdefault(tuple(_size(role.resource)), []).append(role)
+    return list(by_size.values())
 
 
 def _size(resource: Resource) -> list[str]:
@@ -197,52 +215,6 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-# Options
-
-
-def _check_options(options: SlurmOpts, *, is_plain: bool) -> None:
-    check_seconds("timeout", options.timeout)
-    check_seconds("pending_timeout", options.pending_timeout)
-    if options.time is not None and options.timeout is not None:
-        raise RunOptionError("time and timeout both limit the app", key="time", fix="leave one of them out")
-    if options.time is not None and not _TIME.fullmatch(options.time):
-        raise RunOptionError(
-            f"time must be a limit that Slurm reads, got {options.time!r}",
-            key="time",
-            fix="write minutes, hours:minutes:seconds or days-hours, such as 30, 1:30:00 or 2-12",
-        )
-    for name in ("nodes", "ntasks_per_node"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise RunOptionError(f"{name} must be at least 1, got {value}", key=name)
-        if value is not None and not is_plain:
-            why = "its roles ask for different resources, and so are components of one job"
-            raise RunOptionError(f"{name} is for an app whose roles are of one size", key=name, why=why)
-    for argument in options.sbatch_args or ():
-        if _NOT_OURS.fullmatch(argument):
-            raise RunOptionError(
-                f"sbatch_args must not hold {argument!r}",
-                key="sbatch_args",
-                why="an app is one job, whose script and components are made of its roles",
-                fix="leave it out",
-            )
-    for name in (*_OF_A_COMPONENT, *_OF_THE_JOB, "prolog", "job_dir"):
-        value = getattr(options, name)
-        if value is not None and (not value.strip() or not value.isprintable()):
-            raise RunOptionError(
-                f"{name} must be text on one line, got {value!r}", key=name, fix="write its value, or leave it out"
-            )
-
-
-def _time(options: SlurmOpts) -> str | None:
-    return options.time if options.timeout is None else str(math.ceil(options.timeout / 60))
-
-
-def _arguments(options: SlurmOpts, fields: Sequence[str]) -> list[str]:
-    given = {name.replace("_", "-"): getattr(options, name) for name in fields}
-    return [f"--{name}={value}" for name, value in given.items() if value is not None]
-
-
 # What is sent
 
 
@@ -252,12 +224,14 @@ class Wire(NamedTuple):
     Attributes:
         files: The texts of the files in the app's directory, by name.
         argv: The command that submits the job.
+        directory: That directory.
         record: What is kept of the app, without secrets.
     """
 
     files: Mapping[str, str]
     argv: Sequence[str]
-    record: Mapping[str, Any]
+    directory: str
+    record: AppRecord
 
 
 def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, created_ns: int) -> Wire:
@@ -278,31 +252,32 @@ def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, cre
             why="each component needs its tasks, and each task a role and a number that no other has",
             backend="slurm",
         )
-    app = _app_of(tasks) if app is None else app
+    app = _app_of(job) if app is None else app
     files = {names.task_name(rank): _script(job, task, stems[rank]) for rank, task in enumerate(tasks)}
     files[names.RUN] = RUN_SCRIPT
     files[names.BATCH] = batch_script(
         job.directory,
         [[each for each in component if each.startswith("--cpus-per-task=")] for component in job.components],
+        count=len(tasks),
         retries=job.max_retries,
         modules=job.modules,
         prolog=job.prolog,
     )
-    record: dict[str, Any] = {
-        "app_id": job.app_id,
-        "session": session,
-        "name": app.name,
-        "digest": digest,
-        "created_ns": created_ns,
-        "note": app_note(app),
-        "replicas": [
-            {"role": task.role, "k": task.replica, "stem": stem, "retries": task.max_retries or job.max_retries}
-            for task, stem in zip(tasks, stems, strict=True)
-        ],
-        "requeue": job.requeue,
-        "timestamps": job.timestamps,
-    }
-    return Wire(files, _sbatch(job), record)
+    roles = {role.name: place for place, role in enumerate(app.roles)}
+    told = sorted(zip(tasks, stems, strict=True), key=lambda each: roles.get(each[0].role, len(roles)))
+    record = AppRecord(
+        job.app_id,
+        session,
+        app.name,
+        digest,
+        created_ns,
+        app_note(app),
+        [ReplicaRecord(task.role, task.replica, stem) for task, stem in told],
+        components=len(job.components),
+        requeue=job.requeue,
+        timestamps=job.timestamps,
+    )
+    return Wire(files, _sbatch(job), job.directory, record)
 
 
 def _ours(directory: str, stem: str) -> dict[str, str]:
@@ -320,6 +295,7 @@ def _script(job: SlurmJob, task: SlurmTask, stem: str) -> str:
         {**_ours(job.directory, stem), **revealed_env(task.env)},
         stem=stem,
         retries=task.max_retries,
+        rounds=job.max_retries if task.max_restarts is None else min(task.max_restarts, job.max_retries),
         stamps=job.timestamps,
         cwd=task.cwd,
     )
@@ -342,18 +318,29 @@ def _sbatch(job: SlurmJob) -> list[str]:
     return [*argv, f"{job.directory}/{names.BATCH}"]
 
 
-def _app_of(tasks: Sequence[SlurmTask]) -> AppDef:
+def _app_of(job: SlurmJob) -> AppDef:
     """Return an app that would be started as a request says that was put together by hand."""
     by_role: dict[str, list[SlurmTask]] = {}
-    for task in tasks:
+    for task in chain.from_iterable(job.tasks):
         by_role.setdefault(task.role, []).append(task)
-    return AppDef("", [_role_of(name, group) for name, group in by_role.items()])
+    keeper = Keeper(job)
+    made_with = made_with_text(_made_with(job), keeper)
+    return ToldApp(AppDef("", [_role_of(name, group, made_with) for name, group in by_role.items()]), keeper)
 
 
-def _role_of(name: str, tasks: Sequence[SlurmTask]) -> Role:
+def _made_with(job: SlurmJob) -> Iterator[str]:
+    """Yield the names of what a job is made with beside its tasks."""
+    for word in (*chain.from_iterable(job.components), *job.options):
+        if word.startswith("-"):
+            yield word.partition("=")[0]
+    yield from (name for name in given_options(job) if name != "options")
+
+
+def _role_of(name: str, tasks: Sequence[SlurmTask], made_with: str) -> Role:
     first, *others = tasks
     role = role_of_command(name, "", first.args, first.env, len(tasks))
     why = "its request was made by hand: resource, mounts and retries are in options of its components, not in a role"
+    why += made_with
     if any((first.args, first.env) != (other.args, other.env) for other in others):
         role.args, role.env, why = [], {}, f"{why}; its replicas are not alike"
     role.env = {NOT_KEPT: NotKept(why), **role.env}

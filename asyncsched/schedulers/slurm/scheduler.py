@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
+from typing import Unpack
 
-from typing_extensions import Unpack, override
-
-from asyncsched.errors import UsageError
+from asyncsched._typing import override
+from asyncsched.errors import SchedulerError, UsageError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
+from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ignored import kept_by_submitter
@@ -27,11 +29,11 @@ from asyncsched.schedulers.slurm.logs import log_sources
 from asyncsched.schedulers.slurm.lookup import Home, Lookup
 from asyncsched.schedulers.slurm.options import SlurmOpts
 from asyncsched.schedulers.slurm.request import SlurmJob, make_request, to_wire
-from asyncsched.schedulers.slurm.submit import Launch, Workspaces, check
-from asyncsched.specs.app import AppDef
+from asyncsched.schedulers.slurm.submit import Launch, Workspaces, check, check_prolog
+from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.plain import JsonValue
-from asyncsched.specs.state import ReplicaStatus
+from asyncsched.specs.state import AppState, ReplicaStatus
 
 __all__ = ["SlurmScheduler", "create_scheduler"]
 
@@ -62,6 +64,7 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
 
     options = SlurmOpts
     ignores = IGNORES
+    retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA})
     pushes_states = True
     workspace_builder = Workspaces
     has_images = False
@@ -85,8 +88,10 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
 
     @override
     async def _request(self, app: AppDef, options: SlurmOpts, app_id: str, *, in_workspace: bool = False) -> SlurmJob:
-        cwd, jobs = os.getcwd(), self._home.jobs_in(options.job_dir)  # noqa: PTH109 - nothing is looked for
+        cwd, jobs = working_directory(), self._home.jobs_in(options.job_dir)
         job = make_request(app, app_id, options, job_dir=jobs, cwd=cwd, in_workspace=in_workspace)
+        if options.prolog:
+            await check_prolog(self._cluster, options.prolog)
         if options.check:
             await check(self._cluster, to_wire(job, app, session=self.session_name, digest="", created_ns=0))
         return job
@@ -119,23 +124,13 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
         wire = await asyncio.to_thread(
             lambda: to_wire(job, info.app, session=info.session, digest=info.digest, created_ns=created)
         )
-        launch = Launch(
-            self._home,
-            self._cluster,
-            info.app_id,
-            job.directory,
-            wire,
-            info.plan,
-            clock=self.clock,
-            patience=self.retry_for,
-        )
+        launch = Launch(self._home, self._cluster, wire, info.plan, clock=self.clock, patience=self.retry_for)
         try:
             async with self._or_removed(info.app_id, launch.remove):
                 await launch.run()
         finally:
             launch.close()
-        if job.pending_timeout is not None:
-            self._pending.keep(info.app_id, job.pending_timeout)
+        self._pending.keep(info.app_id, job.pending_timeout)
 
     # Looking
 
@@ -166,12 +161,21 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
     async def _cancel(self, app_id: str) -> None:
         await ending.cancel(self._home, self._lookup, self._cluster, app_id)
 
+    @override
+    async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        return await ending.cancel_many(self._home, self._lookup, self._cluster, app_ids)
+
     async def _give_up(self, late: Sequence[LateApp]) -> None:
         await ending.give_up(self._home, self._cluster, late)
 
     @override
     async def _delete(self, app_id: str) -> None:
         await ending.delete(self._home, self._lookup, app_id)
+
+    @override
+    async def _prune(self, older_than: timedelta, states: Collection[AppState]) -> list[str]:
+        ended_by = self.clock.time_ns() / 1e9 - older_than.total_seconds()
+        return await ending.prune(self._home, self._lookup, ended_by, states)
 
     @override
     async def _close(self) -> None:

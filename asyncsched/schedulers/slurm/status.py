@@ -3,72 +3,67 @@
 from __future__ import annotations
 
 import logging
-import signal as signals
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
 from asyncsched.logs.line import utc
+from asyncsched.schedulers._common.exit_codes import BY_SIGNAL, cause_of_code, signal_name, signal_of
 from asyncsched.schedulers._common.roles import read_app_note
 from asyncsched.schedulers._common.untrusted import Once, shown, well_formed
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.schedulers.slurm.status_records import AppRecord, Attempt, JobRow, ReplicaRecord
+from asyncsched.schedulers.slurm.names import NOT_OURS
+from asyncsched.schedulers.slurm.status_records import (
+    OVER_MEMORY,
+    PROLOG_FAILED,
+    AppRecord,
+    Attempt,
+    JobRow,
+    ReplicaRecord,
+)
 from asyncsched.specs.app import NONE
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
-__all__ = ["Evidence", "alive", "describe_app", "list_row"]
+__all__ = ["Evidence", "alive", "describe_app", "list_row", "newest"]
 
 _once = Once(logging.getLogger("asyncsched.schedulers.slurm"))
 
 
-class _Meaning(NamedTuple):
+class _Verdict(NamedTuple):
+    """What becomes of an app, as far as its replicas do not say it themselves.
+
+    Attributes:
+        state: Its state.
+        cause: Why it failed, or waits.
+        reason: The same in words.
+        is_told: Whether the cluster says so; else the replicas' own ends decide.
+    """
+
     state: AppState
     cause: FailureCause | None = None
+    reason: str = ""
+    is_told: bool = True
 
 
-_WAITS, _RUNS = _Meaning(AppState.PENDING), _Meaning(AppState.RUNNING)
-_CANCELLED = _Meaning(AppState.CANCELLED, FailureCause.CANCELLED)
-
-
-def _failed(cause: FailureCause | None) -> _Meaning:
-    return _Meaning(AppState.FAILED, cause)
-
-
-JOB_STATES: Mapping[str, _Meaning] = {
-    "PENDING": _WAITS,
-    "CONFIGURING": _WAITS,
-    "REQUEUED": _WAITS,
-    "REQUEUE_FED": _WAITS,
-    "REQUEUE_HOLD": _WAITS,
-    "RESV_DEL_HOLD": _WAITS,
-    "SPECIAL_EXIT": _WAITS,
-    "RUNNING": _RUNS,
-    "COMPLETING": _RUNS,
-    "RESIZING": _RUNS,
-    "SIGNALING": _RUNS,
-    "STAGE_OUT": _RUNS,
-    "STOPPED": _RUNS,
-    "SUSPENDED": _RUNS,
-    "COMPLETED": _Meaning(AppState.SUCCEEDED),
-    "CANCELLED": _CANCELLED,
-    "REVOKED": _CANCELLED,
-    "FAILED": _failed(None),
-    "LAUNCH_FAILED": _failed(FailureCause.CONFIG),
-    "RECONFIG_FAIL": _failed(FailureCause.NODE),
-    "BOOT_FAIL": _failed(FailureCause.NODE),
-    "NODE_FAIL": _failed(FailureCause.NODE),
-    "DEADLINE": _failed(FailureCause.TIMEOUT),
-    "TIMEOUT": _failed(FailureCause.TIMEOUT),
-    "OUT_OF_MEMORY": _failed(FailureCause.OOM),
-    "PREEMPTED": _failed(FailureCause.PREEMPTED),
+JOB_STATES: Mapping[str, tuple[AppState, FailureCause | None]] = {
+    name: (state, cause)
+    for state, cause, named in (
+        (AppState.PENDING, None, "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"),
+        (AppState.RUNNING, None, "RUNNING COMPLETING RESIZING SIGNALING STAGE_OUT STOPPED SUSPENDED"),
+        (AppState.SUCCEEDED, None, "COMPLETED"),
+        (AppState.CANCELLED, FailureCause.CANCELLED, "CANCELLED REVOKED"),
+        (AppState.FAILED, FailureCause.UNKNOWN, "FAILED"),
+        (AppState.FAILED, FailureCause.CONFIG, "LAUNCH_FAILED"),
+        (AppState.FAILED, FailureCause.NODE, "RECONFIG_FAIL BOOT_FAIL NODE_FAIL"),
+        (AppState.FAILED, FailureCause.TIMEOUT, "DEADLINE TIMEOUT"),
+        (AppState.FAILED, FailureCause.OOM, "OUT_OF_MEMORY"),
+        (AppState.FAILED, FailureCause.PREEMPTED, "PREEMPTED"),
+    )
+    for name in named.split()
 }
 """What the cluster's states mean; any other is UNKNOWN."""
-
-_LATE = _failed(FailureCause.UNSCHEDULABLE)
-"""An app that was ended because it had not run in time."""
-LATE = "it did not run within its pending_timeout"
 
 _BEGUN_AGAIN = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 """States from which the cluster starts a job again that was submitted with `requeue`."""
@@ -84,12 +79,14 @@ _NEVER = frozenset(
         "PartitionDown",
         "PartitionInactive",
         "DependencyNeverSatisfied",
+        "launch failed requeued held",
     }
 )
 """Reasons for which a job does not start before somebody changes it, or the cluster."""
 
 _LOST = "the cluster knows nothing of its job any more, and it has not written down its own end"
-_BY_SIGNAL = 128  # a shell's convention: this and the signal's number
+
+_BARE = "its directory has lost what its replicas wrote down, and the cluster knows no job of its name any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,12 @@ class Evidence:
         is_cancelled: Whether its end was asked for.
         is_late: Whether it was ended because it had not run in time.
         is_cut_off: Whether its submit was cut off before it had a job.
+        is_bare: Whether the directory of its job's number and its replicas' runs is gone.
         errors: What replicas have reported by themselves, by their place in the record.
+        log: What the job's script, or its node, has written last, unless the cluster says that all is well.
+        silence: Why the accounts could not be asked for a job that the cluster has forgotten.
+        begun: How often the cluster had started its job again when that began last.
+        before: What the end of its job's script is called, as long as no replica may start.
     """
 
     job_id: str = ""
@@ -110,7 +112,12 @@ class Evidence:
     is_cancelled: bool = False
     is_late: bool = False
     is_cut_off: bool = False
+    is_bare: bool = False
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
+    log: str = ""
+    silence: str = ""
+    begun: int = 0
+    before: str = ""
 
 
 def describe_app(record: AppRecord, found: Evidence, job: JobRow | None) -> DescribeAppResponse:
@@ -121,32 +128,34 @@ def describe_app(record: AppRecord, found: Evidence, job: JobRow | None) -> Desc
         found: What its directory tells.
         job: What the cluster tells of its job; None if it knows nothing of it.
     """
-    meaning = _meaning(record, found, job)
+    if job is not None and job.is_past and _is_alive(job.state):
+        job = None  # the controller knows better: the accounts have not heard of its end yet, or never will
+    verdict = _of_nobody(found) if _is_over(found) else _verdict(record, found, job)
+    restarts = job.restarts if job is not None else 0
+    is_next_round = any(runs and runs[-1].round.endswith("+") for runs in found.runs)
     groups: dict[str, list[ReplicaStatus]] = {}
     for place, replica in enumerate(record.replicas):
         runs = found.runs[place] if place < len(found.runs) else ()
         error = found.errors.get(place, NONE)
-        groups.setdefault(replica.role, []).append(_replica(replica, runs, meaning, found, job, error))
+        groups.setdefault(replica.role, []).append(_replica(replica, runs, verdict, is_next_round, error))
     replicas = [each for group in groups.values() for each in group]
-    state = combine(replicas, cancelled=found.is_cancelled) if meaning is None else meaning.state
-    if meaning is None and state is AppState.CANCELLED and all(r.state is AppState.SUCCEEDED for r in replicas):
-        state = AppState.SUCCEEDED  # it had ended before it could be cancelled
+    state = verdict.state if verdict.is_told else _combined(replicas, found)
     roles, metadata = read_app_note(record.note)
-    cause = find_cause(state, replicas)
-    if state in (AppState.FAILED, AppState.PENDING) and (cause is None or cause is FailureCause.UNKNOWN):
-        cause = (meaning.cause if meaning is not None else None) or _cause_of_waiting(state, job) or cause
-    first = _first_failed(replicas)
+    cause, first = find_cause(state, replicas), _first_failed(replicas)
+    if state in (AppState.FAILED, AppState.PENDING) and cause in (None, FailureCause.UNKNOWN):
+        cause = verdict.cause or cause
+    msg = verdict.reason if state is verdict.state else ""
     return DescribeAppResponse(
         app_id=record.app_id,
         state=state,
-        num_restarts=job.restarts if job is not None else 0,
-        msg=_message(state, first, found, job),
+        num_restarts=restarts,
+        msg=f"{first.role}/{first.id}: {first.reason}" if state is AppState.FAILED and first is not None else msg,
         structured_error_msg=first.structured_error_msg if first is not None else NONE,
         roles_statuses=[RoleStatus(role, group) for role, group in groups.items()],
         roles=roles,
         name=record.name,
         session=record.session,
-        created_at=utc(record.created_ns),
+        created_at=utc(record.created_ns) if record.created_ns else None,
         started_at=_started(found),
         finished_at=_finished(state, found, job),
         metadata=metadata,
@@ -158,8 +167,12 @@ def describe_app(record: AppRecord, found: Evidence, job: JobRow | None) -> Desc
 
 def alive(rows: Iterable[JobRow]) -> dict[str, str]:
     """Return the numbers of the jobs that have not ended, by name; of two of one name, that of the newer."""
-    living = (row for row in rows if not JOB_STATES.get(row.state, _RUNS).state.is_terminal())
-    return {row.name: row.job_id for row in sorted(living, key=lambda row: int(row.job_id))}
+    return newest(row for row in rows if _is_alive(row.state) or row.state not in JOB_STATES)
+
+
+def newest(rows: Iterable[JobRow]) -> dict[str, str]:
+    """Return the numbers of jobs by name; of two of one name, that of the newer."""
+    return {row.name: row.job_id for row in sorted(rows, key=lambda row: int(row.job_id))}
 
 
 def list_row(app: DescribeAppResponse) -> ListAppResponse:
@@ -174,35 +187,96 @@ def list_row(app: DescribeAppResponse) -> ListAppResponse:
     )
 
 
-def _meaning(record: AppRecord, found: Evidence, job: JobRow | None) -> _Meaning | None:
-    """Return the cluster's verdict; None if it has none."""
-    has_ended = bool(found.job_id) if job is None else job.state == "CANCELLED"
-    if found.is_late and has_ended and not (found.is_cancelled or any(found.runs)):
-        return _LATE
-    if job is None:
-        if found.job_id:
-            return None
-        return _failed(FailureCause.UNKNOWN) if found.is_cut_off else _Meaning(AppState.SUBMITTED)
-    if record.requeue and job.state in _BEGUN_AGAIN:
-        return _WAITS
-    meaning = JOB_STATES.get(job.state)
-    if meaning is None:
+def _is_alive(state: str) -> bool:
+    return state in JOB_STATES and not JOB_STATES[state][0].is_terminal()
+
+
+def _is_over(found: Evidence) -> bool:
+    """Tell whether the replicas' own ends are the app's, whatever the cluster says of its job now or later.
+
+    A controller that was killed may take a job that has ended for one that runs, and its node for one that has failed.
+    Those that were asked to end, or killed, do not know why: the cluster does, unless their end was asked for here.
+    """
+    ends = [runs[-1] if runs else None for runs in found.runs]
+    rounds = {None if end is None or end.code is None else end.round.rstrip("-") for end in ends}
+    if len(rounds) != 1 or (round_ := rounds.pop()) is None or not round_ or round_.endswith("+"):
+        return False
+    return found.is_cancelled or all(
+        end is not None and not end.round.endswith("-") and (end.code or 0) <= BY_SIGNAL for end in ends
+    )
+
+
+def _verdict(record: AppRecord, found: Evidence, job: JobRow | None) -> _Verdict:
+    is_taken = bool(found.job_id) if job is None else job.state == "CANCELLED"
+    has_ended = is_taken or (job is not None and job.state in ("COMPLETED", "FAILED"))
+    if has_ended and not found.is_cancelled:
+        if is_taken and found.is_late and not any(found.runs):
+            return _Verdict(AppState.FAILED, FailureCause.UNSCHEDULABLE, "it did not run within its pending_timeout")
+        if is_taken and any(words in found.log for words in PROLOG_FAILED):
+            return _Verdict(AppState.FAILED, FailureCause.NODE, f"a node could not prepare for it: {found.log}")
+        if found.before and (job is None or not is_taken):
+            words = well_formed(": ".join(filter(None, (f"{found.before}, so no replica was started", found.log))))
+            return _Verdict(AppState.FAILED, FailureCause.CONFIG, words)
+    return _of_nobody(found) if job is None else _of_the_cluster(record, found, job)
+
+
+def _of_nobody(found: Evidence) -> _Verdict:
+    """Return the verdict on an app of whose job the cluster says nothing."""
+    if not found.job_id and found.is_bare:
+        return _Verdict(AppState.UNKNOWN, None, _BARE)
+    if not found.job_id and found.is_cut_off:
+        return _Verdict(AppState.FAILED, FailureCause.UNKNOWN, "its submit was cut off")
+    if not found.job_id:
+        return _Verdict(AppState.SUBMITTED, None, "its submit has not been answered yet")
+    if found.is_cancelled:
+        return _Verdict(AppState.CANCELLED, FailureCause.CANCELLED, "cancelled", is_told=False)
+    if found.silence:
+        return _Verdict(AppState.UNKNOWN, None, found.silence, is_told=False)
+    return _Verdict(AppState.FAILED, FailureCause.UNKNOWN, _LOST, is_told=False)
+
+
+def _of_the_cluster(record: AppRecord, found: Evidence, job: JobRow) -> _Verdict:
+    if job.state not in JOB_STATES:
         _once.warn(job.state, "slurm tells a state that is not known here: %s", shown(job.state))
-        return _Meaning(AppState.UNKNOWN)
-    return meaning
+    state, cause = JOB_STATES.get(job.state, (AppState.UNKNOWN, None))
+    if job.state == "FAILED" and OVER_MEMORY in found.log:
+        cause = FailureCause.OOM
+    elif job.state == "FAILED" and (_is_unstarted(job, found) or found.log.endswith(NOT_OURS)):
+        cause = FailureCause.CONFIG
+    is_begun_again = job.state in _BEGUN_AGAIN and job.restarts > found.begun and not job.is_past
+    if state is AppState.PENDING or (record.requeue and is_begun_again):
+        return _waiting(record, job)
+    if state is AppState.CANCELLED:
+        return _Verdict(state, cause, "cancelled")
+    return _Verdict(state, cause, _words(job, found) if state in (AppState.FAILED, AppState.UNKNOWN) else "")
+
+
+def _waiting(record: AppRecord, job: JobRow) -> _Verdict:
+    """Say what a job waits for, in the cluster's words, and what they do not say of one of several components."""
+    cause = FailureCause.UNSCHEDULABLE if job.reason in _NEVER else None
+    cause = FailureCause.QUOTA if job.reason.startswith(_QUOTAS) else cause
+    reason = well_formed(job.reason)
+    if job.reason == "Resources" and record.components > 1:
+        reason = f"Resources: its {record.components} components need nodes of their own, all at once"
+    return _Verdict(AppState.PENDING, cause, reason)
+
+
+def _combined(replicas: Sequence[ReplicaStatus], found: Evidence) -> AppState:
+    """Return the state of an app of whose job the cluster says nothing."""
+    states = {replica.state for replica in replicas}
+    if AppState.UNKNOWN in states:
+        return AppState.UNKNOWN
+    # It may have ended before it could be cancelled.
+    return combine(states, cancelled=found.is_cancelled and states != {AppState.SUCCEEDED})
 
 
 def _replica(
-    record: ReplicaRecord,
-    runs: Sequence[Attempt],
-    meaning: _Meaning | None,
-    found: Evidence,
-    job: JobRow | None,
-    error: str,
+    record: ReplicaRecord, runs: Sequence[Attempt], verdict: _Verdict, is_next_round: bool, error: str
 ) -> ReplicaStatus:
     last = runs[-1] if runs else None
-    state, cause, reason = _state(record, runs, meaning, found, job)
+    state, cause, reason = _state(last, verdict, is_next_round)
     code = last.code if last is not None and state is not AppState.PENDING else None
+    code = None if code and state is AppState.SUCCEEDED else code  # of a run before the one that is not written down
     return ReplicaStatus(
         id=record.k,
         state=state,
@@ -210,7 +284,7 @@ def _replica(
         hostname=well_formed(last.node) if last is not None else "",
         structured_error_msg=error if state is AppState.FAILED else NONE,
         exit_code=code,
-        signal=_signal(code),
+        signal=signal_of(code),
         reason=reason,
         num_restarts=max(len(runs) - 1, 0),
         started_at=None if last is None else utc(last.started_ns),
@@ -219,67 +293,45 @@ def _replica(
     )
 
 
-def _state(
-    record: ReplicaRecord, runs: Sequence[Attempt], meaning: _Meaning | None, found: Evidence, job: JobRow | None
-) -> tuple[AppState, FailureCause | None, str]:
+def _state(last: Attempt | None, verdict: _Verdict, is_next_round: bool) -> tuple[AppState, FailureCause | None, str]:
     """Return a replica's state, its cause, and the reason in words."""
-    code = runs[-1].code if runs else None
-    goes_on = meaning is not None and not meaning.state.is_terminal()
-    if code == 0 and not (goes_on and meaning is _WAITS):
+    code = last.code if last is not None else None
+    goes_on = verdict.is_told and not verdict.state.is_terminal()
+    waits = goes_on and verdict.state is AppState.PENDING
+    if (code == 0 and not waits) or verdict.state is AppState.SUCCEEDED:
         return AppState.SUCCEEDED, None, ""
-    if goes_on:
-        assert meaning is not None
-        return _state_of_living(record, runs, meaning, job)
-    if meaning is not None and meaning.state is AppState.SUCCEEDED:
-        return AppState.SUCCEEDED, None, ""
-    is_cancelled = found.is_cancelled if meaning is None else meaning.state is AppState.CANCELLED
-    if is_cancelled and (code is None or code > _BY_SIGNAL):
-        return AppState.CANCELLED, FailureCause.CANCELLED, "cancelled"
-    if meaning is _LATE:
-        return AppState.FAILED, _LATE.cause, LATE
-    if meaning is not None and meaning.cause is not None and (code is None or code > _BY_SIGNAL):
-        return AppState.FAILED, meaning.cause, _words(job) if job is not None else "its submit was cut off"
-    if code is None:
-        return AppState.FAILED, FailureCause.UNKNOWN, _words(job) if job is not None else _LOST
-    return AppState.FAILED, FailureCause.EXIT if _signal(code) is None else FailureCause.SIGNAL, _ending(code)
-
-
-def _state_of_living(
-    record: ReplicaRecord, runs: Sequence[Attempt], meaning: _Meaning, job: JobRow | None
-) -> tuple[AppState, FailureCause | None, str]:
-    """Return the state of a replica whose job goes on."""
-    if not runs or meaning is _WAITS:
-        state = AppState.PENDING if meaning.state is AppState.RUNNING else meaning.state
-        return state, None, ""
-    code = runs[-1].code
-    if code is None:
+    if waits or (goes_on and last is None):
+        return AppState.PENDING if verdict.state is AppState.RUNNING else verdict.state, None, ""
+    if goes_on and code is None:
         return AppState.RUNNING, None, ""
-    restarts = job.restarts if job is not None else 0
-    if len(runs) <= record.retries + restarts:
-        return AppState.PENDING, None, f"{_ending(code)}, to be started again"
-    return AppState.FAILED, FailureCause.EXIT if _signal(code) is None else FailureCause.SIGNAL, _ending(code)
+    if (
+        last is None
+        or code is None
+        or (code > BY_SIGNAL and not goes_on and verdict.cause not in (None, FailureCause.UNKNOWN))
+    ):
+        return verdict[:3]
+    number = signal_of(code)
+    ending = f"exit code {code}" if number is None else f"killed by {signal_name(number)}"
+    if goes_on and (is_next_round or not last.round):
+        return AppState.PENDING, None, f"{ending}, to be started again"
+    if last.is_nowhere:
+        return AppState.FAILED, FailureCause.CONFIG, f"{ending}: the directory to start in is not there on its node"
+    return AppState.FAILED, cause_of_code(code), ending
 
 
-def _signal(code: int | None) -> int | None:
-    return code - _BY_SIGNAL if code is not None and _BY_SIGNAL < code <= _BY_SIGNAL + signals.SIGRTMAX else None
+def _is_unstarted(job: JobRow, found: Evidence) -> bool:
+    """Tell whether a job's script was not started; the same word stands for one that was killed."""
+    return job.reason == "JobLaunchFailure" and not found.log
 
 
-def _ending(code: int) -> str:
-    number = _signal(code)
-    if number is None:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signals.Signals(number).name}"
-    except ValueError:
-        return f"killed by signal {number}"
-
-
-def _words(job: JobRow) -> str:
+def _words(job: JobRow, found: Evidence) -> str:
     """Return why a job ended, in the cluster's words."""
     words = job.state if job.reason in ("", job.state) else f"{job.state} ({job.reason})"
-    if job.state != "FAILED":
-        return well_formed(words)
-    return well_formed(f"{words}: its script ended with {job.signal or job.code}, see batch.log in its directory")
+    if _is_unstarted(job, found):
+        words += ": its node could not start its script: see whether the nodes share its directory"
+    elif job.state == "FAILED":
+        words += f": its script ended with {job.signal or job.code}: {found.log or 'its batch.log says nothing'}"
+    return well_formed(words)
 
 
 def _first_failed(replicas: Sequence[ReplicaStatus]) -> ReplicaStatus | None:
@@ -287,27 +339,6 @@ def _first_failed(replicas: Sequence[ReplicaStatus]) -> ReplicaStatus | None:
     failed = [each for each in replicas if each.state is AppState.FAILED]
     ends = [(each.finished_at, place) for place, each in enumerate(failed) if each.finished_at is not None]
     return failed[min(ends)[1]] if ends else next(iter(failed), None)
-
-
-def _message(state: AppState, first: ReplicaStatus | None, found: Evidence, job: JobRow | None) -> str:
-    """Say why the app failed, or what it waits for."""
-    if state is AppState.CANCELLED:
-        return "cancelled"
-    if state is AppState.SUBMITTED:
-        return "its submit has not been answered yet"
-    if state is AppState.FAILED and first is not None:
-        return f"{first.role}/{first.id}: {first.reason}"
-    if state in (AppState.FAILED, AppState.PENDING, AppState.UNKNOWN) and job is not None:
-        return well_formed(job.reason) if state is AppState.PENDING else _words(job)
-    return ""
-
-
-def _cause_of_waiting(state: AppState, job: JobRow | None) -> FailureCause | None:
-    if state is not AppState.PENDING or job is None:
-        return None
-    if job.reason.startswith(_QUOTAS):
-        return FailureCause.QUOTA
-    return FailureCause.UNSCHEDULABLE if job.reason in _NEVER else None
 
 
 def _started(found: Evidence) -> datetime | None:

@@ -3,62 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
-import logging
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol, cast
 
+from asyncsched import _platform
 from asyncsched._tasks import finished_in_thread
+from asyncsched._typing import override
 from asyncsched.clock import Clock
-from asyncsched.errors import SchedulerError, ThrottledError, UnavailableError
+from asyncsched.errors import InvalidRequestError, RunOptionError, SchedulerError, ThrottledError, UnavailableError
+from asyncsched.schedulers._common.copies import CopiedWorkspaces
 from asyncsched.schedulers.prepare import other_app
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
-from asyncsched.schedulers.slurm.errors import BACKEND, being_submitted, foreign, translate, unwritable
-from asyncsched.schedulers.slurm.lookup import Home, remove_tree
+from asyncsched.schedulers.slurm.errors import BACKEND, being_submitted, translate, unwritable
+from asyncsched.schedulers.slurm.lookup import Home, mark, remove_tree, write_file
+from asyncsched.schedulers.slurm.lookup_places import check_own, provide_place
 from asyncsched.schedulers.slurm.request import Wire
 from asyncsched.schedulers.slurm.status import alive
-from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.options import CfgVal
 
-__all__ = ["Launch", "Workspaces", "check", "mark"]
+__all__ = ["Launch", "Workspaces", "check", "check_prolog"]
 
 LOOK_EVERY = 0.05
-
-_log = logging.getLogger("asyncsched.schedulers.slurm")
+SENDING = 0.8
+"""The share of the time for a request in which a job is sent; in the rest it is taken back, if no answer came."""
+_NUMBER = re.compile(r"(\d+)(?:;\S*)?\s*\Z", re.ASCII)
+"""What ``sbatch`` says last: the job's number, with that of its cluster if it has several."""
 
 
 class _Owner(Protocol):
     _home: Home
 
 
-class Workspaces:
-    """Reads the workspaces of one scheduler's apps; a submit copies them, with the rest of an app's directory.
+class Workspaces(CopiedWorkspaces):
+    """Reads the workspaces of one scheduler's apps; `Launch` copies them, to where the nodes see them.
 
     Args:
         scheduler: The scheduler.
     """
 
     def __init__(self, scheduler: _Owner) -> None:
+        super().__init__(BACKEND)
         self._home = scheduler._home
 
-    async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
-        """Return what would be copied: all but the places in which we make directories."""
-        from asyncsched.workspace.directory import plan_copy
-
-        jobs = self._home.jobs_in(cast("str | None", cfg.get("job_dir")))
-        return await plan_copy(app, workspace, [str(self._home.root), jobs], _log)
-
-    async def build(self, plan: WorkspacePlan, app_id: str) -> None:
-        """Do nothing: `Launch` copies it."""
-
-    async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
-        """Do nothing: the nodes share the copy."""
+    @override
+    async def own_places(self, cfg: Mapping[str, CfgVal]) -> list[str]:
+        return [str(self._home.root), self._home.jobs_in(cast("str | None", cfg.get("job_dir")))]
 
 
 class Launch:
@@ -67,8 +64,6 @@ class Launch:
     Args:
         home: Where apps are.
         cluster: Where to.
-        app_id: The app's id.
-        directory: Its directory.
         wire: What is sent.
         plan: The workspace that goes with it.
         clock: Tells the time.
@@ -76,49 +71,54 @@ class Launch:
     """
 
     def __init__(
-        self,
-        home: Home,
-        cluster: Cluster,
-        app_id: str,
-        directory: str,
-        wire: Wire,
-        plan: WorkspacePlan | None,
-        *,
-        clock: Clock,
-        patience: float,
+        self, home: Home, cluster: Cluster, wire: Wire, plan: WorkspacePlan | None, *, clock: Clock, patience: float
     ) -> None:
-        self._home = home
-        self._cluster = cluster
-        self._app_id = app_id
-        self._directory = directory
-        self._wire = wire
-        self._plan = plan
-        self._clock = clock
-        self._patience = patience
-        self._made = False
+        self._home, self._cluster, self._clock, self._patience = home, cluster, clock, patience
+        self._wire, self._plan = wire, plan
+        self._app_id, self._directory = wire.record.app_id, wire.directory
+        self._is_new = False
         self._lock = -1
+        self._name = ""
         self._sending: asyncio.Task[None] | None = None
         self._job = ""
 
     async def run(self) -> None:
         """Submit it, or find that it was submitted."""
-        await self._provide()
-        await self._take_turn()
-        app = await asyncio.to_thread(self._home.find, self._app_id, "submit")
-        if app is not None and app.found.job_id:
-            return
-        if not self._made:
-            jobs = await self._cluster.jobs("submit")
-            if number := alive(jobs.values()).get(self._app_id):
-                await finished_in_thread(lambda: mark(self._directory, names.JOB, number))
+        until = self._clock.monotonic() + self._patience
+        while not await finished_in_thread(self._has_locked):
+            if self._clock.monotonic() >= until:
+                raise being_submitted(self._app_id)
+            await self._clock.sleep(LOOK_EVERY)
+        app = await asyncio.to_thread(self._home.read, self._app_id, self._directory)
+        self._is_new = app is None
+        if app is None:
+            await self._provide()
+        elif app.record.digest != self._wire.record.digest:
+            raise other_app(self._app_id, BACKEND)
+        else:
+            await finished_in_thread(self._link)
+            if app.found.job_id or await self._is_there():
                 return
         until = self._clock.monotonic() + self._patience
         while not await self._sent(until):
             pass
 
+    async def _is_there(self) -> bool:
+        """Look for a job of the app whose number nobody has written down."""
+        job = alive((await self._cluster.jobs("submit")).values()).get(self._app_id)
+        if job is not None:
+            await self._keep_number(job)
+        return job is not None
+
+    async def _keep_number(self, job: str) -> None:
+        """Write down the job's number twice: what a replica may remove of it, it removes from its events."""
+        for name in (names.NUMBER, names.JOB):
+            await mark(self._directory, name, job, operation="submit")
+
     async def _sent(self, until: float) -> bool:
         """Send it, and tell whether it was taken; a refusal of a cluster that is asked too often is tried again."""
         await self._cluster.submits.turn()
+        await finished_in_thread(lambda: os.utime(self._lock))  # the moment from which others count if we are killed
         # What has been sent is never cut off: `remove` waits for its answer, which names the job to take back.
         self._sending = asyncio.create_task(self._send(), name=f"submit of {self._app_id}")
         try:
@@ -130,24 +130,37 @@ class Launch:
             return False
         return True
 
+    async def _send(self) -> None:
+        # It holds the lock, too: where we are killed, others wait until its job is there to be found.
+        told = await self._cluster.run([*self._wire.argv, self._name], "submit", share=SENDING, pass_fds=[self._lock])
+        found = _NUMBER.search(told.text)
+        if told.code or found is None:
+            # What says nothing of a job may have made one: then it is looked for by its name.
+            raise translate(told, "submit", refusal=InvalidRequestError if told.code else UnavailableError)
+        self._job = found[1]
+        await self._keep_number(self._job)
+
     async def remove(self) -> None:
         """Take back what `run` has made; it is called when `run` has failed or was cancelled."""
-        if self._sending is not None:
-            with suppress(SchedulerError):
+        try:
+            if self._sending is not None:
                 await self._take_back(self._sending)
-        if self._made:
-            await finished_in_thread(lambda: self._home.remove(self._app_id, self._directory))
+        finally:
+            if self._is_new and self._lock >= 0:
+                await finished_in_thread(self._discard)
 
     async def _take_back(self, sending: asyncio.Task[None]) -> None:
+        jobs: list[str] = []
         try:
             await sending
         except UnavailableError:  # it may have been heard all the same
-            await self._cluster.end(["--me", f"--name={self._app_id}"], "submit")
+            jobs = ["--me", f"--name={self._app_id}"]
         except SchedulerError:
-            if self._job:
-                await self._cluster.end([self._job], "submit")
-        else:
-            await self._cluster.end([self._job], "submit")
+            pass
+        if self._job:
+            jobs = [self._job]
+        if jobs:
+            await self._cluster.end(jobs, "submit", share=1 - SENDING)
 
     def close(self) -> None:
         """Let others submit this app."""
@@ -155,90 +168,90 @@ class Launch:
             os.close(self._lock)
             self._lock = -1
 
-    async def _send(self) -> None:
-        told = await self._cluster.run(self._wire.argv, "submit")
-        self._job = told.text.strip().rpartition("\n")[2].partition(";")[0].strip()
-        if told.code or not (self._job.isascii() and self._job.isdigit()):
-            raise translate(told, "submit")
-        await finished_in_thread(lambda: mark(self._directory, names.JOB, self._job))
-
-    async def _take_turn(self) -> None:
-        """Wait until no other process submits this app; its end lets go of the lock, however it came."""
-        await finished_in_thread(self._open_lock)
-        until = self._clock.monotonic() + self._patience
-        while True:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if self._clock.monotonic() >= until:
-                    raise being_submitted(self._app_id) from None
-                await self._clock.sleep(LOOK_EVERY)
-            else:
-                return
-
     async def _provide(self) -> None:
-        """Write the app's directory, or find that it is there."""
-        if await asyncio.to_thread(self._is_there):
-            return
-        new = Path(f"{self._directory}.new-{os.urandom(6).hex()}")
+        """Fill the app's directory; its record comes last, and makes an app of it."""
         try:
-            await finished_in_thread(lambda: self._write(new))
+            await finished_in_thread(self._write)
             if self._plan is not None:
                 from asyncsched.workspace.directory import copy_planned
 
-                await copy_planned(self._plan, str(new / names.WORKSPACE))
-            await finished_in_thread(lambda: self._publish(new))
+                await copy_planned(self._plan, f"{self._directory}/{names.WORKSPACE}")
+            record = json.dumps(asdict(self._wire.record))
+            await mark(self._directory, names.APP, record, operation="submit")
+            await finished_in_thread(self._link)
         except SchedulerError:  # some are an OSError, too
             raise
         except OSError as error:
             raise unwritable(self._directory, error, "submit") from error
-        finally:
-            await finished_in_thread(lambda: remove_tree(str(new)))
 
     # In a thread
 
-    def _open_lock(self) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    def _has_locked(self) -> bool:
+        """Make the app's directory, if there is none, and lock it; tell whether nobody else holds it.
+
+        The lock goes with its directory: who has waited for one that was removed has to look again.
+        """
+        linked = self._home.directory_of(self._app_id, "submit")
+        self._directory = linked or self._wire.directory
+        path = f"{self._directory}/{names.LOCK}"
+        is_new = False
         try:
-            self._lock = os.open(f"{self._directory}/{names.LOCK}", flags, 0o600)
+            for each in (self._home.links, Path(self._directory).parent):
+                provide_place(each, "submit")
+            with suppress(FileExistsError):
+                os.mkdir(self._directory, 0o700)  # noqa: PTH102 - as text
+                is_new = True
+            check_own(self._directory, os.lstat(self._directory), "submit")
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | _platform.NOFOLLOW | _platform.CLOEXEC, 0o600)
+        except SchedulerError:  # it is an OSError, too
+            raise
         except OSError as error:
             raise unwritable(self._directory, error, "submit") from error
-
-    def _is_there(self) -> bool:
-        app = self._home.find(self._app_id, "submit")
-        if app is None:
-            return False
-        if app.record.digest != self._wire.record["digest"]:
-            raise other_app(self._app_id, BACKEND)
-        self._directory = app.directory
-        return True
-
-    def _write(self, new: Path) -> None:
-        for path in (self._home.links, new.parent):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in (new, new / names.EVENTS):
-            path.mkdir(mode=0o700)
-        for name, text in {**self._wire.files, names.APP: json.dumps(self._wire.record)}.items():
-            _write_file(new / name, text)
-
-    def _publish(self, new: Path) -> None:
-        """Put the directory in its place; whoever comes second finds the other's."""
-        link = self._home.links / self._app_id
         try:
-            new.rename(self._directory)
-            self._made = True
-        except OSError as error:  # one is there: what was left of a submit that was cut off, or another's
-            found = os.lstat(self._directory)
-            if found.st_uid != os.geteuid():
-                raise foreign(self._directory, "submit") from error
-            self._adopt()
-        link.unlink(missing_ok=True)
-        link.symlink_to(self._directory)
+            _platform.lock_file(fd)
+            if os.path.samestat(os.fstat(fd), os.lstat(path)):
+                self._lock, self._is_new, self._name = fd, is_new, os.read(fd, 64).decode(errors="replace")
+                return True
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except OSError as error:
+            os.close(fd)
+            raise unwritable(self._directory, error, "submit") from error
+        os.close(fd)
+        return False
 
-    def _adopt(self) -> None:
-        record = json.loads((Path(self._directory) / names.APP).read_bytes())
-        if record.get("digest") != self._wire.record["digest"]:
-            raise other_app(self._app_id, BACKEND)
+    def _write(self) -> None:
+        """Write all files but the record; what a submit that was cut off has left is overwritten."""
+        self._name = os.urandom(16).hex()
+        os.ftruncate(self._lock, 0)
+        _platform.write_at(self._lock, self._name.encode(), 0)
+        remove_tree(f"{self._directory}/{names.WORKSPACE}")
+        Path(self._directory, names.EVENTS).mkdir(mode=0o700, exist_ok=True)
+        for name, text in self._wire.files.items():
+            write_file(Path(self._directory, name), text)
+
+    def _link(self) -> None:
+        """Have the app be found, here and nowhere else: the first who links it has it."""
+        link = self._home.links / self._app_id
+        there = None
+        for _ in range(3):
+            with suppress(FileExistsError):
+                link.symlink_to(self._directory)
+            if (there := self._home.directory_of(self._app_id, "submit")) is not None:
+                break
+            link.unlink(missing_ok=True)  # it leads nowhere
+        if there != self._directory:
+            raise other_app(self._app_id, BACKEND) if there is not None else being_submitted(self._app_id)
+
+    def _discard(self) -> None:
+        """Remove the app's directory: at once for others, who may make it anew."""
+        link = self._home.links / self._app_id
+        if link.is_symlink() and str(link.readlink()) == self._directory:
+            link.unlink()
+        gone = f"{self._directory}.gone-{os.urandom(6).hex()}"
+        with suppress(OSError):
+            os.rename(self._directory, gone)  # noqa: PTH104 - as text
+        remove_tree(gone)
 
 
 async def check(cluster: Cluster, wire: Wire) -> None:
@@ -252,15 +265,15 @@ async def check(cluster: Cluster, wire: Wire) -> None:
         raise translate(told, "submit")
 
 
-def mark(directory: str, name: str, text: str) -> None:
-    """Write a small file of an app, whole or not at all."""
-    path = Path(directory) / name
-    new = path.with_name(f".{path.name}-{os.urandom(6).hex()}")
-    _write_file(new, f"{text}\n")
-    new.replace(path)
+async def check_prolog(cluster: Cluster, prolog: str) -> None:
+    """Have the shell read a prolog, without running it; where there is none, the job tells.
 
-
-def _write_file(path: Path, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:  # noqa: PTH123 - of a descriptor
-        file.write(text.encode(errors="surrogateescape"))
+    Raises:
+        RunOptionError: It is no shell.
+    """
+    try:
+        told = await cluster.run(["bash", "-n"], "submit_dryrun", stdin=f"{prolog}\n".encode(), cwd="/")
+    except SchedulerError:
+        return
+    if told.code:
+        raise RunOptionError(f"prolog must be a line of shell, got {prolog!r}", key="prolog", why=told.complaint)

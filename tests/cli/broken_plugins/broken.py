@@ -1,4 +1,4 @@
-"""Schedulers that do not work: `down`, `locked` (no credentials), `absent` (not installed), `silent`."""
+"""Schedulers that do not work: `down`, `locked` (no credentials), `absent` (not installed), `unset`, `silent`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def create_down(session_name: str, **kwargs: object) -> FakeScheduler:
         "cannot reach the cluster", why="nothing listens at 10.0.0.1", fix="start it", backend="down", retryable=False
     )
     return _Broken(session_name, "down", error)
+
+
+def create_unset(session_name: str, **kwargs: object) -> FakeScheduler:
+    error = UnavailableError("there is no unset here", why="nothing names it", backend="unset", retryable=False)
+    error.is_set_up = False
+    return _Broken(session_name, "unset", error)
 
 
 def create_locked(session_name: str, **kwargs: object) -> FakeScheduler:

@@ -3,7 +3,8 @@
 ``stage`` has ``STAGE_APPS`` apps on it from the start: of ten, one has failed, one has succeeded, the others run. What
 is cancelled is written to the file ``STAGE_CANCELLED``. ``STAGE_NAME``, ``STAGE_ROLE`` and ``STAGE_REASON`` are how its
 apps and their roles are named and why they failed: an app of somebody else may have any text there. ``STAGE_SAYS`` is
-what they write.
+what they write. Each has ``STAGE_REPLICAS``; of those that fail with several, the fourth and the sixth do, and one more
+by a signal.
 """
 
 from __future__ import annotations
@@ -56,14 +57,26 @@ class Stage(FakeScheduler):
             app_id = f"train-{number:03}"
             says = os.environ.get("STAGE_SAYS", "hello from the stage").split("\n")
             script = "".join(f"echo {shlex.quote(line)}\n" for line in says) + "sleep 3600"
-            role = Role(os.environ.get("STAGE_ROLE", "main"), "", entrypoint="sh", args=["-c", script])
+            count = int(os.environ.get("STAGE_REPLICAS", "1"))
+            name = os.environ.get("STAGE_ROLE", "main")
+            role = Role(name, "", entrypoint="sh", args=["-c", script], num_replicas=count)
             self.service.launch(app_id, AppDef(os.environ.get("STAGE_NAME", "train"), [role]), "old", "")
             self.service.start(app_id)
             if number % 10 == 3:
                 self.service.set_reason(app_id, os.environ.get("STAGE_REASON", "out of memory"))
-                self.service.exit(app_id, 1)
+                self._fail(app_id, count)
             elif number % 10 == 5:
                 self.service.exit(app_id, 0)
+
+    def _fail(self, app_id: str, count: int) -> None:
+        if count > 6:
+            for k in (3, 5):
+                self.service.exit(app_id, 1, k=k)
+            self.service.exit(app_id, -9, k=6)
+            for k in {*range(count)} - {3, 5, 6}:
+                self.service.exit(app_id, 0, k=k)
+        else:
+            self.service.exit(app_id, 1)
 
 
 def create_scheduler(session_name: str, **kwargs: object) -> Stage:

@@ -10,7 +10,8 @@ pods really run.  From a shell, as root, on Debian::
     python -m tests.services.kubernetes status|stop|start DIR [NAME]     # its programs, one by one
 
 **What it needs.**  Linux, root, openssl, iproute2 and util-linux. It was run on cgroup v1 and mixed hierarchies; not
-on a machine with cgroup v2 alone.
+on a machine with cgroup v2 alone. Where namespaces or a bridge in them are refused, its tests are left out with that
+reason: a bridge on the machine itself would not help, as each pod has a namespace of its own.
 
 **What the machine sees of it.**  The cluster has its own namespaces of processes, mounts and network. In the machine's
 network there is one socket, on a free port of 127.0.0.1, whose connections a small relay hands on to the API server;

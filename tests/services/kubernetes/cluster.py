@@ -18,11 +18,16 @@ from pathlib import Path
 
 from tests.services.kubernetes import addresses, images, keys, programs, versions, volcano
 from tests.services.kubernetes.api import Api
+from tests.services.kubernetes.inside import BRIDGE
 from tests.services.kubernetes.programs import Layout, Program
 from tests.services.kubernetes.waiting import DEADLINE, until
 from tests.services.lifeline import Lifeline
 
 _NEEDED = ("ip", "mount", "openssl", "unshare")
+_IN_NAMESPACES = (
+    *("unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child", "--mount-proc"),
+    *("--propagation", "private", "--"),
+)
 _LONGEST = 60
 """Unix sockets below the directory may have 107 letters."""
 
@@ -37,7 +42,22 @@ def why_it_cannot_run() -> str:
     if os.geteuid() != 0:
         return "a Kubernetes cluster of the tests' own needs root"
     missing = [name for name in _NEEDED if shutil.which(name) is None]
-    return f"not installed: {', '.join(missing)} (Debian: iproute2, mount, openssl, util-linux)" if missing else ""
+    if missing:
+        return f"not installed: {', '.join(missing)} (Debian: iproute2, mount, openssl, util-linux)"
+    return _why_no_namespaces()
+
+
+def _why_no_namespaces() -> str:
+    """Make the namespaces, with a bridge, and let them go: where that fails, a pod cannot have its own either."""
+    probe = [*_IN_NAMESPACES, "ip", "link", "add", BRIDGE, "type", "bridge"]
+    done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=DEADLINE)
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.strip() or f"exit code {done.returncode}"
+    return (
+        f"this machine refuses what every pod needs, namespaces and a bridge ({said}): a container has to be "
+        "privileged, with CAP_SYS_ADMIN and CAP_NET_ADMIN"
+    )
 
 
 class Cluster:
@@ -200,9 +220,9 @@ class Cluster:
             with (self.directory / "logs" / "inside.log").open("ab") as log:
                 self._namespaces = subprocess.Popen(
                     [
-                        *("unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child", "--mount-proc"),
-                        *("--propagation", "private", "--", sys.executable, "-I", str(versions.HERE / "inside.py")),
-                        *(str(self.directory), str(listener.fileno())),
+                        *_IN_NAMESPACES,
+                        *(sys.executable, "-I", str(versions.HERE / "inside.py"), str(self.directory)),
+                        str(listener.fileno()),
                         *(f"{addresses.NODE}/16", f"{addresses.API_SERVICE}/32"),
                     ],
                     stdin=subprocess.DEVNULL,

@@ -1,0 +1,199 @@
+"""A table of apps that fits a terminal, and what stands below it: how many there are, and why some failed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from textwrap import wrap
+
+from asyncsched.cli.colors import BOLD, FAINT, painted, state_color
+from asyncsched.cli.control_sequences import visible
+from asyncsched.cli.table import GAP, cut
+from asyncsched.specs.state import AppState
+from asyncsched.views.apps import AppView, common_prefix, distinct, shared_beginning
+from asyncsched.views.spans import ago, short
+from asyncsched.views.summary import Failure, bar, failures, shared, summary
+
+__all__ = ["MOST_NAMED", "app_table", "clock_time", "failure_lines", "summary_line"]
+
+MOST_NAMED = 60
+"""How many apps that failed are named."""
+
+_ALL = "asyncsched list --state failed"
+_WRAPPED = 4
+_BAR = 40
+_CELLS = {AppState.SUCCEEDED: "█", AppState.FAILED: "x", AppState.CANCELLED: "-", AppState.RUNNING: "▒"}
+_LONG = 24
+"""Where the beginnings of ids are longer than that, what all of them begin with goes before other columns do."""
+_LEAST = {"app": 12, "reason": 12}
+_GOES_FIRST = ("name", "age")
+_GOES_THEN = ("since", "duration", "replicas", "reason")
+
+
+def app_table(
+    views: Sequence[AppView], columns: Sequence[str], now: datetime, *, width: int | None, color: bool
+) -> Iterator[str]:
+    """Yield a header and a line for each app; columns that are empty are left out.
+
+    In a narrow terminal what all handles begin with goes first, then names and ages, then the ends of ids as far as
+    their beginnings tell them apart; then the reason is cut, and at last more columns go.
+
+    Args:
+        views: The apps.
+        columns: What is told of each; a name only where the app's id does not begin with it.
+        now: The time that ages are counted to.
+        width: The width to fit into; None cuts nothing.
+        color: Whether states have colours.
+    """
+    cells = {name: [_cell(name, view, now) for view in views] for name in columns}
+    cells = {name: each for name, each in cells.items() if any(each) or name in ("app", "state")}
+    widths = _fitting(cells, [view.handle for view in views], width)
+    yield GAP.join(f"{name.upper():<{size}}" for name, size in widths.items()).rstrip()
+    least = distinct(cells["app"])
+    for row, view in enumerate(views):
+        told = [(name, _cut(name, cells[name][row], size, least).ljust(size)) for name, size in widths.items()]
+        hue = state_color(view.state) if color else ""
+        yield GAP.join(painted(text, hue) if name == "state" else text for name, text in told).rstrip()
+
+
+def _cell(name: str, view: AppView, now: datetime) -> str:
+    if name == "since":
+        return clock_time(view.since, now)
+    told = {
+        "app": view.handle,
+        "name": "" if view.app_id.startswith(view.name.lower()) else view.name,
+        "state": view.word,
+        "replicas": str(view.tally),
+        "duration": short(view.duration(now)),
+        "age": short(now - view.created_at) if view.created_at else "",
+        "reason": view.reason,
+    }
+    return visible(" ".join(told[name].split()), one_line=True)
+
+
+def clock_time(when: datetime | None, now: datetime) -> str:
+    """Write a time as a clock here shows it; with the date, if that is not today's."""
+    if when is None:
+        return ""
+    here = when.astimezone()
+    return f"{here:%H:%M:%S}" if here.date() == now.astimezone().date() else f"{here:%Y-%m-%d %H:%M}"
+
+
+def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int | None) -> dict[str, int]:
+    """Return the width of each column that is shown; shortens the apps' names if there is no room for their handles.
+
+    What all handles begin with goes first, as far as the rest names the app; then names and ages, and of ids what is
+    not needed to tell them apart: the beginning of an id names the app, too. Then reasons are cut; what all ids begin
+    with goes, if that is long, and then more columns do.
+    """
+    widths = {name: max(len(name), *map(len, each), 0) for name, each in cells.items()}
+    if width is None or _sum(widths) <= width:
+        return widths
+    _drop(cells, widths, len(visible(common_prefix(handles), one_line=True)))
+    for name in _GOES_FIRST:
+        if name in widths and _sum(widths) > width:
+            del widths[name]
+    if (over := _sum(widths) - width) > 0:
+        widths["app"] = max(widths["app"] - over, min(widths["app"], max(distinct(cells["app"]), len("app"))))
+    _give_way(widths, "reason", width)
+    if _sum(widths) > width and widths["app"] > _LONG and len(cells["app"]) > 1:
+        _drop(cells, widths, len(shared_beginning(cells["app"])), mark="…")
+    _give_way(widths, "app", width)
+    for name in _GOES_THEN:
+        if name in widths and _sum(widths) > width:
+            del widths[name]
+    widths["app"] = max(1, widths["app"] - max(_sum(widths) - width, 0))
+    for name in ("reason", "app"):  # what a column has left that went
+        if name in widths:
+            widths[name] = min(max(map(len, cells[name]), default=0), widths[name] + width - _sum(widths))
+            widths[name] = max(widths[name], len(name))
+    return widths if _sum(widths) <= width else {"app": width}
+
+
+def _drop(cells: dict[str, list[str]], widths: dict[str, int], size: int, mark: str = "") -> None:
+    """Leave out what all names of apps begin with."""
+    if size > len(mark):
+        cells["app"] = [mark + each[size:] for each in cells["app"]]
+        widths["app"] = max(len("app"), *map(len, cells["app"]))
+
+
+def _give_way(widths: dict[str, int], name: str, width: int) -> None:
+    if name in widths and (over := _sum(widths) - width) > 0:
+        widths[name] = max(widths[name] - over, min(widths[name], _LEAST[name]))
+
+
+def _sum(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + len(GAP) * (len(widths) - 1)
+
+
+def _cut(name: str, text: str, width: int, least: int) -> str:
+    """Cut a text; of an app's id that is still told from others its beginning is enough to name it."""
+    if name != "app" or len(text) <= width:
+        return cut(text, width)
+    if width >= least:
+        return text[:width]
+    if width < _LEAST["app"]:
+        return cut(text, width)
+    return f"{text[: width - width // 2 - 1]}…{text[-(width // 2) :]}"
+
+
+def summary_line(views: Collection[AppView], *, width: int | None, color: bool) -> str:
+    """Return how many apps are in which state, with a bar where there is room for one."""
+    states = [view.state for view in views]
+    text = summary(states)
+    room = _BAR if width is None else min(width - len(text) - len(GAP) - 2, _BAR)
+    if len(views) < 2 or room < 10:
+        return text if width is None else cut(text, width)
+    cells = "".join(
+        painted(_CELLS.get(part.state, "░") * part.cells, state_color(part.state) if color else "")
+        for part in bar(states, room)
+    )
+    return f"{painted(text, BOLD if color else '')}{GAP}[{cells}]"
+
+
+def failure_lines(views: Collection[AppView], now: datetime, *, width: int | None, color: bool) -> Iterator[str]:
+    """Yield which apps failed, since when, why, and what each of them wrote last; those that failed alike together."""
+    told, left = shared(failures(views), MOST_NAMED)
+    hue = state_color(AppState.FAILED) if color else ""
+    faint = FAINT if color else ""
+    for failure, apps in told:
+        head, *more = _head(failure, now, width)
+        begin = f"{len(failure.apps)} failed"
+        yield painted(begin, hue) + head.removeprefix(begin)
+        yield from more
+        size = max(len(app.app_id) for app in apps)
+        for app in apps:
+            when = clock_time(app.finished_at, now)
+            text = visible(
+                f"  {app.app_id:<{size}}  {when}{f'  {app.last_line}' if app.last_line else ''}", one_line=True
+            )
+            yield _cut_to(text.rstrip(), width)
+        if len(failure.apps) > len(apps):
+            yield painted(_cut_to(f"  and {len(failure.apps) - len(apps)} more: {_ALL}", width), faint)
+        yield painted(_more(apps[0], width), faint)
+    if left:
+        count = sum(len(failure.apps) for failure in left)
+        yield _cut_to(f"and {count} that failed in {len(left)} other way{'s' if len(left) > 1 else ''}: {_ALL}", width)
+
+
+def _head(failure: Failure, now: datetime, width: int | None) -> list[str]:
+    """Return how many failed alike, since when and why; in several lines where one is too short for all of it."""
+    since = f" since {clock_time(failure.since, now)} ({ago(failure.since, now)})" if failure.since else ""
+    why = visible(failure.reason, one_line=True)
+    text = f"{len(failure.apps)} failed{since}{f': {why}' if why else ''}"
+    if width is None or len(text) <= width:
+        return [text]
+    lines = wrap(text, max(width, 10), subsequent_indent="    ", break_on_hyphens=False)
+    return lines if len(lines) <= _WRAPPED else [*lines[: _WRAPPED - 1], cut(f"{lines[_WRAPPED - 1]} …", width)]
+
+
+def _more(view: AppView, width: int | None) -> str:
+    """Return the command that shows more of an app; by its id alone where there is no room for its handle."""
+    told = f"  more: asyncsched log {visible(view.handle, one_line=True)}"
+    if width is None or len(told) <= width:
+        return told
+    return cut(f"  more: asyncsched log {view.app_id}", width)
+
+
+def _cut_to(text: str, width: int | None) -> str:
+    return text if width is None else cut(text, width)

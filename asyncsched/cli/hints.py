@@ -1,0 +1,93 @@
+"""What to write on the command line instead: the library's errors do not know that there is one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import which
+
+import click
+
+from asyncsched.errors import ComponentError, ConfigError
+
+__all__ = ["no_component", "wrong_argument", "wrong_shape"]
+
+_RUNS = {".py": "python", ".sh": "sh"}
+"""What runs a file that does not run by itself."""
+_SHELL = "|&;<>$`*?(){}"
+
+
+def no_component(error: ComponentError, words: Sequence[str], options: Sequence[str]) -> ComponentError:
+    """Return the error for a name that is no component's, with the command that may have been meant.
+
+    Args:
+        error: The library's.
+        words: The name, and what stands behind it.
+        options: What stands before the name.
+    """
+    name = words[0]
+    path = Path(name).expanduser()
+    parts = _parts(name)
+    if is_file := path.suffix in _RUNS and path.is_file() and (path.suffix == ".py" or not os.access(path, os.X_OK)):
+        words = [_RUNS[path.suffix], *words]
+    elif len(parts) > 1 and which(parts[0]) is not None:  # a line for a shell, as one word
+        words = [*parts, *words[1:]]
+    elif which(name) is None and (not name or any(mark in name for mark in ".:/")):
+        return error
+    hint = f"to run {'the file' if is_file else 'a command'}: {_as_command(words, options)}"
+    if error.fix.startswith("did you mean"):
+        hint = f"{error.fix}\n{hint}"
+    elif not is_file and which(words[0]) is None:
+        hint = f"asyncsched builtins lists those that there are (your own: path/file.py:function)\n{hint}"
+    return _with_fix(error, hint)
+
+
+def wrong_argument(error: ComponentError, component: str, run: click.Command) -> ComponentError:
+    """Return the error for an argument that a component does not take, with where to look.
+
+    Args:
+        error: The library's.
+        component: The component's name.
+        run: The command, whose own options may stand at the wrong place.
+    """
+    flag = error.what.rpartition(" ")[2]
+    if error.fix and any(flag in param.opts for param in run.params) and "did you mean" not in error.fix:
+        return _with_fix(error, f"{error.fix}; options of asyncsched run stand before {component}")
+    return error if error.fix else _with_fix(error, f"see asyncsched run {component} --help")
+
+
+def wrong_shape(flags: Sequence[str], words: Sequence[str], options: Sequence[str]) -> ConfigError:
+    """Return the error for options that describe a command where a component, or nothing, is named.
+
+    Args:
+        flags: The options.
+        words: The component's name, and what stands behind it.
+        options: All that stands before the name.
+    """
+    what = f"{', '.join(flags)} {'is' if len(flags) == 1 else 'are'} for a command after --"
+    name = words[0] if words else "COMPONENT"
+    if words and "." not in name and ":" not in name:
+        return ConfigError(what, why=f"{name} stands where a component is named", fix=_as_command(words, options))
+    return ConfigError(what, why=f"{name} has arguments of its own", fix=f"asyncsched run {name} --help shows them")
+
+
+def _parts(name: str) -> list[str]:
+    """Return the words of a line for a shell; the whole line for one that only a shell understands."""
+    if not any(mark.isspace() for mark in name):
+        return [name]
+    try:
+        return ["sh", "-c", name] if {*name} & {*_SHELL} else shlex.split(name)
+    except ValueError:  # a quotation that has no end
+        return [name]
+
+
+def _as_command(words: Sequence[str], options: Sequence[str]) -> str:
+    return shlex.join(["asyncsched", "run", *options, "--", *words])
+
+
+def _with_fix(error: ComponentError, fix: str) -> ComponentError:
+    told = ComponentError(error.what, why=error.why, fix=fix)
+    told.__cause__ = error.__cause__
+    return told

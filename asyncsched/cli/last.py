@@ -1,0 +1,57 @@
+"""The app that was launched last from here: what ``@last``, and no APP at all, mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from asyncsched._home import find_home
+from asyncsched.specs.handle import AppHandle
+
+__all__ = ["LAST", "last_launched", "note_launch"]
+
+LAST = "@last"
+
+MOST = 16
+"""How many schedulers are remembered, each with its last app."""
+
+_LONGEST = 65536
+
+
+def note_launch(handle: str) -> None:
+    """Remember an app as the last one; where nothing can be written, it goes without."""
+    scheduler = handle.partition("://")[0]
+    others = [each for each in _remembered() if each.partition("://")[0] != scheduler]
+    text = "".join(f"{each}\n" for each in [handle, *others][:MOST])
+    for file in _files():
+        try:
+            file.parent.mkdir(0o700, parents=True, exist_ok=True)
+            beside = file.with_name(f"{file.name}.{os.getpid()}")
+            beside.write_text(text, "utf-8")
+            beside.replace(file)  # a reader sees the old file or the new one
+        except OSError:
+            continue
+        return
+
+
+def last_launched(scheduler: str = "") -> AppHandle | None:
+    """Return the app that was launched last, on any scheduler or on this one; None if none is remembered."""
+    for text in _remembered():
+        if not scheduler or text.partition("://")[0] == scheduler:
+            with suppress(ValueError):  # somebody has written something else there
+                return AppHandle(text)
+    return None
+
+
+def _remembered() -> list[str]:
+    for file in _files():
+        with suppress(OSError, UnicodeError), file.open(encoding="utf-8") as opened:
+            return opened.read(_LONGEST).splitlines()
+    return []
+
+
+def _files() -> Iterator[Path]:
+    for home in find_home(os.environ):
+        yield home / "cli" / "launched"

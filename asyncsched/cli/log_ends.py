@@ -1,0 +1,82 @@
+"""A line for the end of each app whose log is followed, behind the last of its own lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
+
+from asyncsched.cli.colors import painted, state_color
+from asyncsched.cli.control_sequences import visible
+from asyncsched.cli.lines import LinePrinter
+from asyncsched.cli.lines_prefix import Names
+from asyncsched.errors import AsyncSchedError
+from asyncsched.logs.stream import LogStream
+from asyncsched.runner.runner import Runner
+from asyncsched.specs.handle import AppHandle
+from asyncsched.views.apps import AppView, app_view
+from asyncsched.views.spans import span
+
+__all__ = ["ends_told"]
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks at whether an app that has ended has been read to its end."""
+WITHIN = 5.0
+"""So many seconds are waited for states when all logs have been read to their ends."""
+
+
+@asynccontextmanager
+async def ends_told(
+    runner: Runner, handles: Collection[AppHandle], lines: LogStream, names: Names, printer: LinePrinter, *, color: bool
+) -> AsyncGenerator[None]:
+    """Tell of each app that ends while its log is followed."""
+    ends = _Ends(lines, names, printer, color=color)
+    watching = asyncio.create_task(ends.watch(runner, handles))
+    try:
+        yield
+        await asyncio.wait([watching], timeout=WITHIN)
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+    if not watching.cancelled():
+        watching.result()
+
+
+class _Ends:
+    def __init__(self, lines: LogStream, names: Names, printer: LinePrinter, *, color: bool) -> None:
+        self._lines = lines
+        self._names = names
+        self._printer = printer
+        self._color = color
+        self._unread: list[AppView] = []
+
+    async def watch(self, runner: Runner, handles: Collection[AppHandle]) -> None:
+        """Tell of each end when the app's last line has been read."""
+        try:
+            async with runner.watch(handles) as events:
+                looking = asyncio.create_task(self._look())
+                try:
+                    async for event in events:
+                        if event.over:
+                            self._unread.append(app_view(event.handle, event.current))
+                    await self._look(to_the_end=True)
+                finally:
+                    looking.cancel()
+                    await asyncio.wait([looking])
+        except AsyncSchedError:
+            return  # whose log cannot be followed either, which is told there
+
+    async def _look(self, *, to_the_end: bool = False) -> None:
+        while self._unread or not to_the_end:
+            for view in [view for view in self._unread if self._lines.is_over(view.app_id)]:
+                self._unread.remove(view)
+                self._printer.tell(self._line(view))
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _line(self, view: AppView) -> str:
+        took = ""
+        if view.started_at is not None and view.finished_at is not None:
+            took = f" after {span(view.finished_at - view.started_at)}"
+        why = f": {visible(view.reason, one_line=True)}" if view.reason else ""
+        state = painted(view.word, state_color(view.state) if self._color else "")
+        return f"-- {visible(self._names.app(view.app_id), one_line=True)} {state}{took}{why}"

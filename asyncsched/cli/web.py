@@ -1,0 +1,70 @@
+"""``asyncsched web``: a live page of apps and their logs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from asyncsched.cli.console import Console
+from asyncsched.cli.verb import verb, with_apps, with_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asyncsched.cli.targets import Target
+    from asyncsched.runner.runner import Runner
+
+__all__ = ["command"]
+
+
+@verb("web")
+@with_apps
+@with_groups
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen.  [default: any that is free]")
+@click.option("--allow-submit", is_flag=True, help="Let whoever has the address launch and delete apps, too.")
+def command(
+    console: Console,
+    apps: tuple[str, ...],
+    groups: tuple[str, ...],
+    scheduler: str | None,
+    port: int,
+    allow_submit: bool,
+) -> int:
+    """Serve a live page of apps, their logs and their ends to a browser on this machine; all apps by default.
+
+    It listens on 127.0.0.1 alone. The address that is printed lets in one browser, once. Ctrl-C ends it; apps run on.
+    """
+    from asyncsched.cli.apps import run_on_apps
+    from asyncsched.schedulers.registry import check_package
+
+    check_package("asyncsched web", "aiohttp", "web")
+    work = partial(_serve, only=scheduler or "", port=port, allow_submit=allow_submit)
+    return run_on_apps(console, apps, work, groups=groups, scheduler=scheduler, or_last=False)
+
+
+async def _serve(
+    console: Console, runner: Runner, targets: Sequence[Target], *, only: str, port: int, allow_submit: bool
+) -> int:
+    import asyncio
+
+    from asyncsched.cli.errors import fail
+    from asyncsched.cli.targets import find_apps, list_apps
+    from asyncsched.web.server import serving
+
+    handles = None
+    if targets:
+        found = await find_apps(console, runner, targets)
+        codes = [fail(console, failure) for failure in found.failures]
+        if not found.apps:
+            return max(codes, default=1)
+        handles = found.handles
+    look = partial(list_apps, runner, only=only)
+    async with serving(runner, handles=handles, look=look, port=port, allow_submit=allow_submit) as server:
+        console.print(server.url)
+        console.say("open it in a browser on this machine; it lets one in, once. Ctrl-C ends the page, apps run on")
+        if allow_submit:
+            console.say("--allow-submit: whoever has the page can run programs as you")
+        await asyncio.Event().wait()
+    return 0

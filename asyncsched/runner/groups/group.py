@@ -1,0 +1,328 @@
+"""`JobGroup`: many jobs, a limit, and one end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+from asyncsched._loops import AsyncOnly
+from asyncsched._streams import Waiter, for_one
+from asyncsched._tasks import outlast
+from asyncsched._torchx import TorchXApp, adopted
+from asyncsched.errors import ClosedError
+from asyncsched.logs.select import LogSelection
+from asyncsched.logs.stream import LogStream
+from asyncsched.runner.activity import ActivityStream
+from asyncsched.runner.groups.completed import CompletedJobs
+from asyncsched.runner.groups.desk import Desk
+from asyncsched.runner.groups.job import Job, Own
+from asyncsched.runner.groups.leaving import Leaving, failures_of
+from asyncsched.runner.groups.log_query import LogArguments
+from asyncsched.runner.groups.outcome import JobCounts
+from asyncsched.runner.groups.settings import CfgOf, check_cfg, check_timeout, check_whole
+from asyncsched.runner.groups.states import GroupStates
+from asyncsched.schedulers.prepare import check_app
+from asyncsched.schedulers.shape import check_workspace
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.copies import copied
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.state import AppStatus
+
+if TYPE_CHECKING:
+    from asyncsched.runner.groups.engine import Engine
+    from asyncsched.runner.groups.keeper import LogKeeper
+
+__all__ = ["JobGroup"]
+
+CANCEL_TIMEOUT = 60.0
+
+_log = logging.getLogger("asyncsched.runner")
+
+
+class JobGroup(AsyncOnly):
+    """Jobs that are launched as there are slots, retried, followed and ended together; made by `Runner.group`.
+
+    ::
+
+        async with runner.group("slurm", limit=8, retries=1) as group:
+            for app in apps:
+                group.start(app)
+            async for job in group.as_completed():
+                print(group, job.name, job.state)
+
+    Use it as ``async with``, or keep it over the cells of a notebook and end it by `aclose`. Nothing of it is open
+    between two awaits of its owner: it may be opened in one task and closed in another.
+
+    A block that ends waits for all jobs. If jobs have failed it raises one ExceptionGroup, unless the group was made
+    with ``on_failure="continue"`` or ended by `cancel`. If its body raises, or is cancelled, nothing more starts, what
+    runs is ended or left as `on_leave` says, and the exception goes on.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._desk = Desk(engine)
+        engine.owner = self._desk
+        self._keeper = _make_keeper(engine)
+        if self._keeper is not None:
+            engine.ledger.waiters.add(self._keeper)
+        self._leaving = Leaving(engine, self._keeper)
+        self._is_over = False
+        self._raises = True
+
+    @property
+    def name(self) -> str:
+        """The name that its jobs carry: the group's key, or a generated name if it has none."""
+        return self._engine.settings.name
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """Its jobs, in the order in which they were started."""
+        return tuple(self._engine.ledger.jobs)
+
+    @property
+    def failed(self) -> Sequence[Job]:
+        """Those that have failed for good, in the order of their ends."""
+        return tuple(self._engine.ledger.failed)
+
+    @property
+    def left_running(self) -> Sequence[Job]:
+        """Those whose end was not confirmed, or that were left, when the group was.
+
+        Those of an earlier run of a group with a key, which were not started again, are among them.
+        """
+        return tuple(self._leaving.left)
+
+    @property
+    def lost_logs(self) -> Mapping[AppHandle, Exception]:
+        """Why the logs of apps are not in the files of `keep_logs` to their ends; known once the group was left."""
+        return {} if self._keeper is None else dict(self._keeper.lost)
+
+    @property
+    def counts(self) -> JobCounts:
+        """How many of its jobs are where; as text, one line."""
+        return self._engine.ledger.counts
+
+    def start(
+        self,
+        app: AppDef | TorchXApp,
+        *,
+        name: str | None = None,
+        scheduler: str | None = None,
+        cfg: CfgOf = None,
+        workspace: str | None = None,
+        retries: int | None = None,
+        timeout: float | None = None,
+    ) -> Job:
+        """Take on a job, which is launched once there is a slot; this does not wait.
+
+        After a failure that has ended the group, or after `cancel`, the job is over at once: it never starts.
+
+        Args:
+            app: What to run; it is copied.
+            name: The job's name, unique in the group; by default its app's, and its number.
+            scheduler: Where it runs, if not where the group's jobs do; the other arguments likewise.
+            cfg: Run options, or a function of the attempt that returns them.
+            workspace: Files to lay over the app's images.
+            retries: How often it is started again after a failure.
+            timeout: Seconds that it may run.
+
+        Raises:
+            ValueError: The app cannot be run as it is described, or an argument is wrong.
+            UnknownSchedulerError: No scheduler has this name.
+            ClosedError: The group is over.
+        """
+        if self._is_over:
+            raise ClosedError(f"the group {self.name!r} is over", fix="start jobs inside its block, or make a new one")
+        app = adopted(app)
+        check_app(app)
+        group = self._engine.settings
+        own = None
+        if not (scheduler is None and cfg is None and workspace is None and retries is None and timeout is None):
+            if retries is not None:
+                check_whole("retries", retries, 0)
+            check_timeout(timeout)
+            check_cfg(cfg)
+            check_workspace(workspace)
+            own = Own(
+                group.scheduler if scheduler is None else scheduler,
+                group.cfg if cfg is None else cfg,
+                group.workspace if workspace is None else workspace,
+                group.retries if retries is None else retries,
+                group.timeout if timeout is None else timeout,
+            )
+        self._engine.host.check(group.scheduler if own is None else own.scheduler)
+        self._engine.check_options(own)
+        return self._engine.start(copied(app), name, own)
+
+    def _start_single(self, app: AppDef | TorchXApp) -> Job:
+        """Start the only job of a group, which ends with it."""
+        self._desk.serve_one(self.aclose)
+        self._engine.end_with = self._leaving.end_with
+        return self.start(app)
+
+    def as_completed(self) -> CompletedJobs:
+        """Return a stream of the jobs, each once, as it ends; those that have ended come first."""
+        return CompletedJobs(self._engine)
+
+    async def wait(self) -> None:
+        """Wait until all jobs that were started so far are over; raises nothing for those that failed.
+
+        Cancelling this touches no job.
+        """
+        for job in self.jobs:
+            if not job.is_over:
+                await job
+        if self._engine.error is not None and self._engine.was_cut:  # jobs that never started are over by that
+            raise for_one(self._engine.error)
+
+    async def cancel(self) -> None:
+        """Start nothing more, and ask for the end of what runs, without waiting for it.
+
+        The group's block then ends without an exception.
+
+        Raises:
+            ClosedError: The runner is closed.
+        """
+        self._engine.host.enter()
+        self._engine.call_off()
+        await outlast(self._engine.cancels, CANCEL_TIMEOUT)
+
+    def log_lines(self, **query: Unpack[LogArguments]) -> LogStream:
+        """Return the lines of all jobs, merged; with ``should_tail=True`` those of jobs that start later, too.
+
+        The arguments are those of `Runner.log_lines`. With `should_tail` it ends when all jobs are over.
+        """
+        engine = self._engine
+        follow = bool(query.get("should_tail"))
+        schedulers = {engine.own_of(job).scheduler for job in engine.ledger.jobs} or {engine.settings.scheduler}
+        return engine.host.log_lines_of(self._handles(follow=follow), schedulers, f"group {self.name}", query)
+
+    def events(self, **selection: Unpack[LogSelection]) -> ActivityStream:
+        """Return the states and the lines of all jobs in one stream, as `Runner.events` does.
+
+        Jobs that start later are told, too. It ends when all jobs are over and their logs have been read.
+        """
+        lines = self.log_lines(should_tail=True, **selection)
+        return ActivityStream(GroupStates(self._engine), lines)
+
+    async def monitor(self) -> None:
+        """Show a table of the jobs in a notebook's cell that updates itself until all are over.
+
+        Each job is one row, that of its last attempt; above stands how many are where. Stopping the cell detaches: the
+        jobs run on, and the table stays as it was.
+
+        Raises:
+            MissingExtraError: This is no notebook.
+        """
+        engine = self._engine
+        engine.host.enter()
+        from asyncsched.runner.notebook import AppTable, show_events  # only notebooks pay for it
+
+        def rows() -> list[tuple[AppHandle, AppStatus | None]]:
+            return [(job.attempts[-1], job._last) for job in engine.ledger.jobs if job.attempts]
+
+        await show_events(AppTable([], rows, self.__str__), GroupStates(engine), engine.host.clock)
+
+    async def _handles(self, *, follow: bool) -> AsyncGenerator[AppHandle]:
+        engine, told, waiter = self._engine, 0, Waiter()
+        engine.ledger.waiters.add(waiter)
+        try:
+            while True:
+                while told < len(engine.handles):
+                    told += 1
+                    yield engine.handles[told - 1]
+                if not follow or engine.ledger.is_idle or engine.error is not None:
+                    return
+                await waiter.wait()
+        finally:
+            engine.ledger.waiters.discard(waiter)
+
+    # Its end
+
+    async def aclose(self) -> None:
+        """End the group: nothing more starts, and what runs is ended or left, as `on_leave` says. Idempotent."""
+        self._is_over = True
+        await self._leaving.land(cancel=self._cancels)
+        if self.left_running:
+            _log.warning("%s", self._told_of_left())
+
+    @property
+    def _cancels(self) -> bool:
+        return self._engine.was_cancelled or self._engine.settings.on_leave == "cancel"
+
+    async def __aenter__(self) -> Self:
+        self._engine.host.enter()
+        if self._keeper is not None:
+            await self._keeper.open()
+        await self._engine.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over = True
+        if error is not None:
+            await self._abandon(error)
+            return
+        try:
+            await self.wait()
+        except asyncio.CancelledError as cancelled:
+            await self._abandon(cancelled)
+            raise
+        await self.aclose()
+        engine = self._engine
+        if self._raises and not engine.was_cancelled and engine.settings.too_many(len(self.failed), len(self.jobs)):
+            raise failures_of(engine)
+
+    async def _abandon(self, error: BaseException) -> None:
+        """End the group for an exception, which is told what became of the jobs."""
+        before, others = self.counts, len(self._engine.strays)
+        try:
+            await self.aclose()
+        except asyncio.CancelledError:
+            if not isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            if before.running or before.waiting or others:
+                error.add_note(self._told_of_end(before, others))
+            if self.left_running:
+                error.add_note(self._told_of_left())
+
+    def _told_of_end(self, before: JobCounts, others: int) -> str:
+        ended = before.running + others - len(self.left_running)
+        return f"The group {self.name} was left: {ended} jobs were ended, and {before.waiting} never started."
+
+    def _told_of_left(self) -> str:
+        settings, left = self._engine.settings, self.left_running
+        which = _some([job.handle or job.name for job in left])
+        if settings.key is not None and not self._cancels:
+            back = f"a group with key={settings.key!r} comes back to them"
+            return f"group {self.name}: {len(left)} jobs run on, and {back}: {which}"
+        return f"group {self.name}: {len(left)} jobs may still run: {which}"
+
+    def __repr__(self) -> str:
+        return f"<JobGroup {self}>"
+
+    def __str__(self) -> str:
+        strays = self._engine.strays
+        earlier = sum(not flight.of.is_over for flight in strays)
+        told = [f"{earlier} of an earlier run"] if earlier else []
+        told += [f"{len(strays) - earlier} left by launches that failed"] if len(strays) > earlier else []
+        return ", and ".join([f"{self.name}: {self.counts}", *told])
+
+
+def _some(names: Collection[str], most: int = 5) -> str:
+    """Return the first of many names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join([*names][:most]) + more
+
+
+def _make_keeper(engine: Engine) -> LogKeeper | None:
+    if engine.settings.keep_logs is None:
+        return None
+    from asyncsched.runner.groups.keeper import LogKeeper  # loaded only where logs are kept
+
+    return LogKeeper(engine, engine.settings.keep_logs)

@@ -1,0 +1,201 @@
+"""`Job`: one app of a group, from its wait for a slot to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Mapping
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, Unpack
+
+from asyncsched._loops import AsyncOnly
+from asyncsched.errors import AppStatusError
+from asyncsched.specs.app import AppDef
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.state import AppState, AppStatus
+
+if TYPE_CHECKING:
+    from asyncsched.logs.stream import LogStream
+    from asyncsched.runner.groups.log_query import LogArguments
+    from asyncsched.runner.groups.settings import CfgOf
+
+__all__ = ["Job", "Own", "Phase", "phase_of"]
+
+
+class Phase(Enum):
+    """Where a job is."""
+
+    WAITING = "waiting"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    """Launched, whatever its scheduler does with it."""
+    PAUSED = "paused"
+    """Between an attempt that failed and the next one."""
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing comes after it."""
+        return self in (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
+
+
+def phase_of(state: AppState) -> Phase:
+    """Return where a job is that has ended so."""
+    return {AppState.SUCCEEDED: Phase.DONE, AppState.CANCELLED: Phase.CANCELLED}.get(state, Phase.FAILED)
+
+
+class Own(NamedTuple):
+    """What was given for one job in place of its group's."""
+
+    scheduler: str
+    cfg: CfgOf
+    workspace: str | None
+    retries: int
+    timeout: float | None
+
+
+class Owner(Protocol):
+    """The side of a group that its jobs see."""
+
+    def waiting_status(self, job: Job) -> AppStatus:
+        """Return the status of a job of which no attempt runs."""
+        ...
+
+    def new_waiter(self) -> asyncio.Future[None]:
+        """Return what a waiter waits for; raise if it would wait for ever."""
+        ...
+
+    async def cancel_job(self, job: Job) -> None: ...
+    async def results_of(self, job: Job) -> Mapping[tuple[str, int], JsonValue] | None: ...
+    async def leave_job(self, job: Job) -> None: ...
+    def job_lines(self, job: Job, query: LogArguments) -> LogStream: ...
+
+
+class Job(AsyncOnly):
+    """One app of a group. Await it, any number of times, for its last status; that raises nothing for a failure.
+
+    As ``async with`` it is ended when its block is left before its end. Cancelling ``await job`` does not touch it.
+
+    Attributes:
+        name: Its name, unique in the group.
+        index: Its number in the group.
+        app: What it runs: a copy of what was given.
+        attempts: The handles of its attempts, the last one that of `handle`.
+        error: Why it could not be launched, if it could not.
+        timed_out: Whether its last attempt ran longer than it was allowed to.
+    """
+
+    # A waiting job is this object and a place in a queue: ten thousand of them must cost little.
+    __slots__ = (
+        "_failures",
+        "_is_asked",
+        "_last",
+        "_owner",
+        "_phase",
+        "_waiters",
+        "app",
+        "attempts",
+        "error",
+        "index",
+        "name",
+        "own",
+        "timed_out",
+    )
+
+    def __init__(self, owner: Owner, name: str, index: int, app: AppDef, own: Own | None) -> None:
+        self.name = name
+        self.index = index
+        self.app = app
+        self.own = own
+        self.attempts: tuple[AppHandle, ...] = ()
+        self.error: Exception | None = None
+        self.timed_out = False
+        self._owner = owner
+        self._phase = Phase.WAITING
+        self._last: AppStatus | None = None
+        self._failures = 0
+        self._is_asked = False  # for its end: no attempt follows
+        self._waiters: dict[asyncio.Future[None], None] | None = None
+
+    @property
+    def handle(self) -> AppHandle | None:
+        """The handle of its last attempt; None before the first one."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def status(self) -> AppStatus:
+        """How it is doing, as far as is known here; before its start, what it waits for."""
+        if self._last is not None and (self._phase is Phase.RUNNING or self._phase.is_over):
+            return self._last
+        return self._owner.waiting_status(self)
+
+    @property
+    def state(self) -> AppState:
+        """Its state, which is that of `status`."""
+        return self.status.state
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, or will never start."""
+        return self._phase.is_over
+
+    def __await__(self) -> Generator[object, None, AppStatus]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> AppStatus:
+        if not self._phase.is_over:
+            waiter = self._owner.new_waiter()
+            waiters = self._waiters = {} if self._waiters is None else self._waiters
+            waiters[waiter] = None
+            try:
+                await waiter
+            finally:
+                waiters.pop(waiter, None)
+        return self.status
+
+    def raise_for_status(self) -> None:
+        """Raise unless it has succeeded.
+
+        Raises:
+            AppStatusError: Its `status` is the job's.
+        """
+        status = self.status
+        if status.state is not AppState.SUCCEEDED:
+            where = f" ({self.handle})" if self.handle else ""
+            why = f"{status.state}{f': {status.msg}' if status.msg else ''}"
+            raise AppStatusError(f"the job {self.name}{where} did not succeed", why=why, status=status) from self.error
+
+    async def cancel(self) -> None:
+        """Ask for its end, without waiting for it; the group goes on. Nothing happens to one that is over."""
+        await self._owner.cancel_job(self)
+
+    async def results(self) -> Mapping[tuple[str, int], JsonValue] | None:
+        """Return what the replicas of its last attempt have written to ``$ASYNCSCHED_RESULT_FILE``.
+
+        Returns:
+            The results by role and replica number; None if it never started, or its scheduler cannot read results.
+        """
+        return await self._owner.results_of(self)
+
+    def log_lines(self, **query: Unpack[LogArguments]) -> LogStream:
+        """Return the lines of its last attempt; the arguments are those of `Runner.log_lines`.
+
+        Raises:
+            UsageError: It has not been launched.
+        """
+        return self._owner.job_lines(self, query)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._owner.leave_job(self)
+
+    def __repr__(self) -> str:
+        where = f" {self.handle}" if self.handle else ""
+        return f"<Job {self.name} {self.state}{where}>"

@@ -1,0 +1,216 @@
+"""What a group was asked for, checked; and what becomes of run options for one attempt."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, Union, cast
+
+from asyncsched.errors import ConfigError
+from asyncsched.schedulers.prepare import LONGEST_TIME, has_timeout
+from asyncsched.schedulers.shape import check_workspace
+from asyncsched.specs.given import unexpected
+from asyncsched.specs.names import make_unique
+from asyncsched.specs.options import CfgVal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from _typeshed import DataclassInstance
+
+__all__ = [
+    "AT_ONCE",
+    "KEEPING_GRACE",
+    "Cfg",
+    "CfgOf",
+    "GroupSettings",
+    "OnFailure",
+    "OnLeave",
+    "Reuse",
+    "cfg_of_attempt",
+]
+
+Cfg: TypeAlias = Union[Mapping[str, CfgVal], "DataclassInstance", None]
+"""Run options, as a mapping or as the scheduler's own class."""
+
+CfgOf: TypeAlias = Cfg | Callable[[int], Cfg]
+"""Run options, or a function of the attempt (1, 2, ...) that returns them."""
+
+OnFailure: TypeAlias = Literal["cancel", "continue"]
+OnLeave: TypeAlias = Literal["cancel", "leave"]
+Reuse: TypeAlias = Literal["succeeded", "any", "never"]
+
+AT_ONCE = 32
+"""Submits that a group has under way at the same time, at most."""
+
+LEAST_TIMEOUT = 60.0
+"""The least time limit that is handed to a service: some take none below a minute, and the group's own is exact."""
+
+KEEPING_GRACE = 30.0
+"""Seconds that the logs of jobs that have ended are given to be read to their ends, when the group is left."""
+
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GroupSettings:
+    """The arguments of `Runner.group`; made by `of`, which checks them.
+
+    Attributes:
+        name: What the group is called: its key, or a name of its own.
+    """
+
+    name: str
+    scheduler: str
+    cfg: CfgOf
+    limit: int | None
+    retries: int
+    timeout: float | None
+    on_failure: OnFailure
+    max_failures: float | None
+    key: str | None
+    reuse: Reuse
+    on_leave: OnLeave
+    workspace: str | None
+    keep_logs: Path | None
+
+    @classmethod
+    def of(
+        cls,
+        scheduler: str,
+        cfg: CfgOf,
+        *,
+        limit: int | None,
+        retries: int,
+        timeout: float | None,
+        on_failure: OnFailure,
+        max_failures: float | None,
+        key: str | None,
+        reuse: Reuse,
+        on_leave: OnLeave | None,
+        workspace: str | None,
+        keep_logs: str | os.PathLike[str] | None,
+    ) -> GroupSettings:
+        """Check the arguments; raise ConfigError for one that is wrong."""
+        check_whole("limit", limit, 1)
+        check_whole("retries", retries, 0)
+        check_timeout(timeout)
+        check_cfg(cfg)
+        check_workspace(workspace)
+        _check_choice("on_failure", on_failure, ("cancel", "continue"))
+        _check_choice("reuse", reuse, ("succeeded", "any", "never"))
+        _check_choice("on_leave", on_leave, ("cancel", "leave", None))
+        _check_max_failures(max_failures, on_failure)
+        if key is not None:
+            check_label("key", key)
+        return cls(
+            name=make_unique("group") if key is None else key,
+            scheduler=scheduler,
+            cfg=cfg,
+            limit=limit,
+            retries=retries,
+            timeout=timeout,
+            on_failure=on_failure,
+            max_failures=max_failures,
+            key=key,
+            reuse=reuse,
+            on_leave=on_leave or ("cancel" if key is None else "leave"),
+            workspace=workspace,
+            keep_logs=None if keep_logs is None else _folder(keep_logs),
+        )
+
+    def too_many(self, failures: int, jobs: int) -> bool:
+        """Tell whether so many failures of so many jobs end the group."""
+        if self.on_failure == "continue":
+            return False
+        most = self.max_failures or 0
+        return failures > (most * jobs if isinstance(most, float) else most)
+
+
+def cfg_of_attempt(cfg: CfgOf, attempt: int, timeout: float | None, options: type) -> Cfg:
+    """Return the run options of an attempt; the service gets the group's time limit where it takes one.
+
+    Args:
+        cfg: The options, or a function that returns them.
+        attempt: 1 for the first one.
+        timeout: Seconds that the job may run, if that is bounded.
+        options: The scheduler's class of options.
+    """
+    given = cfg(attempt) if callable(cfg) else cfg
+    if timeout is None or "timeout" not in {field.name for field in dataclasses.fields(options)}:
+        return given
+    limit = float(math.ceil(max(timeout, LEAST_TIMEOUT)))
+    if given is None:
+        return {"timeout": limit}
+    if isinstance(given, Mapping):
+        return given if has_timeout(given) else {**given, "timeout": limit}
+    if has_timeout({field.name: getattr(given, field.name) for field in dataclasses.fields(given)}):
+        return given
+    return dataclasses.replace(given, timeout=limit)
+
+
+def check_whole(name: str, value: object, least: int) -> None:
+    """Raise ConfigError unless a parameter is None or a whole number of at least `least`."""
+    if value is None and name == "limit":
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_timeout(value: object) -> None:
+    """Raise ConfigError unless a time limit is None or a number of seconds above 0 that clocks and services take."""
+    if value is None:
+        return
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= LONGEST_TIME:
+        raise ConfigError(f"timeout must be a number of seconds above 0 and at most {LONGEST_TIME:.0f}, got {value!r}")
+
+
+def check_cfg(cfg: object) -> None:
+    """Raise UsageError for what cannot be run options; which there are is known to their scheduler."""
+    if cfg is None or isinstance(cfg, Mapping):
+        return
+    if isinstance(cfg, type) or not (callable(cfg) or dataclasses.is_dataclass(cfg)):
+        wanted = "a mapping of run options, or a function of the attempt that returns one"
+        fix = f"write cfg={cfg.__name__}(...)" if isinstance(cfg, type) else "write cfg={'option': value}"
+        raise unexpected("cfg", cfg, wanted, fix)
+
+
+def check_label(what: str, value: object) -> None:
+    """Raise ConfigError unless a key or a job's name is short printable text, which labels and files can hold."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > _LONGEST_NAME:
+        raise ConfigError(f"{what} must be printable text of 1 to {_LONGEST_NAME} characters, got {value!r}")
+
+
+def _folder(value: object) -> Path:
+    """Return the whole path of a folder, which does not depend on where the process works later."""
+    is_path = isinstance(value, (str, os.PathLike))
+    text: object = os.fspath(cast("str | os.PathLike[str]", value)) if is_path else None
+    if not isinstance(text, str) or not text:
+        raise ConfigError(f"keep_logs must be the path of a folder, got {value!r}")
+    from pathlib import Path  # loaded only where logs are kept
+
+    return Path(text).expanduser().absolute()
+
+
+def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def _check_max_failures(value: object, on_failure: str) -> None:
+    if value is None:
+        return
+    if on_failure == "continue":
+        raise ConfigError(
+            f"max_failures is {value!r}, and on_failure is 'continue'",
+            why="then no number of failures ends the group",
+            fix="leave one of them out",
+        )
+    is_share = isinstance(value, float) and 0 <= value < 1
+    if not is_share and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise ConfigError(
+            f"max_failures must be a whole number from 0, or a share from 0.0 to below 1.0, got {value!r}"
+        )

@@ -1,0 +1,119 @@
+"""What a runner does with many apps in few calls: asking, ending, following; and what one app has left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from asyncsched._tasks import gather_bounded
+from asyncsched.errors import AsyncSchedError
+from asyncsched.logs.budget import budget_of
+from asyncsched.runner.answers import status_of
+from asyncsched.runner.launch import _LaunchingRunner
+from asyncsched.runner.report import AppStatuses
+from asyncsched.runner.waiting import App, apps_of
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.state import AppStatus
+
+AnswerT = TypeVar("AnswerT")
+
+
+class _ManyRunner(_LaunchingRunner):
+    """The operations on many apps at once that are not streams."""
+
+    async def status_all(self, handles: str | Iterable[str]) -> AppStatuses:
+        """Return how many apps are doing; each scheduler is asked about all of its apps in as few calls as it allows.
+
+        Returns:
+            The statuses by handle, in the order of `handles`, which print as a table; None for an app that its
+            scheduler does not know. A scheduler that fails stands in `failures`, and its apps are left out.
+
+        Raises:
+            AsyncSchedError: No scheduler has answered; this is why the first has not.
+        """
+        self._enter()
+        with self._calls.call("status_all"):
+            apps = await apps_of(handles)
+
+            async def ask(scheduler: str, ids: Sequence[str]) -> Mapping[str, AppStatus | None]:
+                found = await (await self._backends.open(scheduler)).describe_many(ids)
+                budget = budget_of(asyncio.get_running_loop())
+                told: dict[str, AppStatus | None] = {}
+                for app_id, response in found.items():
+                    told[app_id] = (
+                        None if response is None else status_of(response, AppHandle(f"{scheduler}:///{app_id}"))
+                    )
+                    await budget.breathe()
+                return told
+
+            answers, failures = await self._of_each(apps, ask)
+            if failures and not answers:
+                raise next(iter(failures.values()))
+            statuses = AppStatuses(failures=failures)
+            for handle, (scheduler, app_id) in apps.items():
+                if scheduler in answers:
+                    self._keep(statuses, handle, answers[scheduler][app_id])
+            return statuses
+
+    def _keep(self, statuses: AppStatuses, handle: AppHandle, status: AppStatus | None) -> None:
+        statuses[handle] = status
+        if status is not None:
+            status.handle = handle
+            self._seen.note(handle, status)
+
+    async def cancel_all(self, handles: str | Iterable[str]) -> dict[AppHandle, AsyncSchedError | None]:
+        """Ask for the end of many apps in as few calls as their schedulers allow, and return without waiting for it.
+
+        One that fails does not stop the others. Cancelling this may have cancelled some of them.
+
+        Returns:
+            For each app, in the order of `handles`, None or why it could not be cancelled.
+        """
+        self._enter()
+        with self._calls.call("cancel_all"):
+            apps = await apps_of(handles)
+
+            async def cancel(scheduler: str, ids: Sequence[str]) -> Mapping[str, AsyncSchedError | None]:
+                return await (await self._backends.open(scheduler)).cancel_many(ids)
+
+            answers, failures = await self._of_each(apps, cancel)
+            return {
+                handle: failures[scheduler] if scheduler in failures else answers[scheduler][app_id]
+                for handle, (scheduler, app_id) in apps.items()
+            }
+
+    async def _of_each(
+        self, apps: Mapping[AppHandle, App], ask: Callable[[str, Sequence[str]], Awaitable[Mapping[str, AnswerT]]]
+    ) -> tuple[dict[str, Mapping[str, AnswerT]], dict[str, AsyncSchedError]]:
+        """Ask each scheduler about all of its apps, all at once; return the answers by scheduler, and the failures."""
+        ids: dict[str, list[str]] = {}
+        for scheduler, app_id in apps.values():
+            ids.setdefault(scheduler, []).append(app_id)
+        self._backends.check(ids)
+        answers: dict[str, Mapping[str, AnswerT]] = {}
+        failures: dict[str, AsyncSchedError] = {}
+
+        async def one(scheduler: str) -> None:
+            try:
+                answers[scheduler] = await ask(scheduler, ids[scheduler])
+            except AsyncSchedError as error:
+                failures[scheduler] = error
+
+        await gather_bounded(one, list(ids), max(len(ids), 1))
+        return answers, failures
+
+    async def results(self, handle: str) -> Mapping[tuple[str, int], JsonValue] | None:
+        """Return what an app's replicas have written to the file that ``ASYNCSCHED_RESULT_FILE`` names, parsed.
+
+        A file that is not JSON, that is larger than 64 KiB, or that is no plain file is an `UnreadableResult`, which
+        says so.
+
+        Returns:
+            The results by role and replica number, those only that have written one; None if there is no such app, or
+            if its scheduler cannot read results.
+        """
+        handle = self._on(handle)
+        with self._calls.call("results", handle.scheduler, handle.app_id):
+            return await (await self._backends.open(handle.scheduler)).results(handle.app_id)

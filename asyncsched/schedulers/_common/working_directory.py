@@ -1,0 +1,19 @@
+"""Where the submitter is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from asyncsched.errors import ConfigError
+
+__all__ = ["working_directory"]
+
+
+def working_directory() -> str:
+    """Return the submitter's working directory; raise ConfigError if it was removed under it."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "the working directory does not exist any more", why="it was removed", fix="change to another one"
+        ) from error

@@ -1,0 +1,42 @@
+"""Comparing and printing dataclasses, written once: to make both for each class is half of what a dataclass costs."""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, cast
+
+from asyncsched._typing import override
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["Value"]
+
+
+class Value:  # noqa: PLW1641 - it can change, and so is not hashed, as `dataclass` has it
+    """What ``@dataclass(eq=False, repr=False)`` derives from, to be equal and printed as other dataclasses are.
+
+    Two are equal if they are of one class, and all fields are that are to be compared. They cannot be hashed.
+    """
+
+    __slots__ = ()
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return _compared(self) == _compared(other)
+
+    @recursive_repr()
+    def __repr__(self) -> str:
+        shown = [f"{item.name}={getattr(self, item.name)!r}" for item in _fields(self) if item.repr]
+        return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _compared(value: object) -> tuple[object, ...]:
+    return tuple([getattr(value, item.name) for item in _fields(value) if item.compare])
+
+
+def _fields(value: object) -> tuple[Field[object], ...]:
+    return fields(cast("DataclassInstance", value))

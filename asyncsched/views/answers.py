@@ -1,0 +1,45 @@
+"""What schedulers answer about an app, as its row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from asyncsched.views.apps import AppView, seen
+
+if TYPE_CHECKING:
+    from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+
+__all__ = ["described", "listed"]
+
+
+def described(handle: str, answer: DescribeAppResponse | None) -> AppView:
+    """Return what is shown of an app of which a scheduler has told this; None: it does not know it."""
+    if answer is None:
+        return AppView(handle=handle, state=None)
+    view = seen(handle, answer.state, answer.msg, answer.roles_statuses)
+    over = answer.state.is_terminal()
+    return replace(
+        view,
+        name=answer.name,
+        session=answer.session,
+        created_at=answer.created_at,
+        started_at=answer.started_at or view.started_at,
+        finished_at=(answer.finished_at if over else None) or view.finished_at,
+    )
+
+
+def listed(row: ListAppResponse, answer: DescribeAppResponse | None = None) -> AppView:
+    """Return what is shown of an app in a list.
+
+    Args:
+        row: The app.
+        answer: What more its scheduler tells of it, if it was asked.
+    """
+    view = AppView(handle=row.app_handle, state=row.state) if answer is None else described(row.app_handle, answer)
+    return replace(
+        view,
+        name=row.name or view.name,
+        session=row.session or view.session,
+        created_at=row.created_at or view.created_at,
+    )

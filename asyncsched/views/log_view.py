@@ -1,0 +1,112 @@
+"""The last lines of a log, for a page: who wrote each, in a colour of its own; progress bars at the bottom."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from html import escape
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from asyncsched.specs.stream import Stream
+
+if TYPE_CHECKING:
+    from asyncsched.logs.line import LogLine, LogOrigin
+
+__all__ = ["KEPT", "LogView"]
+
+KEPT = 500
+"""How many lines are kept, and shown."""
+LONGEST = 2000
+"""How many characters of a line are shown."""
+
+_COLOURS = ("#0e8a8a", "#b06000", "#a050a0", "#2f8f2f", "#c000c0", "#5f8700", "#8a6d8a", "#5f8787")
+_SEQUENCE = re.compile(r"\x1b(?:\[[ -?]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_]|.)")
+_BOX = (
+    "max-height:24em;overflow:auto;display:flex;flex-direction:column-reverse;"
+    "border-left:4px solid #8b949e;padding:2px 0 2px 10px;margin:2px 0"
+)
+# A page's own style may let it scroll, and then it would be scrolled in place of its box.
+_PRE = (
+    "flex:none;overflow:visible;margin:0;padding:0;font-family:monospace;white-space:pre-wrap;"
+    "overflow-wrap:anywhere;color:inherit;background:none"
+)
+_FAINT = "opacity:.7"
+
+
+class _Line(NamedTuple):
+    who: str
+    color: str
+    mark: str
+    text: str
+
+
+class LogView:
+    """Keeps the last lines.
+
+    Args:
+        several: Whether they are of several apps.
+    """
+
+    def __init__(self, *, several: bool = False) -> None:
+        self._several = several
+        self._lines: deque[_Line] = deque(maxlen=KEPT)
+        self._open: dict[LogOrigin, str] = {}  # lines that have not ended
+        self._colors: dict[str, str] = {}
+        self.count = 0
+        self.note = ""
+
+    def add(self, line: LogLine) -> None:
+        """Take a line, or a piece of one."""
+        if line.gap is not None:
+            self._keep(line.source, f"lines are missing here: {line.gap.reason}")
+            return
+        text = self._open.pop(line.source, "") + _plain(line.text)
+        if line.partial:
+            # What is drawn over itself is short; what never ends is cut.
+            self._open[line.source] = text.rstrip("\r").rpartition("\r")[2][-LONGEST:] + "\r" * text.endswith("\r")
+        else:
+            self._keep(line.source, text.rstrip("\r").rpartition("\r")[2])
+
+    def _keep(self, source: LogOrigin, text: str) -> None:
+        self.count += 1
+        self._lines.append(self._line(source, text))
+
+    def _line(self, source: LogOrigin, text: str) -> _Line:
+        name = f"{source.role}/{source.replica}"
+        who = f"{source.app_id}/{name}" if self._several else name
+        color = self._colors.setdefault(who, _COLOURS[len(self._colors) % len(_COLOURS)])
+        cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+        return _Line(who, color, "!" if source.stream is Stream.STDERR else "|", cut)
+
+    def _shown(self) -> list[_Line]:
+        open_ones = [self._line(source, text.rstrip("\r")) for source, text in islice(self._open.items(), KEPT)]
+        return [*self._lines, *open_ones]
+
+    @property
+    def _notes(self) -> list[str]:
+        left = self.count - len(self._lines)
+        return [*([f"the last {len(self._lines)} of {self.count} lines"] if left else []), *filter(None, [self.note])]
+
+    def text(self) -> str:
+        """Return the lines as text."""
+        lines = [f"{line.who} {line.mark} {line.text}" for line in self._shown()]
+        return "\n".join([*lines, *self._notes])
+
+    def html(self) -> str:
+        """Return the lines as a box of bounded height, scrolled to its end."""
+        shown = self._shown()
+        width = max((len(line.who) for line in shown), default=0)
+        rows = "\n".join(
+            f"<span style='color:{line.color}'>{escape(line.who.ljust(width))} {line.mark}</span> {escape(line.text)}"
+            for line in shown
+        )
+        told = "".join(f"<div style='{_FAINT}'>{escape(note)}</div>" for note in self._notes)
+        return f"<div style='{_BOX}'><pre style='{_PRE}'>{rows}</pre></div>{told}"
+
+
+def _plain(text: str) -> str:
+    """Return a text without what a terminal would obey, but for the returns of progress bars."""
+    if text.isprintable():
+        return text
+    return "".join(c for c in _SEQUENCE.sub("", text) if c.isprintable() or c in "\t\r")

@@ -1,0 +1,86 @@
+"""The apps of a table: those that need attention first, equal failures in one line, the others counted."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import NamedTuple, TypeAlias
+
+from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.views.apps import AppView, app_view, by_attention
+
+__all__ = ["MOST", "Line", "Overview", "overview", "overview_of"]
+
+MOST = 50
+"""How many lines a table has; a page that is drawn anew four times a second has to be small."""
+ALIKE = 3
+"""From so many on equal failures are one line."""
+
+Row: TypeAlias = tuple[str, AppStatus | None]
+
+_REPLICA = re.compile(r"[\w.-]+/\d+: ")
+
+
+class Line(NamedTuple):
+    """A line of a table.
+
+    Attributes:
+        view: An app; of several that failed in the same way the first.
+        handles: All apps that the line is about.
+    """
+
+    view: AppView
+    handles: tuple[str, ...]
+
+
+class Overview(NamedTuple):
+    """A table of apps.
+
+    Attributes:
+        lines: Its lines.
+        others: How many apps have none.
+        states: How many apps are in which state.
+    """
+
+    lines: list[Line]
+    others: int
+    states: Counter[AppState | None]
+
+
+def overview(rows: Collection[Row], most: int = MOST) -> Overview:
+    """Return the table of apps with these statuses; of ten thousand apps only those that are shown are looked into."""
+    states = Counter([None if status is None else status.state for _, status in rows])
+    together = {kind: handles for kind, handles in _alike(rows, most).items() if len(handles) >= ALIKE}
+    firsts = {handles[0]: handles for handles in together.values()}
+    single = (row for row in rows if row[0] in firsts or _kind(row[1]) not in together) if together else rows
+    # Nothing is kept for each app: a collection of garbage would have to look at it.
+    shown = heapq.nsmallest(most, single, key=lambda row: by_attention(None if row[1] is None else row[1].state))
+    lines = [Line(app_view(*row), tuple(firsts.get(row[0], [row[0]]))) for row in shown]
+    return Overview(lines, states.total() - sum(len(line.handles) for line in lines), states)
+
+
+def _alike(rows: Collection[Row], most: int) -> dict[str, list[str]]:
+    """Return the handles of apps that failed, by why they did; of no more kinds than are shown."""
+    found: dict[str, list[str]] = {}
+    for handle, status in rows:
+        if status is None or status.state is not AppState.FAILED:  # most of ten thousand are looked at no further
+            continue
+        kind = _kind(status)
+        if kind and (kind in found or len(found) < most):
+            found.setdefault(kind, []).append(handle)
+    return found
+
+
+def _kind(status: AppStatus | None) -> str:
+    if status is None or status.state is not AppState.FAILED or not status.msg:
+        return ""
+    return _REPLICA.sub("", status.msg, count=1)
+
+
+def overview_of(views: Iterable[AppView], most: int = MOST) -> Overview:
+    """Return the table of these apps, in their order."""
+    several = [*views]
+    lines = [Line(view, (view.handle,)) for view in several[:most]]
+    return Overview(lines, len(several) - len(lines), Counter(view.state for view in several))

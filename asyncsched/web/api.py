@@ -1,0 +1,260 @@
+"""The HTTP API: the list, the status and the end of apps, one stream of everything, and the files of the page."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any, TypeVar, cast
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from asyncsched.errors import AsyncSchedError, ConflictError, UnknownAppError, UsageError
+from asyncsched.runner.runner import Runner
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.plain import JsonValue
+from asyncsched.views.apps import app_view
+from asyncsched.web.events import StreamPlace, is_at_end, settle, stream
+from asyncsched.web.hub import Full, Hub, OpenPage
+from asyncsched.web.security import HEADERS, Gate
+from asyncsched.web.wire import detail_of, encoded, safe
+
+__all__ = ["make_application", "read_files"]
+
+MOST_AT_ONCE = 1000
+"""Apps that one request may cancel."""
+LONGEST_REQUEST = 1 << 20
+SEND_BUFFER = 256 * 1024
+"""Bytes that the system holds for a page which takes nothing."""
+
+FILES = {"app.js": "text/javascript", "style.css": "text/css", "index.html": "text/html"}
+_EXCHANGED = (
+    b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./"><title>asyncsched</title>'
+)
+"""Leads on without the token. A redirect would do, but not where another site's link has led here."""
+
+ValueT = TypeVar("ValueT")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def read_files() -> dict[str, bytes]:
+    """Return the files of the page."""
+    folder = files("asyncsched.web") / "static"
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def make_application(
+    runner: Runner, hub: Hub, gate: Gate, pages: Mapping[str, bytes], *, allow_submit: bool = False
+) -> web.Application:
+    """Return the application.
+
+    Args:
+        runner: Does what is asked for.
+        hub: Knows what is shown; it has been started.
+        gate: Knows who may ask.
+        pages: The files of the page.
+        allow_submit: Whether apps may be launched and deleted.
+    """
+
+    async def prepare(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(HEADERS)
+
+    api = _Api(runner, hub, allow_submit=allow_submit)
+    application = web.Application(middlewares=[_guard(gate), _tell_errors], client_max_size=LONGEST_REQUEST)
+    application.on_response_prepare.append(prepare)
+    for name, body in pages.items():
+        application.router.add_get("/" if name == "index.html" else f"/{name}", _file(body, FILES[name]))
+    application.add_routes(
+        [
+            web.get("/api/apps", api.apps),
+            web.post("/api/apps", api.submit),
+            web.get("/api/app", api.app),
+            web.delete("/api/app", api.delete),
+            web.post("/api/cancel", api.cancel),
+            web.get("/api/events", api.events, allow_head=False),
+        ]
+    )
+    return application
+
+
+def _guard(gate: Gate) -> Middleware:
+    """Return what looks at every request first, whatever it asks for. Who is not let in is told nothing."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        is_stream = request.path == "/api/events"
+        if not gate.is_our_host(request.headers.get("Host", "")):
+            return web.Response(status=403)
+        if request.path == "/" and request.method == "GET" and "token" in request.query:
+            secret = gate.exchange(request.query["token"])
+            if secret is None and not gate.is_let_in(request.cookies):
+                return web.Response(status=401)
+            leading_on = web.Response(body=_EXCHANGED, content_type="text/html")
+            if secret is not None:
+                leading_on.set_cookie(gate.cookie, secret, httponly=True, samesite="Strict", path="/")
+            return leading_on
+        if not gate.is_let_in(request.cookies):
+            return web.Response(status=401)
+        if not gate.is_our_page(request.method, request.headers, stream=is_stream):
+            return web.Response(status=403)
+        return await handler(request)
+
+    return guard
+
+
+@web.middleware
+async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer our errors, and those of a wrong request, as JSON with a status that fits."""
+    try:
+        return await handler(request)
+    except UnknownAppError as error:
+        return _error(404, error)
+    except ConflictError as error:
+        return _error(409, error)
+    except Full as error:
+        return _error(503, error)
+    except (ValueError, UsageError) as error:  # ours for a wrong app, option or name are ValueErrors too
+        return _error(400, error)
+    except AsyncSchedError as error:
+        return _error(502, error)
+
+
+def _error(status: int, error: Exception) -> web.Response:
+    return _json({"error": safe(str(error), 2000)}, status)
+
+
+def _json(value: JsonValue, status: int = 200) -> web.Response:
+    return web.Response(body=encoded(value), content_type="application/json", status=status)
+
+
+def _file(body: bytes, kind: str) -> Handler:
+    async def serve(request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type=kind, charset="utf-8")
+
+    return serve
+
+
+class _Api:
+    def __init__(self, runner: Runner, hub: Hub, *, allow_submit: bool) -> None:
+        self._runner = runner
+        self._hub = hub
+        self._allow_submit = allow_submit
+
+    async def apps(self, request: web.Request) -> web.Response:
+        """Return the rows of all apps, and what is told of them together."""
+        rows = self._hub.board.since(0, self._hub.limits.apps).rows
+        all_of_them = encoded({**self._hub.overview(), "notes": [*self._hub.notes]})
+        body = b'{"apps":[' + b",".join(rows) + b'],"all":' + all_of_them + b"}"
+        return web.Response(body=body, content_type="application/json")
+
+    async def app(self, request: web.Request) -> web.Response:
+        """Return how one app is doing."""
+        handle = _handle(request)
+        status = await self._runner.status(handle)
+        if status is None:
+            raise UnknownAppError(f"no app {handle}")
+        return _json(detail_of(app_view(handle, status), datetime.now(UTC)))
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        """Ask for the end of apps; answer with those that could not be asked, and why."""
+        handles = cast("list[object]", _given(await _object(request), "handles", list))
+        if not handles or not all(isinstance(each, str) for each in handles):
+            raise ValueError("handles must be a list of at least one handle")
+        if len(handles) > MOST_AT_ONCE:
+            raise ValueError(f"handles must name at most {MOST_AT_ONCE} apps, got {len(handles)}")
+        told = await self._runner.cancel_all(cast("list[str]", handles))
+        failed: dict[str, JsonValue] = {
+            str(handle): safe(str(error)) for handle, error in told.items() if error is not None
+        }
+        return _json({"asked": len(told) - len(failed), "failed": failed}, 202)
+
+    async def submit(self, request: web.Request) -> web.Response:
+        """Launch an app of one role, if that is allowed; with a `key`, asking again gives the same app."""
+        if not self._allow_submit:
+            return _not_allowed()
+        asked = await _object(request)
+        role = Role(
+            _given(asked, "role", str, "main"),
+            image=_given(asked, "image", str, ""),
+            entrypoint=_given(asked, "entrypoint", str),
+            args=_given(asked, "args", list, []),
+            env=_given(asked, "env", dict, {}),
+            num_replicas=_given(asked, "replicas", int, 1),
+        )
+        app = AppDef(_given(asked, "name", str), [role])
+        scheduler, cfg, key = (cast("Any", asked.get(name)) for name in ("scheduler", "cfg", "key"))
+        handle = await self._runner.run(app, scheduler, cfg, key=key)  # which checks them
+        self._hub.look_again()
+        return _json({"handle": handle}, 201)
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """Remove an app that has ended, if that is allowed."""
+        if not self._allow_submit:
+            return _not_allowed()
+        await self._runner.delete(_handle(request))
+        self._hub.look_again()
+        return web.Response(status=204)
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """Stream the changes of all apps, and the lines of those that are named by `log`."""
+        hub, handles = self._hub, request.query.getall("log", [])
+        if len({*handles}) > hub.limits.selected:
+            raise ValueError(f"log must name at most {hub.limits.selected} apps, got {len({*handles})}")
+        transport = request.transport
+        if transport is None:
+            return web.Response(status=204)
+        told = request.headers.get("Last-Event-ID") or request.query.get("after", "")
+        page, place = OpenPage(transport.abort), StreamPlace.read(told, hub.name)
+        hub.join(page, handles)
+        try:
+            anew = settle(page, place)
+            if place.serial and is_at_end(hub, page, place):
+                return web.Response(status=204)
+            listening: socket.socket = transport.get_extra_info("socket")
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            await response.prepare(request)
+            try:
+                await stream(hub, page, place, response.write, anew=anew)
+            except (TimeoutError, ConnectionError):
+                transport.abort()  # it takes nothing, or has gone; it may come back for the rest
+            return response
+        finally:
+            hub.leave(page)
+
+
+def _handle(request: web.Request) -> str:
+    if "handle" not in request.query:
+        raise ValueError("the request has no handle; write ?handle=scheduler://session/app_id")
+    return request.query["handle"]
+
+
+async def _object(request: web.Request) -> Mapping[str, object]:
+    if request.content_type != "application/json":
+        raise ValueError(f"the request must be application/json, got {request.content_type}")
+    try:
+        asked: object = json.loads(await request.read())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the request is not JSON: {error}") from error
+    if not isinstance(asked, dict):
+        raise ValueError("the request must be a JSON object")
+    return cast("Mapping[str, object]", asked)
+
+
+def _given(asked: Mapping[str, object], name: str, kind: type[ValueT], default: ValueT | None = None) -> ValueT:
+    """Return a field of a request; raise unless it is there, or need not be, and of this kind."""
+    value = asked.get(name, default)
+    if value is None:
+        raise ValueError(f"the request has no {name}")
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{name} must be of the kind {kind.__name__}, got {value!r}")
+    return value
+
+
+def _not_allowed() -> web.Response:
+    return _json(
+        {"error": "apps are not launched or deleted here, because the server was started without allow_submit"}, 403
+    )

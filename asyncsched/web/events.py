@@ -1,0 +1,139 @@
+"""The one stream of a page: changes of apps and lines of the selected logs, which goes on where a connection broke."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from asyncsched.specs.plain import JsonValue
+from asyncsched.web.hub import Hub, OpenPage
+from asyncsched.web.wire import encoded
+
+__all__ = ["StreamPlace", "is_at_end", "stream"]
+
+ROWS = 250
+"""Apps in one message, at most."""
+BYTES = 128 * 1024
+"""Bytes of lines in one message, at most."""
+HEARTBEAT = 15.0
+"""Seconds after which a quiet stream says something, so that a connection that is gone is noticed."""
+RETRY = b"retry: 500\n\n"
+
+
+@dataclass(slots=True)
+class StreamPlace:
+    """What a page has got: the `id` of each event.
+
+    Attributes:
+        hub: The server's name; the numbers of another one mean nothing.
+        serial: The last change of an app.
+        tail: The log that was shown.
+        number: The last line of it.
+    """
+
+    hub: str
+    serial: int = 0
+    tail: str = ""
+    number: int = 0
+
+    @classmethod
+    def read(cls, text: str, hub: str) -> StreamPlace:
+        """Return the place that an id tells; the beginning if it is none of this server's."""
+        parts = text[:200].split(".")
+        if len(parts) != 4 or parts[0] != hub or not all(part.isdecimal() for part in (parts[1], parts[3])):
+            return cls(hub)
+        return cls(hub, int(parts[1]), parts[2], int(parts[3]))
+
+    def __str__(self) -> str:
+        return f"{self.hub}.{self.serial}.{self.tail}.{self.number}"
+
+
+def settle(page: OpenPage, place: StreamPlace) -> bool:
+    """Let a page that has joined read its log from where it was, and return whether it has to begin the log anew."""
+    tail = page.tail
+    if tail is None:
+        place.tail, place.number = "", 0
+        return True
+    goes_on = place.tail == tail.name and tail.has(place.number)
+    if not goes_on:
+        place.tail, place.number = tail.name, 0
+    page.reader = tail.join(place.number)
+    return not goes_on
+
+
+def is_at_end(hub: Hub, page: OpenPage, place: StreamPlace) -> bool:
+    """Tell whether nothing is left to be told, now or later."""
+    if not hub.over or place.serial != hub.board.serial:
+        return False
+    tail = page.tail
+    return tail is None or (tail.ended and place.number >= tail.number)
+
+
+async def stream(
+    hub: Hub, page: OpenPage, place: StreamPlace, write: Callable[[bytes], Awaitable[None]], *, anew: bool
+) -> None:
+    """Send what a page has not got until everything was told.
+
+    Args:
+        hub: Knows what there is.
+        page: The page, which has joined.
+        place: What it has got.
+        write: Sends a message, and returns once there is room for another.
+        anew: Whether the log begins anew.
+
+    Raises:
+        TimeoutError: The page takes nothing.
+    """
+    limit = hub.limits.stall
+    head: dict[str, JsonValue] = {"anew": anew, "apps_anew": place.serial == 0, "log": page.tail is not None}
+    await _send(write, RETRY + _event("log", encoded(head), place), limit)
+    while True:
+        message, is_full = _next(hub, page, place)
+        if message:
+            await _send(write, message, limit)
+            if page.tail is not None and page.reader is not None:
+                page.reader.number = place.number
+                page.tail.advanced()
+            if not is_full:
+                await asyncio.sleep(hub.limits.pace)
+        elif is_at_end(hub, page, place):
+            await _send(write, _event("end", b"{}", place), limit)
+            return
+        else:
+            try:
+                async with asyncio.timeout(HEARTBEAT):
+                    await hub.changed()
+            except TimeoutError:
+                await _send(write, b": quiet\n\n", limit)
+
+
+async def _send(write: Callable[[bytes], Awaitable[None]], message: bytes, limit: float) -> None:
+    async with asyncio.timeout(limit):
+        await write(message)
+
+
+def _next(hub: Hub, page: OpenPage, place: StreamPlace) -> tuple[bytes, bool]:
+    """Return the next message, and whether there is more than it holds."""
+    message = b""
+    changes = hub.board.since(place.serial, ROWS)
+    if changes.rows or changes.serial != place.serial:
+        place.serial = changes.serial
+        fields = [b'"anew":' + encoded(changes.anew), b'"apps":[' + b",".join(changes.rows) + b"]"]
+        message += _event("apps", b"{" + b",".join([*fields, b'"all":' + encoded(hub.overview())]) + b"}", place)
+    if page.notes != hub.notes:
+        page.notes = hub.notes
+        message += _event("notes", encoded([*hub.notes]), place)
+    is_full = changes.serial != hub.board.serial
+    if page.tail is not None:
+        found = page.tail.after(place.number, BYTES)
+        if found.lines:
+            place.number = found.number
+            data = b'{"missed":%d,"from":%d,"lines":[' % (found.missed, found.number - len(found.lines))
+            message += _event("lines", data + b",".join(found.lines) + b"]}", place)
+        is_full = is_full or place.number < page.tail.number
+    return message, is_full
+
+
+def _event(kind: str, data: bytes, place: StreamPlace) -> bytes:
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (str(place).encode(), kind.encode(), data)

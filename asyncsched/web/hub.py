@@ -1,0 +1,295 @@
+"""One watch over all apps and the logs of the selected ones, which all pages share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from asyncsched._tasks import BackgroundTasks
+from asyncsched.errors import AsyncSchedError, ConfigError
+from asyncsched.logs.budget import budget_of
+from asyncsched.runner.monitor import AppEventStream
+from asyncsched.runner.report import AppList
+from asyncsched.runner.runner import Runner
+from asyncsched.schedulers.responses import ListAppResponse
+from asyncsched.specs.handle import AppHandle
+from asyncsched.specs.plain import JsonValue
+from asyncsched.views.answers import listed
+from asyncsched.views.apps import AppView, app_view
+from asyncsched.web.board import RowBoard
+from asyncsched.web.tail import Tail, TailReader
+from asyncsched.web.wire import safe
+
+__all__ = ["Full", "Hub", "OpenPage", "WebLimits"]
+
+_log = logging.getLogger("asyncsched")
+
+MOST_NOTES = 8
+CLEANUP_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebLimits:
+    """What a server holds at most.
+
+    Attributes:
+        apps: Apps in the table, the newest.
+        pages: Pages that are connected.
+        tails: Logs that are read.
+        selected: Apps whose logs one page shows.
+        tail_lines: Lines of each replica that a log begins with.
+        linger: Seconds for which a log that no page shows is kept for one that comes back.
+        look_every: Seconds between two looks for new apps.
+        stall: Seconds after which a page that takes nothing is cut off.
+        pace: Seconds between two messages to a page at least, unless there is more than one message holds.
+    """
+
+    apps: int = 10_000
+    pages: int = 64
+    tails: int = 16
+    selected: int = 200
+    tail_lines: int = 1000
+    linger: float = 30.0
+    look_every: float = 5.0
+    stall: float = 10.0
+    pace: float = 0.1
+
+
+class Full(Exception):  # noqa: N818 - nothing is wrong
+    """There are as many pages, or logs that pages read, as the server holds."""
+
+
+class OpenPage:
+    """A page that is connected.
+
+    Attributes:
+        tail: The log that it shows.
+        reader: How far it has read that.
+        cut: Ends its connection.
+        notes: What it was told of schedulers that cannot be asked.
+    """
+
+    def __init__(self, cut: Callable[[], object]) -> None:
+        self.tail: Tail | None = None
+        self.reader: TailReader | None = None
+        self.cut = cut
+        self.notes: list[str] = []
+
+
+class Hub:
+    """What the pages of one server show.
+
+    Args:
+        runner: Knows the apps.
+        handles: The apps that are shown; by default all, those that come later too.
+        look: Lists apps, the newest so many; by default the runner does.
+        limits: What is held at most.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        handles: Sequence[AppHandle] | None = None,
+        look: Callable[[int], Awaitable[AppList]] | None = None,
+        limits: WebLimits | None = None,
+    ) -> None:
+        self.limits = limits or WebLimits()
+        self.board = RowBoard()
+        self.name = secrets.token_hex(4)
+        self.pages: set[OpenPage] = set()
+        self.notes: list[str] = []
+        self._runner = runner
+        self._handles = handles
+        self._look_at = look or self._list
+        self._rows: dict[str, ListAppResponse] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._tails: dict[frozenset[str], Tail] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._lingering: dict[str, asyncio.TimerHandle] = {}
+        self._tasks = BackgroundTasks(_log)
+        self._looked_for = asyncio.Event()
+        self._watch_is_over = False
+        self._count = 0
+
+    # Its life
+
+    def start(self) -> None:
+        """Begin to watch."""
+        events = self._runner.watch(self._handles or (), follow=self._handles is None)
+        self._tasks.start(self._watch(events), name="watch of the page")
+        if self._handles is None:
+            self._tasks.start(self._keep_looking(events), name="list of the page")
+
+    async def close(self) -> None:
+        """End everything; the apps run on."""
+        for timer in self._lingering.values():
+            timer.cancel()
+        for page in [*self.pages]:
+            page.cut()
+        await self._tasks.close(CLEANUP_TIMEOUT)
+
+    @property
+    def over(self) -> bool:
+        """Whether no app's state will change any more: all that were named have ended."""
+        return self._watch_is_over
+
+    @property
+    def tails(self) -> list[Tail]:
+        """The logs that are read."""
+        return [*self._tails.values()]
+
+    def look_again(self) -> None:
+        """Look for new apps now."""
+        self._looked_for.set()
+
+    def overview(self) -> dict[str, JsonValue]:
+        """Return what is told of all apps together."""
+        return self.board.overview()
+
+    # Pages
+
+    def join(self, page: OpenPage, handles: Iterable[str]) -> None:
+        """Let a page in that shows the logs of these apps.
+
+        Raises:
+            Full: There are as many pages, or logs, as there may be.
+        """
+        if len(self.pages) >= self.limits.pages:
+            raise Full(f"{self.limits.pages} pages are open, and no more may be; close one")
+        wanted = frozenset(handles)
+        if wanted:
+            page.tail = self._tail(wanted)
+        self.pages.add(page)
+        if len(self.pages) == 1:
+            self.look_again()
+
+    def leave(self, page: OpenPage) -> None:
+        """Let a page go; the log that it showed stays for a while, if nobody else reads it."""
+        self.pages.discard(page)
+        tail = page.tail
+        if tail is None or page.reader is None:
+            return
+        tail.leave(page.reader)
+        if not tail.readers:
+            loop = asyncio.get_running_loop()
+            self._lingering[tail.name] = loop.call_later(self.limits.linger, self._close_tail, tail.name)
+
+    def _tail(self, wanted: frozenset[str]) -> Tail:
+        tail = self._tails.get(wanted)
+        if tail is None:
+            if len(self._tails) >= self.limits.tails:
+                self._close_tail(next(iter(self._lingering), ""))
+            if len(self._tails) >= self.limits.tails:
+                raise Full(f"{self.limits.tails} logs are open on other pages, and no more may be; close one")
+            tail = self._open_tail(wanted)
+        timer = self._lingering.pop(tail.name, None)
+        if timer is not None:
+            timer.cancel()
+        return tail
+
+    def _open_tail(self, wanted: frozenset[str]) -> Tail:
+        lines = self._runner.log_lines(sorted(wanted), should_tail=True, tail_lines=self.limits.tail_lines)
+        self._count += 1
+        tail = self._tails[wanted] = Tail(f"{self.name}{self._count}", lines, self._wake)
+        self._reading[tail.name] = self._tasks.start(tail.read(), name="log of the page")
+        return tail
+
+    def _close_tail(self, name: str) -> None:
+        timer = self._lingering.pop(name, None)
+        if timer is None:
+            return
+        timer.cancel()
+        self._tails = {wanted: tail for wanted, tail in self._tails.items() if tail.name != name}
+        self._reading.pop(name).cancel()
+
+    async def changed(self) -> None:
+        """Wait until there may be something new: who has just looked, and waits now, misses nothing."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiting.discard(waiter)
+
+    def _wake(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiting.clear()
+
+    # Apps
+
+    async def _list(self, most: int) -> AppList:
+        return await self._runner.list(limit=most)
+
+    async def _keep_looking(self, events: AppEventStream) -> None:
+        while True:
+            self._looked_for.clear()
+            try:
+                await self._look(events)
+            except AsyncSchedError as error:
+                self._note(error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.look_every):
+                    await self._looked_for.wait()
+            while not self.pages:  # nobody looks: no service is asked
+                await self._looked_for.wait()
+                self._looked_for.clear()
+
+    async def _look(self, events: AppEventStream) -> None:
+        budget = budget_of(asyncio.get_running_loop())
+        rows = await self._look_at(self.limits.apps)
+        # One that is not installed or not configured here is not missed.
+        failed = {name: error for name, error in rows.failures.items() if not isinstance(error, ConfigError)}
+        self.notes = [safe(str(error)) for error in failed.values()][:MOST_NOTES]
+        found = {row.app_handle: row for row in rows}
+        for row in rows:
+            budget.begin()
+            if row.app_handle not in self._rows:
+                self._rows[row.app_handle] = row
+                self.board.show(listed(row))
+                events.add(row.app_handle)
+                await budget.breathe()
+        for handle in [*self._rows]:
+            budget.begin()
+            if handle not in found and AppHandle(handle).scheduler not in failed:
+                del self._rows[handle]
+                self.board.take_off(handle)
+                events.discard(handle)
+                await budget.breathe()
+        self._wake()
+
+    async def _watch(self, events: AppEventStream) -> None:
+        budget = budget_of(asyncio.get_running_loop())
+        async with events:
+            while True:
+                try:
+                    event = await anext(events)
+                except StopAsyncIteration:
+                    break
+                except AsyncSchedError as error:  # one scheduler's; the steps after it are the others'
+                    self._note(error)
+                    continue
+                budget.begin()
+                if self._handles is not None or event.handle in self._rows:
+                    self.board.show(self._known(app_view(event.handle, event.current)))
+                    self._wake()
+                await budget.breathe()
+        self._watch_is_over = True
+        self._wake()
+
+    def _known(self, view: AppView) -> AppView:
+        """Add what only a list tells."""
+        row = self._rows.get(view.handle)
+        if row is None:
+            return view
+        state = row.state if view.state is None else view.state
+        return replace(view, state=state, name=row.name, session=row.session, created_at=row.created_at)
+
+    def _note(self, error: Exception) -> None:
+        self.notes = [*self.notes, safe(str(error))][-MOST_NOTES:]
+        self._wake()

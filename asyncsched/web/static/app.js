@@ -1,0 +1,415 @@
+"use strict";
+
+// The page renders what the server tells, and computes nothing about apps. Text of apps and lines reaches it as
+// textContent alone. Tables show the rows that can be seen; the log keeps the latest lines.
+
+const ROW = 26;
+const LINE = 18;
+const MOST_LINES = 20000;
+const MOST_SELECTED = 200;
+const RETRY = 5000;
+
+const $ = (id) => document.getElementById(id);
+
+function element(name, kind, text) {
+  const made = document.createElement(name);
+  if (kind) made.className = kind;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function span(ms) {
+  const seconds = Math.max(Math.floor(ms / 1000), 0);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+function age(app) {
+  if (app.over || app.since === null) return app.ran && `ran ${app.ran}`;
+  const since = span(Date.now() - app.since);
+  return app.started ? `running for ${since}` : `${since} old`;
+}
+
+// Shows those of many rows of one height that can be seen.
+class Rows {
+  constructor(box, height, count, make) {
+    this.box = box;
+    this.whole = box.firstElementChild;
+    this.height = height;
+    this.count = count;
+    this.make = make;
+    this.wanted = false;
+    box.addEventListener("scroll", () => this.draw());
+    new ResizeObserver(() => this.draw()).observe(box);
+  }
+
+  draw() {
+    if (this.wanted) return;
+    this.wanted = true;
+    requestAnimationFrame(() => {
+      this.wanted = false;
+      this.drawNow();
+    });
+  }
+
+  drawNow() {
+    const count = this.count();
+    this.whole.style.height = `${count * this.height}px`;
+    const first = Math.max(Math.floor(this.box.scrollTop / this.height) - 3, 0);
+    const last = Math.min(Math.ceil((this.box.scrollTop + this.box.clientHeight) / this.height) + 3, count);
+    const made = [];
+    for (let index = first; index < last; index++) {
+      const row = this.make(index);
+      row.style.top = `${index * this.height}px`;
+      made.push(row);
+    }
+    this.whole.replaceChildren(...made);
+  }
+
+  show(index) {
+    const top = index * this.height;
+    if (top < this.box.scrollTop) this.box.scrollTop = top;
+    const bottom = top + this.height - this.box.clientHeight;
+    if (bottom > this.box.scrollTop) this.box.scrollTop = bottom;
+    this.draw();
+  }
+}
+
+// The table
+
+const apps = new Map();
+const chosen = new Set();
+let order = [];
+let at = "";
+let detail = null;
+
+const ORDERS = {
+  attention: (a, b) => a.order - b.order || b.created - a.created || (a.handle < b.handle ? -1 : 1),
+  newest: (a, b) => b.created - a.created || (a.handle < b.handle ? -1 : 1),
+  name: (a, b) => (a.app < b.app ? -1 : a.app > b.app ? 1 : 0),
+};
+
+function stateClass(state) {
+  return /^[A-Z]+$/.test(state) ? state : "other";
+}
+
+function strip(app) {
+  const box = element("span");
+  if (app.strip.length) {
+    const squares = element("span", "strip");
+    for (const [state, count, name] of app.strip) {
+      const part = element("span", `fill ${stateClass(state)}`);
+      part.style.flex = String(count);
+      part.title = `${name} ${state}`;
+      squares.append(part);
+    }
+    box.append(squares);
+  }
+  box.append(app.replicas);
+  return box;
+}
+
+function appRow(index) {
+  const app = order[index];
+  const row = element("div", app.handle === at ? "row at" : "row");
+  row.setAttribute("role", "option");
+  row.setAttribute("aria-selected", String(chosen.has(app.handle)));
+  row.dataset.handle = app.handle;
+  const name = element("span", "", app.app);
+  name.title = app.name && app.session ? `${app.name} of ${app.session}` : app.app;
+  const reason = element("span", "", app.reason);
+  reason.title = app.reason;
+  row.append(name, element("span", `dot ${stateClass(app.state)}`, app.state), strip(app));
+  row.append(element("span", "", age(app)), reason);
+  return row;
+}
+
+const table = new Rows($("table"), ROW, () => order.length, appRow);
+
+function arrange() {
+  const wanted = $("filter").value.toLowerCase();
+  const state = $("states").value;
+  order = [...apps.values()].filter(
+    (app) =>
+      (!state || (state === "open" ? !app.over : app.state === state)) &&
+      (!wanted || `${app.app} ${app.name} ${app.reason}`.toLowerCase().includes(wanted)),
+  );
+  order.sort(ORDERS[$("sort").value]);
+  $("shown").textContent = order.length === apps.size ? "" : `showing ${order.length} of ${apps.size}`;
+  table.draw();
+}
+
+function showChosen() {
+  const open = [...chosen].filter((handle) => apps.has(handle) && !apps.get(handle).over);
+  $("chosen").textContent = chosen.size ? `${chosen.size} selected` : "";
+  $("cancel").disabled = !open.length;
+  table.draw();
+}
+
+function choose(handle, keep) {
+  if (!keep) chosen.clear();
+  if (keep && chosen.has(handle)) chosen.delete(handle);
+  else if (chosen.size < MOST_SELECTED) chosen.add(handle);
+  at = handle;
+  showChosen();
+  connect();
+  showDetail();
+}
+
+$("table").addEventListener("click", (event) => {
+  const row = event.target.closest(".row");
+  if (row) choose(row.dataset.handle, event.ctrlKey || event.metaKey);
+});
+
+$("table").addEventListener("keydown", (event) => {
+  const step = { ArrowUp: -1, ArrowDown: 1, PageUp: -20, PageDown: 20 }[event.key];
+  const now = order.findIndex((app) => app.handle === at);
+  if (step && order.length) {
+    const index = Math.min(Math.max(now + step, 0), order.length - 1);
+    at = order[index].handle;
+    table.show(index);
+  } else if ((event.key === "Enter" || event.key === " ") && now >= 0) {
+    choose(at, event.key === " ");
+  } else {
+    return;
+  }
+  event.preventDefault();
+});
+
+for (const id of ["filter", "states", "sort"]) $(id).addEventListener("input", arrange);
+
+// One app
+
+async function showDetail() {
+  const handle = chosen.size === 1 ? [...chosen][0] : "";
+  detail = handle;
+  if (!handle) {
+    $("detail").hidden = true;
+    return;
+  }
+  const answer = await fetch(`api/app?handle=${encodeURIComponent(handle)}`).catch(() => null);
+  const told = answer && (await answer.json().catch(() => null));
+  if (!told || detail !== handle) return;
+  const facts = [told.error || [told.app, told.state, age(told), told.reason].filter(Boolean).join("  ")];
+  for (const group of told.groups || []) facts.push(`${group.name}  ${group.state}  ${group.why}`);
+  if (told.other_groups) facts.push(`and ${told.other_groups} more kinds`);
+  $("facts").textContent = facts.join("\n");
+  const bars = [];
+  for (const [name, state, start, length] of (told.time && told.time.bars) || []) {
+    const bar = element("div", "bar");
+    const fill = element("i", `fill ${stateClass(state)}`);
+    fill.style.left = `${start * 100}%`;
+    fill.style.width = `${Math.max(length * 100, 0.3)}%`;
+    fill.title = `${name} ${state}`;
+    bar.append(element("span", "", name), fill);
+    bars.push(bar);
+  }
+  if (told.time && told.time.others) bars.push(element("div", "", `and ${told.time.others} more`));
+  if (bars.length) bars.unshift(element("div", "", `replicas over ${told.time.took}`));
+  $("time").replaceChildren(...bars);
+  $("detail").hidden = false;
+}
+
+// The log
+
+let lines = [];
+let first = 0; // the number of the first line that is kept
+let hits = [];
+let hit = -1;
+let missed = 0;
+let ended = false;
+
+function logLine(index) {
+  const line = lines[index];
+  const row = element("div", line.kind ? `line ${line.kind === "gap" ? "gap" : "note"}` : "line");
+  const number = first + index;
+  if (hits.length && isHit(line)) row.classList.add(hits[hit] === number ? "now" : "hit");
+  if (line.from) {
+    const from = chosen.size > 1 ? `${line.app}/${line.from} ` : `${line.from} `;
+    row.append(element("span", "from", from));
+  }
+  row.append(element("span", line.stream === "stderr" ? "err" : "", line.text));
+  if (line.at) row.title = new Date(line.at).toLocaleString();
+  return row;
+}
+
+const log = new Rows($("log"), LINE, () => lines.length, logLine);
+
+function isHit(line) {
+  const wanted = $("search").value.toLowerCase();
+  return wanted !== "" && line.text.toLowerCase().includes(wanted);
+}
+
+function addLines(told) {
+  missed += told.missed;
+  if (told.missed) {
+    lines.push({ text: `${told.missed} lines are not kept any more`, kind: "gap" });
+  }
+  for (const line of told.lines) {
+    if (isHit(line)) hits.push(first + lines.length);
+    lines.push(line);
+  }
+  const surplus = lines.length - MOST_LINES;
+  if (surplus > 0) {
+    lines = lines.slice(surplus);
+    first += surplus;
+    const gone = hits.findIndex((number) => number >= first);
+    const dropped = gone < 0 ? hits.length : gone;
+    hits = hits.slice(dropped);
+    hit = Math.max(hit - dropped, hits.length ? 0 : -1);
+    if (!$("follow").checked) $("log").scrollTop -= surplus * LINE;
+  }
+  tellLog();
+}
+
+function clearLog() {
+  lines = [];
+  first = 0;
+  hits = [];
+  hit = -1;
+  missed = 0;
+  tellLog();
+}
+
+function tellLog() {
+  $("count").textContent = lines.length ? `${lines.length} lines${first > 0 ? `, the latest of ${first + lines.length}` : ""}` : "";
+  $("hits").textContent = $("search").value ? `${hits.length ? hit + 1 : 0}/${hits.length}` : "";
+  log.draw();
+  if ($("follow").checked) requestAnimationFrame(() => ($("log").scrollTop = lines.length * LINE));
+}
+
+function search() {
+  hits = [];
+  lines.forEach((line, index) => isHit(line) && hits.push(first + index));
+  hit = hits.length - 1;
+  showHit();
+}
+
+function showHit() {
+  if (hits.length) {
+    $("follow").checked = false;
+    log.show(hits[hit] - first);
+  }
+  tellLog();
+}
+
+function turn(step) {
+  if (!hits.length) return;
+  hit = (hit + step + hits.length) % hits.length;
+  showHit();
+}
+
+$("search").addEventListener("input", search);
+$("search").addEventListener("keydown", (event) => event.key === "Enter" && turn(event.shiftKey ? 1 : -1));
+$("previous").addEventListener("click", () => turn(-1));
+$("next").addEventListener("click", () => turn(1));
+$("follow").addEventListener("change", tellLog);
+$("log").addEventListener("wheel", (event) => {
+  if (event.deltaY < 0) $("follow").checked = false;
+});
+
+// Cancel
+
+$("cancel").addEventListener("click", () => {
+  const open = [...chosen].filter((handle) => apps.has(handle) && !apps.get(handle).over);
+  const names = open.slice(0, 10).map((handle) => apps.get(handle).app);
+  if (open.length > 10) names.push(`and ${open.length - 10} more`);
+  $("asked").textContent = `Cancel ${open.length === 1 ? "this app" : `these ${open.length} apps`}?\n\n${names.join("\n")}`;
+  $("question").returnValue = "";
+  $("yes").onclick = () => {
+    $("question").close();
+    cancel(open);
+  };
+  $("question").showModal();
+});
+$("no").addEventListener("click", () => $("question").close());
+
+async function cancel(handles) {
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch("api/cancel", { method: "POST", headers, body: JSON.stringify({ handles }) }).catch(() => null);
+  const told = answer && (await answer.json().catch(() => null));
+  if (!told) $("notes").textContent = "cancel could not be asked for: the server does not answer";
+  else if (told.error) $("notes").textContent = told.error;
+  else $("notes").textContent = Object.entries(told.failed).map(([handle, why]) => `${handle}: ${why}`).join("\n");
+}
+
+// The stream
+
+let source = null;
+let last = "";
+let again = 0;
+
+function tellLink(text, broken) {
+  $("link").textContent = text;
+  $("link").className = broken ? "broken" : "";
+}
+
+function connect() {
+  if (source) source.close();
+  clearTimeout(again);
+  const query = new URLSearchParams([...chosen].map((handle) => ["log", handle]));
+  if (last) query.set("after", last);
+  const mine = (source = new EventSource(`api/events?${query}`));
+  const on = (kind, act) =>
+    mine.addEventListener(kind, (event) => {
+      if (mine !== source) return;
+      last = event.lastEventId;
+      act(JSON.parse(event.data));
+    });
+  on("log", (told) => {
+    if (told.anew) clearLog();
+    if (told.apps_anew) apps.clear();
+    $("title").textContent = chosen.size ? (chosen.size === 1 ? "log" : `log of ${chosen.size} apps`) : "log: select an app";
+    tellLink("live");
+  });
+  on("apps", (told) => {
+    if (told.anew) apps.clear();
+    let isShown = false;
+    for (const app of told.apps) {
+      isShown = isShown || app.handle === detail;
+      if (app.gone) apps.delete(app.handle);
+      else apps.set(app.handle, app);
+    }
+    $("summary").textContent = told.all.summary;
+    const parts = told.all.bar.map(([state, cells]) => {
+      const part = element("span", `fill ${stateClass(state)}`);
+      part.style.flex = String(cells);
+      part.title = state;
+      return part;
+    });
+    $("bar").replaceChildren(...parts);
+    arrange();
+    showChosen();
+    if (isShown) showDetail();
+  });
+  on("notes", (told) => ($("notes").textContent = told.join("\n")));
+  on("lines", addLines);
+  on("end", () => {
+    mine.close();
+    ended = true;
+    tellLink("all have ended");
+  });
+  mine.onerror = () => {
+    if (mine !== source) return;
+    tellLink("the connection broke; trying again", true);
+    if (mine.readyState === EventSource.CLOSED) refused();
+  };
+}
+
+// A stream that is refused is not asked for again by the browser: another request tells why it was.
+async function refused() {
+  if (ended) {
+    tellLink("all have ended");
+    return;
+  }
+  const answer = await fetch("api/apps", { method: "HEAD" }).catch(() => null);
+  if (answer && answer.status === 401) tellLink("this page is not let in any more; open the address of the server", true);
+  else tellLink("the stream was refused: too many pages or logs are open, or the server has ended", true);
+  again = setTimeout(connect, RETRY);
+}
+
+setInterval(() => table.draw(), 1000);
+connect();

@@ -1,0 +1,159 @@
+"""The merged log of some apps, read once for all pages that show it, with its latest lines within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from asyncsched._streams import Waiter
+from asyncsched.errors import AsyncSchedError
+from asyncsched.logs.budget import budget_of
+from asyncsched.logs.stream import LogStream
+from asyncsched.specs.plain import JsonValue
+from asyncsched.web.wire import encoded, line_of, note_of, safe
+
+__all__ = ["Tail", "TailLines", "TailReader"]
+
+KEPT = 8 << 20
+"""Bytes of lines that are kept for pages that come back."""
+AHEAD = 1 << 20
+"""Bytes that are read ahead of the slowest page: behind it there is room for what a broken connection has lost."""
+
+
+class TailLines(NamedTuple):
+    """Some lines of a log.
+
+    Attributes:
+        lines: The lines, as encoded JSON.
+        number: How many lines of the log had been read up to the last of them.
+        missed: How many lines before them are kept no more.
+    """
+
+    lines: list[bytes]
+    number: int
+    missed: int
+
+
+class TailReader:
+    """How far one page has read a log.
+
+    Attributes:
+        number: How many lines it has got.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Tail:
+    """Reads a log while pages read it, at the pace of the slowest of them that is not cut off.
+
+    Args:
+        name: What tells it from other logs.
+        lines: The log.
+        changed: Is called when there are more lines.
+        kept: Bytes of lines that are kept.
+        ahead: Bytes that are read ahead of the slowest page.
+    """
+
+    def __init__(
+        self, name: str, lines: LogStream, changed: Callable[[], None], *, kept: int = KEPT, ahead: int = AHEAD
+    ) -> None:
+        self.name = name
+        self.ended = False
+        self.readers: set[TailReader] = set()
+        self._stream = lines
+        self._changed = changed
+        self._kept = kept
+        self._ahead = ahead
+        self._lines: deque[bytes] = deque()
+        self._first = 0  # the number of the first line that is kept
+        self._bytes = 0
+        self._read_bytes = 0  # of all lines so far
+        self._left_at = 0  # where the last page was that has left
+        self._ends: deque[int] = deque()  # for each kept line, `_read_bytes` behind it
+        self._room = Waiter()
+
+    @property
+    def number(self) -> int:
+        """How many lines have been read."""
+        return self._first + len(self._lines)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of lines are kept."""
+        return self._bytes
+
+    def has(self, number: int) -> bool:
+        """Tell whether a page may have read so many lines."""
+        return 0 <= number <= self.number
+
+    def join(self, number: int) -> TailReader:
+        """Let a page read from a place on."""
+        reader = TailReader(number)
+        self.readers.add(reader)
+        self._room.wake()
+        return reader
+
+    def leave(self, reader: TailReader) -> None:
+        """Let a page go; the log is read no further than it may come back for."""
+        self.readers.discard(reader)
+        self._left_at = reader.number
+        self._room.wake()
+
+    def after(self, number: int, most: int) -> TailLines:
+        """Return the lines after a place: at most so many bytes of them, and at least one if there is one."""
+        missed = max(self._first - number, 0)
+        start = number + missed - self._first
+        found: list[bytes] = []
+        size = 0
+        for index in range(start, len(self._lines)):
+            line = self._lines[index]
+            if found and size + len(line) > most:
+                break
+            found.append(line)
+            size += len(line)
+        return TailLines(found, number + missed + len(found), missed)
+
+    def advanced(self) -> None:
+        """Take note that a reader has got on."""
+        self._room.wake()
+
+    async def read(self) -> None:
+        """Read the log to its end; what it fails with is its last line."""
+        budget = budget_of(asyncio.get_running_loop())
+        try:
+            async with self._stream as lines:
+                async for line in lines:
+                    budget.begin()
+                    self._add(line_of(line))
+                    await budget.breathe()
+                    while self._unread() > self._ahead:
+                        await self._room.wait()
+        except AsyncSchedError as error:
+            self._add(note_of(safe(str(error))))
+        finally:
+            self.ended = True
+            self._changed()
+
+    def _add(self, line: dict[str, JsonValue]) -> None:
+        data = encoded(line)
+        self._lines.append(data)
+        self._bytes += len(data)
+        self._read_bytes += len(data)
+        self._ends.append(self._read_bytes)
+        while self._bytes > self._kept and len(self._lines) > 1:
+            self._bytes -= len(self._lines.popleft())
+            self._ends.popleft()
+            self._first += 1
+        self._changed()
+
+    def _unread(self) -> int:
+        """Return how many bytes the slowest page has not got."""
+        number = min((reader.number for reader in self.readers), default=self._left_at)
+        if number >= self.number:
+            return 0
+        index = number - self._first
+        return self._read_bytes - (self._ends[index - 1] if index > 0 else self._read_bytes - self._bytes)

@@ -1,0 +1,3 @@
+from collections.abc import Mapping
+
+DEFAULT_SCHEDULER_MODULES: Mapping[str, str]

@@ -1,0 +1,150 @@
+"""The page in a real browser, with a thousand apps and a log that floods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from asyncsched.specs import AppDef, AppHandle, Role
+from asyncsched.views.spans import span
+from asyncsched.web.hub import WebLimits
+from tests._support import eventually
+from tests.runner.rig import Rig
+from tests.web.browser import Browser, browsing, is_there
+from tests.web.conftest import Serve
+from tests.web.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.heavy("web"),
+    pytest.mark.timeout(900),
+    pytest.mark.guard(loop_step=False, blocking=False, reason="a thousand apps are made by the test itself"),
+    pytest.mark.skipif(not is_there() and os.environ.get("CI") != "true", reason="no chromium and chromedriver"),
+]
+
+APPS = 1000
+BREAKS = 100
+EVIL = "<img src=x onerror='window.evil=1'><script>window.evil=2</script>\x1b[31mred \u202egnp.exe"
+COUNT = "document.querySelectorAll"
+
+
+@pytest.fixture
+async def browser(tmp_path: Path) -> AsyncGenerator[Browser]:
+    async with browsing(tmp_path / "profile") as browser:
+        yield browser
+
+
+@pytest.fixture
+async def handles(rig: Rig) -> list[AppHandle]:
+    one = AppDef("job", [Role("main", "image", entrypoint="work", num_replicas=4)])
+    handles = [await rig.runner.run(one, "push") for _ in range(APPS)]
+    for handle in handles[:-10]:
+        rig.push.start(handle.app_id)
+    for handle in handles[:300]:
+        rig.exit(handle)
+    for handle in handles[300:310]:
+        rig.exit(handle, 3)
+    return handles
+
+
+def _row(handle: str) -> str:
+    return f'#table .row[data-handle="{handle}"]'
+
+
+async def _enter(browser: Browser, visitor: Visitor) -> None:
+    visitor.server.gate._is_used = False  # the visitor of the fixture has used it
+    await browser.open(visitor.server.url)
+    await browser.until("location.search === '' && !!document.querySelector('#summary')")
+
+
+async def test_table_selection_log_search_and_cancel(
+    rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle], tmp_path: Path
+) -> None:
+    target, other = handles[500], handles[501]
+    rig.push.set_reason(target.app_id, EVIL)
+    async with serve(limits=WebLimits(look_every=0.5)) as visitor:
+        await _enter(browser, visitor)
+        await browser.until("apps.size === arguments[0]", APPS)
+        await browser.until(f"{COUNT}('#table .row').length > 5")
+        assert await browser.run(f"return {COUNT}('#table .row').length") < 60
+        assert await browser.until("document.querySelector('#table .row').textContent.includes('FAILED')")
+        assert "HttpOnly" not in await browser.run("return document.cookie")
+        assert "" == await browser.run("return document.cookie")
+
+        await browser.type("#filter", target.app_id)
+        await browser.until(f"{COUNT}('#table .row').length === 1")
+        await browser.until("order[0].reason.includes('alert') || order[0].reason.includes('evil')")
+        await browser.click(_row(target))
+        rig.push.say(target.app_id, f"{EVIL}\n", k=0)
+        rig.push.say(target.app_id, "".join(f"line {number}\n" for number in range(2000)), k=1)
+        await browser.until("lines.length === 2001")
+        assert await browser.run(f"return {COUNT}('#log .line').length") < 80
+        await browser.until("document.querySelector('#log').lastElementChild.textContent.includes('line 1999')")
+        await browser.type("#search", "line 199")
+        await browser.until("document.querySelector('#hits').textContent === '11/11'")
+        await browser.click("#previous")
+        await browser.until("document.querySelector('#hits').textContent === '10/11'")
+        await browser.until(f"{COUNT}('#detail .bar').length === 4")
+        assert await browser.run("return window.evil === undefined")
+        assert 0 == await browser.run(f"return {COUNT}('img, body script').length")
+        await browser.picture(_pictures(tmp_path) / "web-log.png")
+
+        await browser.click("#cancel")
+        assert await browser.until("document.querySelector('#question').open")
+        await browser.click("#no")
+        await browser.until("!document.querySelector('#question').open")
+        await browser.click("#cancel")
+        await browser.click("#yes")
+        await browser.until("apps.get(arguments[0]).state === 'CANCELLED'", target)
+        assert "RUNNING" == await browser.run("return apps.get(arguments[0]).state", other)
+        await browser.run("document.querySelector('#filter').value = ''; arrange()")
+        await browser.picture(_pictures(tmp_path) / "web-table.png")
+
+
+async def test_no_line_is_lost_or_doubled_over_a_hundred_breaks(
+    rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle]
+) -> None:
+    target = handles[500]
+    async with serve(limits=WebLimits(look_every=0.5)) as visitor:
+        hub = visitor.server.hub
+        await _enter(browser, visitor)
+        await browser.until("apps.size === arguments[0]", APPS)
+        await browser.run(
+            "window.got = []; const add = addLines;"
+            "addLines = (told) => { window.missing = (window.missing || 0) + told.missed;"
+            " for (const line of told.lines) window.got.push(+line.text.split(' ')[0]); add(told); };"
+        )
+        await browser.run("choose(arguments[0], false)", target)
+        said = 0
+        for _ in range(BREAKS):
+            await eventually(lambda: any(page.reader for page in hub.pages))
+            rig.push.say(target.app_id, "".join(f"{said + each} flood\n" for each in range(300)), k=0)
+            said += 300
+            await eventually(
+                lambda said=said: any(page.reader and page.reader.number >= said - 200 for page in hub.pages)
+            )
+            for page in [*hub.pages]:
+                page.cut()
+        await browser.until("window.got.length >= arguments[0]", said)
+        got = await browser.run("return window.got")
+        kept = await browser.run("return lines.length")
+
+        assert [*range(said)] == got
+        assert 0 == await browser.run("return window.missing")
+        assert kept <= 20_000
+        assert hub.tails[0].bytes <= 8 << 20
+
+
+async def test_durations_read_as_everywhere(visitor: Visitor, browser: Browser) -> None:
+    await _enter(browser, visitor)
+    for seconds in (0, 59, 60, 3599, 3600, 172_799, 172_800, 1_000_000):
+        assert span(timedelta(seconds=seconds)) == await browser.run("return span(arguments[0] * 1000)", seconds)
+
+
+def _pictures(tmp_path: Path) -> Path:
+    folder = Path(os.environ.get("ASYNCSCHED_TEST_PICTURES", tmp_path))
+    folder.mkdir(exist_ok=True)
+    return folder
