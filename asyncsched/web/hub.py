@@ -114,12 +114,13 @@ class Hub:
         self._looked_for = asyncio.Event()
         self._watch_is_over = False
         self._count = 0
+        self._events: AppEventStream | None = None
 
     # Its life
 
     def start(self) -> None:
         """Begin to watch."""
-        events = self._runner.watch(self._handles or (), follow=self._handles is None)
+        events = self._events = self._runner.watch(self._handles or (), follow=self._handles is None)
         self._tasks.start(self._watch(events), name="watch of the page")
         if self._handles is None:
             self._tasks.start(self._keep_looking(events), name="list of the page")
@@ -131,6 +132,10 @@ class Hub:
         for page in [*self.pages]:
             page.cut()
         await self._tasks.close(CLEANUP_TIMEOUT)
+        if self._events is not None:
+            await self._events.aclose()
+        for tail in self.tails:
+            await tail.close()
 
     @property
     def over(self) -> bool:

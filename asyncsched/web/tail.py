@@ -138,6 +138,10 @@ class Tail:
             self.ended = True
             self._changed()
 
+    async def close(self) -> None:
+        """Close the log: the task that reads it does not, if it is cancelled before its first step."""
+        await self._stream.aclose()
+
     def _add(self, line: dict[str, JsonValue]) -> None:
         data = encoded(line)
         self._lines.append(data)

@@ -12,7 +12,7 @@ import pytest
 
 from asyncsched.errors import AuthError
 from asyncsched.specs import AppDef, AppHandle, Role
-from asyncsched.web.hub import WebLimits
+from asyncsched.web.hub import Hub, OpenPage, WebLimits
 from tests._support import WITHIN, eventually
 from tests.runner.rig import Rig
 from tests.web.conftest import Serve
@@ -359,6 +359,17 @@ async def test_the_end_of_the_server_ends_the_streams_and_no_app(rig: Rig, serve
     assert found is not None
     assert "RUNNING" == found.state.name
     assert (0, 0) == (rig.runner.statistics().log_streams, rig.runner.statistics().watches)
+
+
+async def test_a_server_that_ends_before_a_log_was_opened_leaves_no_stream_open(rig: Rig) -> None:
+    handle = await rig.run()
+    hub = Hub(rig.runner)
+    hub.start()
+    hub.join(OpenPage(lambda: None), [handle])
+    await hub.close()
+
+    statistics = rig.runner.statistics()
+    assert (0, 0) == (statistics.log_streams, statistics.watches)
 
 
 async def test_a_thousand_apps_come_in_pieces(rig: Rig, serve: Serve) -> None:
