@@ -1,0 +1,78 @@
+"""The terminal that a monitor takes over: it may go away at any time, and is given back as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+from textual.driver import Driver
+
+
+__all__ = ["driver_class", "is_gone", "signals_kept"]
+
+_TAKEN = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
+"""The signals whose handlers textual replaces, and leaves so."""
+
+
+class _Patient:
+    """A terminal that takes everything: what cannot be written any more, as it is gone, is dropped.
+
+    Its writer is a thread; if that died of an error, those who write to it would wait for ever.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        try:
+            return self._file.write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError:
+            return
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+
+def driver_class() -> type[Driver] | None:
+    """Return what draws; None for textual's own choice, where terminals are of another kind."""
+    if sys.platform == "win32":
+        return None
+    from textual.drivers.linux_driver import LinuxDriver
+
+    class TerminalDriver(LinuxDriver):
+        """Textual's own, which survives the end of its terminal."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self._file: Any = _Patient(cast("TextIO", sys.__stderr__))
+
+    return TerminalDriver
+
+
+def is_gone() -> bool:
+    """Tell whether the terminal was closed: reading from it would find nothing, again and again."""
+    stdin = sys.__stdin__
+    return stdin is None or stdin.closed or not os.isatty(stdin.fileno())
+
+
+@contextmanager
+def signals_kept() -> Generator[None]:
+    """Give the handlers of signals back that textual replaces."""
+    numbers = [signal.Signals[name] for name in _TAKEN if name in signal.Signals.__members__]
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # one that was not set from Python cannot be set from it
+                signal.signal(number, cast("Callable[..., Any]", handler))
