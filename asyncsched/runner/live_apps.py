@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from typing import TYPE_CHECKING
 
 from asyncsched.clock import Clock
-from asyncsched.errors import AsyncSchedError, ConfigError, UnknownAppError
+from asyncsched.errors import ConfigError, UnknownAppError
 from asyncsched.logs.budget import budget_of
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.answers import AppEvent, app_def_of
@@ -38,6 +38,7 @@ LOOK_EVERY = 5.0
 
 LONGEST_PAUSE = 60.0
 MOST_FAILURES = 100
+MOST_NOTES = 8
 
 
 class LiveApps:
@@ -50,6 +51,7 @@ class LiveApps:
         look: Lists the apps that there are, newest first; without it there will be no others.
         since_now: Whether apps that had ended before the first look are left out.
         most: How many are shown.
+        failures: What has gone wrong before.
 
     Attributes:
         failures: What went wrong.
@@ -64,8 +66,9 @@ class LiveApps:
         *,
         since_now: bool = False,
         most: int = MOST,
+        failures: Sequence[Exception] = (),
     ) -> None:
-        self.failures: list[Exception] = []
+        self.failures: list[Exception] = [*failures]
         self._host = host
         self._events = events
         self._fixed = frozenset(handles)
@@ -75,6 +78,8 @@ class LiveApps:
         self._rows: dict[str, ListAppResponse] = {}
         self._past: set[str] | None = None
         self._watched: set[str] = {*handles}
+        self._tell: Callable[[str], None] | None = None
+        self._untold = [one_line(f"error: {failure}") for failure in failures]
 
     @property
     def clock(self) -> Clock:
@@ -85,15 +90,18 @@ class LiveApps:
 
     async def follow(self, table: LiveTable, changed: Callable[[], None], note: Callable[[str], None]) -> None:
         """Keep the table up to date until nothing will change any more; cancelling this touches no app."""
+        self._tell = note
+        for text in self._untold:
+            note(text)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._watch(table, changed, note))
+                group.create_task(self._watch(table, changed))
                 if self._look_at is not None:
-                    group.create_task(self._keep_looking(self._look_at, table, changed, note))
+                    group.create_task(self._keep_looking(self._look_at, table, changed))
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
-    async def _watch(self, table: LiveTable, changed: Callable[[], None], note: Callable[[str], None]) -> None:
+    async def _watch(self, table: LiveTable, changed: Callable[[], None]) -> None:
         budget = budget_of(asyncio.get_running_loop())
         async with self._events as events:
             while True:
@@ -102,7 +110,7 @@ class LiveApps:
                 except StopAsyncIteration:
                     return
                 except Exception as error:  # noqa: BLE001 - one scheduler's; the steps after it are the others'
-                    self._failed(error, note)
+                    self._failed(error)
                     changed()
                     continue
                 budget.begin()
@@ -120,24 +128,23 @@ class LiveApps:
         look: Callable[[], Awaitable[AppList]],
         table: LiveTable,
         changed: Callable[[], None],
-        note: Callable[[str], None],
     ) -> None:
         while True:
             began = self.clock.monotonic()
             try:
-                await self._take(await look(), table, note)
+                await self._take(await look(), table)
             except Exception as error:  # noqa: BLE001 - a plugin's own, too: the next look may find more
-                self._failed(error, note)
+                self._failed(error)
             changed()
             took = self.clock.monotonic() - began
             await self.clock.sleep(min(max(LOOK_EVERY, 5 * took), LONGEST_PAUSE))
 
-    async def _take(self, rows: AppList, table: LiveTable, note: Callable[[str], None]) -> None:
+    async def _take(self, rows: AppList, table: LiveTable) -> None:
         budget = budget_of(asyncio.get_running_loop())
         for error in rows.failures.values():
             # One that is not installed or not configured here is not missed.
             if not isinstance(error, ConfigError) and getattr(error, "is_set_up", True):
-                self._failed(error, note)
+                self._failed(error)
         if self._past is None:
             self._past = {row.app_handle for row in rows if self._since_now and row.state.is_terminal()}
         found: dict[str, ListAppResponse] = {}
@@ -176,10 +183,17 @@ class LiveApps:
             self._watched.update(new)
             self._events.add(*new)
 
-    def _failed(self, error: Exception, note: Callable[[str], None]) -> None:
+    def _failed(self, error: Exception) -> None:
         if str(error) not in map(str, self.failures):
             self.failures = [*self.failures, error][-MOST_FAILURES:]
-        note(one_line(f"error: {error}"))
+        self.note(one_line(f"error: {error}"))
+
+    def note(self, text: str) -> None:
+        """Show a text; what comes before there is a monitor is shown with it."""
+        if self._tell is None:
+            self._untold = [*self._untold, text][-MOST_NOTES:]
+        else:
+            self._tell(text)
 
     # What is asked for
 

@@ -26,11 +26,12 @@ from asyncsched.views.live_order import SORTS, STATE_FILTERS
 from asyncsched.views.live_table import LiveTable
 from asyncsched.views.text import one_line, written_out
 
-__all__ = ["INTERRUPTED", "MonitorApp"]
+__all__ = ["CLOSED", "INTERRUPTED", "MonitorApp"]
 
 KEYS = "? help  / filter  f failed  m mark  c cancel  enter log  space last lines  q leave"
 LOG_KEYS = "? help  / search  n N next  a attempt  end follow  tab to the table  q close"
-INTERRUPTED = "interrupted"
+INTERRUPTED, CLOSED = "SIGINT", "SIGHUP"
+"""Why it was left, by the signals that stand for the same."""
 CLEANUP_TIMEOUT = 10.0
 NAMED = 10
 
@@ -54,6 +55,7 @@ class MonitorApp(App[str]):
     """
 
     ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
     CSS = """
     * { scrollbar-size: 0 0; }
     Screen { background: ansi_default; color: ansi_default; layout: vertical; }
@@ -197,7 +199,7 @@ class MonitorApp(App[str]):
         if not self.is_running or not self._head.is_attached:
             return
         if self._on_terminal and is_gone():
-            self.exit(INTERRUPTED)
+            self.exit(CLOSED)
             return
         table, width = self.table, self.size.width
         now = datetime.fromtimestamp(self._source.clock.time_ns() / 1e9, UTC)
@@ -351,9 +353,7 @@ class MonitorApp(App[str]):
         tail = tail_for(sum(max(view.tally.of, 1) for view in views))
         self.log_view = LiveLog(several=len(self._log_of) > 1)
         try:
-            lines = self._source.log_lines(
-                self._log_of, should_tail=True, tail_lines=tail, attempt=self._attempt
-            )
+            lines = self._source.log_lines(self._log_of, should_tail=True, tail_lines=tail, attempt=self._attempt)
         except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
             self.log_view.note = one_line(f"error: {error}")
         else:

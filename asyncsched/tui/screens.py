@@ -38,7 +38,7 @@ class TextScreen(ModalScreen[bool]):
     """
 
     CSS = """
-    TextScreen { background: ansi_default; }
+    TextScreen { background: transparent; }
     TextScreen TextPane { dock: bottom; background: ansi_default; color: ansi_default; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

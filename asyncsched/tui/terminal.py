@@ -11,7 +11,6 @@ from typing import Any, TextIO, cast
 
 from textual.driver import Driver
 
-
 __all__ = ["driver_class", "is_gone", "signals_kept"]
 
 _TAKEN = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
