@@ -16,7 +16,7 @@ from asyncsched.runner.live_apps import LiveApps
 from asyncsched.runner.report import AppList
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle
-from asyncsched.tui.run import is_at_terminal, is_installed, show
+from asyncsched.tui.run import can_show, is_at_terminal, show
 
 __all__ = ["monitor"]
 
@@ -28,7 +28,7 @@ async def monitor(
     console: Console, runner: Runner, targets: Sequence[Target], *, only: str = "", with_ended: bool = False
 ) -> int:
     """Show the apps until the user leaves; without a terminal, print each change until all have ended."""
-    if console.format == "table" and is_at_terminal() and is_installed():
+    if console.format == "table" and can_show():
         return await _in_table(console, runner, targets, only, with_ended)
     found = await (find_apps(console, runner, targets) if targets else _all(console, runner, only, with_ended))
     if found.apps and console.format == "table":

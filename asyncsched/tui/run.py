@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from asyncsched.tui.source import MonitorSource
 
-__all__ = ["is_at_terminal", "is_installed", "show"]
+__all__ = ["can_show", "is_at_terminal", "is_installed", "show"]
 
 _DETACHING = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -31,6 +31,11 @@ def is_at_terminal() -> bool:
     )
 
 
+def can_show() -> bool:
+    """Tell whether a monitor can be shown here."""
+    return is_at_terminal() and is_installed()
+
+
 async def show(
     source: MonitorSource, *, color: bool = True, leaves: bool = False, owns_process: bool = False
 ) -> signal.Signals | None:
@@ -40,18 +45,21 @@ async def show(
         source: Knows the apps.
         color: Whether there are colours.
         leaves: Whether it leaves by itself when nothing will change any more.
-        owns_process: Whether signals that end a process make it leave; otherwise they are the caller's.
+        owns_process: Whether signals that end a process make it leave; otherwise they are the caller's, and Ctrl-C
+            is sent on when the terminal has been given back.
 
     Returns:
         The signal that made it leave, SIGINT for Ctrl-C and SIGHUP for a terminal that was closed; or None.
     """
     await asyncio.to_thread(import_module, "asyncsched.tui.app")  # which takes longer than a step may
-    from asyncsched.tui.app import MonitorApp
+    from asyncsched.tui.app import INTERRUPTED, MonitorApp
     from asyncsched.tui.terminal import signals_kept
 
     app = MonitorApp(source, color=color, leaves=leaves, on_terminal=True)
     with signals_kept(), _detaching(app.exit) if owns_process else nullcontext():
         result = await app.show()
+    if result == INTERRUPTED and not owns_process:
+        signal.raise_signal(signal.SIGINT)
     return signal.Signals[result] if result else None
 
 

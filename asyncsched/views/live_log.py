@@ -145,7 +145,11 @@ class LiveLog(LogView):
     def told(self) -> str:
         """Return how much of the log is kept, what has come since, and how often the text is found."""
         left = self.count - len(self._lines)
-        told = [f"the last {len(self._lines):,} of {self.count:,} lines" if left else f"{self.count:,} lines"]
+        told = [
+            f"the last {len(self._lines):,} of {self.count:,} lines"
+            if left
+            else f"{self.count:,} line{'s' * (self.count != 1)}"
+        ]
         told += [f"+{self.new:,} new"] if self.new else []
         told += [self._found()] if self.search_text else []
         return ", ".join([*told, *filter(None, [self.note])])
