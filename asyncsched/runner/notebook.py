@@ -137,7 +137,7 @@ def check_notebook(what: str, instead: str, other: str = "") -> None:
         raise MissingExtraError(
             f"a {what} that updates itself needs a notebook{other and f', or {other}'}",
             why="this is neither" if other else "this is none",
-            fix=f"use `{instead}` elsewhere",
+            fix=f"use `{instead}` outside of one",
         )
 
 
