@@ -77,5 +77,7 @@ async def _in_table(console: Console, runner: Runner, targets: Sequence[Target],
     with warnings_to(apps.note):
         left_by = await show(apps, color=console.color, owns_process=True)
     if left_by is not None:
+        if left_by.name == "SIGHUP":
+            console.forget_terminal()
         return BY_SIGNAL + left_by
     return worst([exit_code(failure) for failure in apps.failures])

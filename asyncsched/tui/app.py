@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar
 
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Input
 
 from asyncsched._tasks import BackgroundTasks
 from asyncsched._typing import override
@@ -61,43 +61,42 @@ class MonitorApp(App[str]):
     Screen { background: ansi_default; color: ansi_default; layout: vertical; }
     #head { height: 2; }
     #table { height: 1fr; }
-    #log-title, #log { display: none; }
     #log-title { height: 1; }
     #log { height: 1fr; }
-    #input { display: none; height: 1; border: none; padding: 0; background: ansi_default; color: ansi_default; }
     #foot { height: 1; }
-    .with-log #log-title, .with-log #log { display: block; }
-    .asking #input { display: block; }
-    .asking #foot { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home", "far(-1)", show=False),
-        Binding("end", "far(1)", show=False),
-        Binding("space", "peek", show=False),
-        Binding("enter,l", "log", show=False),
-        Binding("d", "describe", show=False),
-        Binding("x", "replicas", show=False),
-        Binding("m", "mark", show=False),
-        Binding("M", "mark_shown", show=False),
-        Binding("u", "unmark", show=False),
-        Binding("c", "cancel", show=False),
-        Binding("slash", "ask", show=False),
-        Binding("n", "search(1)", show=False),
-        Binding("N", "search(-1)", show=False),
-        Binding("f", "failed", show=False),
-        Binding("t", "state", show=False),
-        Binding("s", "sort", show=False),
-        Binding("a", "attempt", show=False),
-        Binding("tab", "other_pane", show=False, priority=True),
-        Binding("question_mark", "help", show=False),
-        Binding("escape", "escape", show=False),
-        Binding("q", "leave", show=False),
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-        Binding("ctrl+z", "suspend_process", show=False),
+        # Keys that come at once are taken in turn, each where the one before it has led.
+        Binding(keys, action, show=False, priority=True)
+        for keys, action in (
+            ("up,k", "move(-1)"),
+            ("down,j", "move(1)"),
+            ("pageup", "page(-1)"),
+            ("pagedown", "page(1)"),
+            ("home", "far(-1)"),
+            ("end", "far(1)"),
+            ("space", "peek"),
+            ("enter,l", "log"),
+            ("d", "describe"),
+            ("x", "replicas"),
+            ("m", "mark"),
+            ("M", "mark_shown"),
+            ("u", "unmark"),
+            ("c", "cancel"),
+            ("slash", "ask"),
+            ("n", "search(1)"),
+            ("N", "search(-1)"),
+            ("f", "failed"),
+            ("t", "state"),
+            ("s", "sort"),
+            ("a", "attempt"),
+            ("tab", "other_pane"),
+            ("question_mark", "help"),
+            ("escape", "escape"),
+            ("q", "leave"),
+            ("ctrl+c", "interrupt"),
+            ("ctrl+z", "suspend_process"),
+        )
     ]
 
     def __init__(
@@ -125,13 +124,14 @@ class MonitorApp(App[str]):
         self._log_title = TextPane(styles, id="log-title")
         self._log_pane = LogPane(styles, id="log")
         self._foot = TextPane(styles, id="foot")
-        self._input = Input(id="input", compact=True, select_on_focus=False)
+        self._typed: str | None = None  # what is typed behind a slash; None: keys are deeds
 
     # Its life
 
     @override
     def compose(self) -> ComposeResult:
-        yield from (self._head, self._table, self._log_title, self._log_pane, self._input, self._foot)
+        self._log_title.display = self._log_pane.display = False
+        yield from (self._head, self._table, self._log_title, self._log_pane, self._foot)
 
     def on_load(self) -> None:
         """Give the loop back the way of making tasks that textual has replaced."""
@@ -139,7 +139,6 @@ class MonitorApp(App[str]):
 
     def on_mount(self) -> None:
         """Begin."""
-        self._input.cursor_blink = False
         self._start(self._follow(), "apps of the monitor")
         last = LastLines(self._source, self.table, self.painter.changed)
         self._start(last.run(self._visible), "last lines of the monitor")
@@ -183,6 +182,28 @@ class MonitorApp(App[str]):
             self.exit()
         self.note("all have ended; q leaves")
 
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave keys to what lies over the table, and to the text that is typed."""
+        if action in ("interrupt", "suspend_process", "quit"):
+            return True
+        if len(self.screen_stack) > 1:
+            return False
+        return action == "escape" or self._typed is None
+
+    @override
+    async def on_event(self, event: events.Event) -> None:
+        """Take the keys of a text that is typed."""
+        is_new = isinstance(event, events.InputEvent) and not event.is_forwarded
+        if is_new and self._typed is not None and len(self.screen_stack) == 1:
+            if isinstance(event, events.Key) and event.key not in ("escape", "ctrl+c", "ctrl+z", "ctrl+q"):
+                self._take_key(self._typed, event)
+                return
+            if isinstance(event, events.Paste):
+                self._type(self._typed + " ".join(event.text.split()))
+                return
+        await super().on_event(event)
+
     # Painting
 
     def note(self, text: str) -> None:
@@ -211,7 +232,13 @@ class MonitorApp(App[str]):
         if self.log_view is not None:
             self._log_title.show([TextLine(self._title_of_log(self.log_view), "bold" if self._in_log else "faint")])
             self._log_pane.show_log(self.log_view.window(self._log_height))
-        self._foot.show([TextLine(self._note or (LOG_KEYS if self._in_log else KEYS), "" if self._note else "faint")])
+        self._foot.show([self._last_line])
+
+    @property
+    def _last_line(self) -> TextLine:
+        if self._typed is not None:
+            return TextLine(f"{'search for' if self._in_log else 'only apps with'}: {one_line(self._typed)}▏", "bold")
+        return TextLine(self._note) if self._note else TextLine(LOG_KEYS if self._in_log else KEYS, "faint")
 
     def _title_of_log(self, log: LiveLog) -> str:
         which = self._log_of[0].rpartition("/")[2] if len(self._log_of) == 1 else f"{len(self._log_of):,} apps"
@@ -299,27 +326,26 @@ class MonitorApp(App[str]):
 
     def action_ask(self) -> None:
         """Ask for the text to filter by, or to search for in the log."""
-        with self._input.prevent(Input.Changed):
-            self._input.value = "" if self._in_log else self.table.text
-        self._input.placeholder = "search the log" if self._in_log else "show only apps with this text"
-        self.screen.add_class("asking")
-        self._input.focus()
+        self._typed = "" if self._in_log else self.table.text
+        self._done()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while it is typed."""
-        if not self._in_log:
-            self.table.filter(text=event.value)
+    def _take_key(self, typed: str, event: events.Key) -> None:
+        if event.key == "enter":
+            if self._in_log and self.log_view is not None:
+                self.log_view.search(typed, self._log_height)
+            self._typed = None
             self._done()
+        elif event.key == "backspace":
+            self._type(typed[:-1])
+        elif event.key == "ctrl+u":
+            self._type("")
+        elif event.character is not None and event.is_printable:
+            self._type(typed + event.character)
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Search, or keep the filter."""
-        if self._in_log and self.log_view is not None:
-            self.log_view.search(event.value, self._log_height)
-        self._stop_asking()
-
-    def _stop_asking(self) -> None:
-        self.screen.remove_class("asking")
-        self.set_focus(None)
+    def _type(self, typed: str) -> None:
+        self._typed = typed
+        if not self._in_log:
+            self.table.filter(text=typed)
         self._done()
 
     def action_search(self, by: int) -> None:
@@ -360,7 +386,7 @@ class MonitorApp(App[str]):
             reader = LogReader(self._source, self.log_view, self.painter.changed)
             self._reading = self._start(reader.read(lines), "log of the monitor")
         self._in_log = True
-        self.screen.add_class("with-log")
+        self._log_title.display = self._log_pane.display = True
         self.call_after_refresh(self._done)
 
     def _stop_reading(self) -> None:
@@ -371,7 +397,7 @@ class MonitorApp(App[str]):
     def _close_log(self) -> None:
         self._stop_reading()
         self.log_view, self._in_log = None, False
-        self.screen.remove_class("with-log")
+        self._log_title.display = self._log_pane.display = False
         self.call_after_refresh(self._done)
 
     # Looking closer, and ending
@@ -447,10 +473,11 @@ class MonitorApp(App[str]):
 
     def action_escape(self) -> None:
         """Leave the question, then the log, then the filter."""
-        if self.screen.has_class("asking"):
+        if self._typed is not None:
+            self._typed = None
             if not self._in_log:
                 self.table.filter(text="")
-            self._stop_asking()
+            self._done()
         elif self.log_view is not None:
             self._close_log()
         else:

@@ -60,8 +60,9 @@ def driver_class() -> type[Driver] | None:
 
 def is_gone() -> bool:
     """Tell whether the terminal was closed: reading from it would find nothing, again and again."""
-    stdin = sys.__stdin__
-    return stdin is None or stdin.closed or not os.isatty(stdin.fileno())
+    return any(
+        stream is None or stream.closed or not os.isatty(stream.fileno()) for stream in (sys.__stdin__, sys.__stderr__)
+    )
 
 
 @contextmanager

@@ -29,6 +29,7 @@ class Many:
     def __init__(self, clock: VirtualClock) -> None:
         self.clock: Clock = clock
         self.table: LiveTable | None = None
+        self.filled = asyncio.Event()
         self.needed: set[str] = set()
         self.born = timedelta(days=3)
         self._changed: Callable[[], None] = lambda: None
@@ -50,6 +51,7 @@ class Many:
                 await asyncio.sleep(0)
         changed()
         self.table, self._changed = table, changed
+        self.filled.set()
         await asyncio.Event().wait()
 
     def need(self, handles: Collection[str]) -> None:
@@ -74,8 +76,7 @@ async def test_changes_are_painted_four_times_a_second_and_only_what_is_visible(
     source = Many(clock)
     app = MonitorApp(source)
     async with app.run_test(size=(100, HEIGHT)) as pilot:
-        while source.table is None:
-            await asyncio.sleep(0)
+        await source.filled.wait()
         await clock.advance(1)
         await pilot.pause()
         pane = app.query_one("#table", TablePane)
@@ -104,8 +105,7 @@ async def test_ages_tick_for_visible_rows_only(clock: VirtualClock) -> None:
     source = Many(clock)
     app = MonitorApp(source)
     async with app.run_test(size=(100, HEIGHT)) as pilot:
-        while source.table is None:
-            await asyncio.sleep(0)
+        await source.filled.wait()
         await clock.advance(1)
         await pilot.pause()
         pane, paints = app.query_one("#table", TablePane), app.painter.paints
@@ -133,8 +133,7 @@ async def test_ten_thousand_are_sorted_filtered_and_marked(clock: VirtualClock) 
     source = Many(clock)
     app = MonitorApp(source)
     async with app.run_test(size=(100, HEIGHT)) as pilot:
-        while source.table is None:
-            await asyncio.sleep(0)
+        await source.filled.wait()
         await pilot.press("s", "s", "end")
         assert "many://me/app-09999" == app.table.cursor
         await pilot.press("slash", *"0420", "enter")

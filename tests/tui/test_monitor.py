@@ -48,7 +48,8 @@ async def test_columns_tell_age_replicas_and_the_last_line(rig: Rig) -> None:
     async with monitoring(rig) as seen:
         await seen.shows("epoch 2")
 
-        assert ["APP", "STATE", "DONE/FAILED/OF", "AGE", "WHY,", "LAST", "LINE"] == seen.pane("table").split("\n")[0].split()
+        titles = seen.pane("table").splitlines()[0].split()
+        assert ["APP", "STATE", "DONE/FAILED/OF", "AGE", "WHY,", "LAST", "LINE"] == titles
         assert "RUNNING     2/1/4" in seen.rows[0]
         assert "main/3: exited with code 3: epoch 2" in seen.rows[0]
         age = seen.rows[0].split()[4]
