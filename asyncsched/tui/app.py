@@ -428,7 +428,7 @@ class MonitorApp(App[str]):
     async def _peek(self, handle: str) -> list[str]:
         view = self.table.view(handle)
         rows = [] if view is None else await peek(self._source, view)
-        return [f"{row.who} {row.mark} {row.text}" for row in rows] or ["nothing was written"]
+        return [f"{one_line(row.who)} {row.mark} {row.text}" for row in rows] or ["nothing was written"]
 
     async def _description(self, handle: str) -> list[str]:
         return [written_out(line) for line in (await self._source.describe(handle)).splitlines()]

@@ -19,6 +19,7 @@ from asyncsched.views.live_log import ShownRow
 from asyncsched.views.live_table import TableLine
 from asyncsched.views.palette import FAINT, state_number
 from asyncsched.views.summary import Segment as BarSegment
+from asyncsched.views.text import one_line
 
 __all__ = ["HeadPane", "LinesPane", "LogPane", "Styles", "TablePane", "TextLine", "TextPane"]
 
@@ -200,7 +201,7 @@ class LogPane(LinesPane[ShownRow]):
     def strip(self, line: ShownRow, width: int) -> Strip:
         row = line.row
         style = self.styling.match if line.is_match else self.styling.plain
-        who = Segment(f"{row.who} {row.mark} ", self.styling.replica(row.color))
+        who = Segment(f"{one_line(row.who)} {row.mark} ", self.styling.replica(row.color))
         strip = Strip([who, Segment(row.text.expandtabs(), style)])
         return strip.adjust_cell_length(width).apply_style(self.styling.cursor) if line.is_current else strip
 

@@ -42,12 +42,12 @@ class TextScreen(ModalScreen[bool]):
     TextScreen TextPane { dock: bottom; background: ansi_default; color: ansi_default; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,space,question_mark", "close(False)", show=False),
-        Binding("up,k", "scroll(-1)", show=False),
-        Binding("down,j", "scroll(1)", show=False),
-        Binding("pageup", "scroll(-10)", show=False),
-        Binding("pagedown", "scroll(10)", show=False),
-        Binding("ctrl+c", "app.interrupt", show=False),
+        Binding("escape,q,enter,space,question_mark", "close(False)", show=False, priority=True),
+        Binding("up,k", "scroll(-1)", show=False, priority=True),
+        Binding("down,j", "scroll(1)", show=False, priority=True),
+        Binding("pageup", "scroll(-10)", show=False, priority=True),
+        Binding("pagedown", "scroll(10)", show=False, priority=True),
+        Binding("ctrl+c", "app.interrupt", show=False, priority=True),
     ]
     KEYS = "escape goes back"
 
@@ -98,7 +98,7 @@ class Question(TextScreen):
     """A question, which only ``y`` says yes to."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "close(True)", show=False),
-        Binding("n", "close(False)", show=False),
+        Binding("y", "close(True)", show=False, priority=True),
+        Binding("n", "close(False)", show=False, priority=True),
     ]
     KEYS = "y/n"

@@ -132,6 +132,19 @@ async def test_states_take_turns(rig: Rig) -> None:
     assert [] == shown["failed"] == shown["cancelled"] == shown["not known"]
 
 
+async def test_it_fits_a_narrow_terminal(rig: Rig) -> None:
+    handle = await rig.run(name="a-long-name-of-an-app")
+    rig.exit(handle, 1)
+    async with monitoring(rig) as seen:
+        await seen.shows("exited with code 1")
+        await seen.pilot.resize_terminal(30, 8)
+        await eventually(lambda: "? help  / filter  f failed  m" == seen.pane("foot").rstrip())
+
+        await eventually(lambda: "FAILED" in seen.rows[0])
+        everything = [line for pane in ("head", "table", "foot") for line in seen.pane(pane).splitlines()]
+        assert max(map(len, everything)) <= 30
+
+
 async def test_help_tells_the_keys(rig: Rig) -> None:
     async with monitoring(rig) as seen:
         await seen.press("question_mark")
