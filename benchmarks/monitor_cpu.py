@@ -25,6 +25,7 @@ from asyncsched.views.replicas import Tally
 from benchmarks._floods import Flood, longest_step, stream_of
 from benchmarks._harness import LEAST_ROUNDS, Claim, Count, at_most, in_turns_on_loop, on_loop
 from benchmarks._reference import STEP, reference_work
+from tests._support import eventually
 
 APPS = 10_000
 CHANGES = 100
@@ -187,8 +188,7 @@ async def _memory() -> tuple[int, int]:
         async with _shown() as (_, app):
             before = tracemalloc.get_traced_memory()[0]
             app.action_log()
-            while app.log_view is None or app.log_view.count < 4 * LINES:
-                await asyncio.sleep(0.1)
+            await eventually(lambda: app.log_view is not None and app.log_view.count >= 4 * LINES)
             log = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()

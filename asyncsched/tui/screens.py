@@ -76,7 +76,7 @@ class TextScreen(ModalScreen[bool]):
         self._draw()
 
     def _draw(self) -> None:
-        room = max(min(len(self._lines), self.app.size.height - 3), 1)
+        room = max(min(len(self._lines), self.size.height - 3), 1)
         self._pane.styles.height = room + 2
         self._top = max(min(self._top, len(self._lines) - room), 0)
         shown = [TextLine(line) for line in self._lines[self._top : self._top + room]]

@@ -11,6 +11,8 @@ from typing import Any, TextIO, cast
 
 from textual.driver import Driver
 
+from asyncsched._typing import override
+
 __all__ = ["driver_class", "is_gone", "signals_kept"]
 
 _TAKEN = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
@@ -51,9 +53,10 @@ def driver_class() -> type[Driver] | None:
     class TerminalDriver(LinuxDriver):
         """Textual's own, which survives the end of its terminal."""
 
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
+        @override
+        def start_application_mode(self) -> None:
             self._file: Any = _Patient(cast("TextIO", sys.__stderr__))
+            super().start_application_mode()  # type: ignore[no-untyped-call]  # textual gives it no types
 
     return TerminalDriver
 
