@@ -13,7 +13,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
-from asyncsched._tasks import BackgroundTasks
+from asyncsched._tasks import BackgroundTasks, outlast
 from asyncsched._typing import override
 from asyncsched.tui.painter import Painter
 from asyncsched.tui.panes import HeadLine, HeadPane, LogPane, Styles, TablePane, TextLine, TextPane
@@ -149,15 +149,31 @@ class MonitorApp(App[str]):
         self.call_after_refresh(self.painter.now)
 
     async def show(self) -> str | None:
-        """Run until somebody leaves."""
+        """Run until somebody leaves; cancelling this leaves, too."""
         self._factory = asyncio.get_running_loop().get_task_factory()
+        # In a task of its own: textual takes a cancellation for a wish to leave, and does not pass it on.
+        running = asyncio.create_task(self.run_async(mouse=False), name="monitor")
         try:
-            result = await self.run_async(mouse=False)
+            await asyncio.wait([running])
         finally:
+            if not running.done():
+                self.exit()
+                if not await outlast([running], CLEANUP_TIMEOUT):
+                    running.cancel()
+                    await outlast([running], CLEANUP_TIMEOUT)
             await self.close()
         if self.failure is not None:
             raise self.failure
-        return result
+        return running.result()
+
+    @override
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave with a fault; textual would print it with the values of all variables, secrets among them."""
+        if not self._on_terminal:
+            super()._handle_exception(error)
+            return
+        self.failure = self.failure or error
+        self.exit()
 
     async def on_unmount(self) -> None:
         """End what goes on behind the screen."""

@@ -217,6 +217,23 @@ def test_where_keys_are_no_terminals_changes_are_lines(staged: Cli) -> None:
         assert terminal.shows("note: this is no terminal, so each change is a line")
 
 
+def test_a_fault_gives_the_terminal_back_and_is_told(staged: Cli) -> None:
+    faulty = staged.folder / "faulty"
+    faulty.mkdir()
+    (faulty / "sitecustomize.py").write_text(
+        "from asyncsched.views.live_table import LiveTable\nLiveTable.toggle_mark = lambda self: 1 // 0\n"
+    )
+    staged.plugins.insert(0, faulty)
+    with Terminal(staged, "monitor", columns=110) as terminal:
+        terminal.until(lambda screen: screen.shows("24 running"))
+        terminal.press("m")
+        assert 70 == terminal.end()
+        after = terminal.written.rpartition(LEFT[0])[2]
+        assert "error: ZeroDivisionError" in after
+        assert "this is a fault of asyncsched" in after
+        assert "Traceback" not in after
+
+
 def test_without_textual_changes_are_lines_and_a_hint(staged: Cli) -> None:
     without = staged.folder / "without"
     without.mkdir()
