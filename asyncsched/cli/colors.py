@@ -6,24 +6,17 @@ Of the 256 colours these have a contrast of at least 4 to 1 to both; no terminal
 from __future__ import annotations
 
 from asyncsched.specs.state import AppState
+from asyncsched.views import palette
+from asyncsched.views.palette import state_number
 
 __all__ = ["BOLD", "FAINT", "REPLICAS", "RESET", "painted", "state_color"]
 
 RESET = "\x1b[0m"
 BOLD = "1"
-FAINT = "38;5;243"
+FAINT = f"38;5;{palette.FAINT}"
 
 REPLICAS = ("38;5;30", "38;5;130", "38;5;133", "38;5;28", "38;5;164", "38;5;64", "38;5;96", "38;5;66")
 """Those of replicas: no red, which is for failures, and no blue, which few can read on black."""
-
-_STATES = {
-    AppState.FAILED: "1;38;5;196",
-    AppState.UNKNOWN: "38;5;164",
-    AppState.RUNNING: "38;5;31",
-    AppState.PENDING: "38;5;130",
-    AppState.SUBMITTED: "38;5;130",
-    AppState.SUCCEEDED: "38;5;28",
-}
 
 
 def painted(text: str, color: str) -> str:
@@ -33,4 +26,4 @@ def painted(text: str, color: str) -> str:
 
 def state_color(state: AppState | None) -> str:
     """Return the colour of a state; None is one that is not known."""
-    return _STATES[AppState.UNKNOWN] if state is None else _STATES.get(state, FAINT)
+    return f"{'1;' if state is AppState.FAILED else ''}38;5;{state_number(state)}"

@@ -127,6 +127,11 @@ class Console:
         """Let what the interpreter still writes at its end go nowhere: the reader has left."""
         _forget(sys.stdout)
 
+    def forget_terminal(self) -> None:
+        """Let all that is still written go nowhere: the terminal was closed."""
+        _forget(sys.stdout)
+        _forget(sys.stderr)
+
 
 def _nothing() -> None:
     """Do nothing."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import click
+
 from asyncsched.cli.console import Console
 from asyncsched.cli.verb import verb, with_apps, with_groups
 
@@ -13,14 +15,17 @@ __all__ = ["command"]
 @verb("monitor")
 @with_apps
 @with_groups
-def command(console: Console, apps: tuple[str, ...], groups: tuple[str, ...], scheduler: str | None) -> int:
-    """Watch apps in a live table, those that need attention first; all that have not ended by default.
+@click.option("-a", "--all", "with_ended", is_flag=True, help="Show apps that had ended before, too.")
+def command(
+    console: Console, apps: tuple[str, ...], groups: tuple[str, ...], scheduler: str | None, with_ended: bool
+) -> int:
+    """Watch apps in a live table, those that need attention first; all that have not ended by default, and new ones.
 
-    Arrows move, enter shows the log of an app and q returns from it, c cancels an app, q leaves: the apps run on.
-    Where stdout is no terminal, each change is a line.
+    It stays open until you leave it with q; the apps run on. Press ? for the keys: filter, sort, mark, cancel, read
+    logs. It needs a terminal and the extra `tui`; elsewhere each change is a line.
     """
     from asyncsched.cli.apps import run_on_apps
     from asyncsched.cli.monitor_view import monitor
 
-    work = partial(monitor, only=scheduler or "")
+    work = partial(monitor, only=scheduler or "", with_ended=with_ended)
     return run_on_apps(console, apps, work, groups=groups, scheduler=scheduler, or_last=False)

@@ -29,6 +29,7 @@ __all__ = [
     "find_apps",
     "is_set_up",
     "list_apps",
+    "list_named",
     "parse_replicas",
     "parse_target",
     "typed",
@@ -247,6 +248,20 @@ async def list_apps(
     rows = [row for answer in told.values() if not isinstance(answer, Exception) for row in answer]
     rows.sort(key=lambda row: row.created_at.timestamp() if row.created_at is not None else 0.0, reverse=True)
     return AppList(rows[:limit], failures)
+
+
+async def list_named(runner: Runner, targets: Iterable[Target]) -> AppList:
+    """Return the apps that patterns and groups mean by now, which may be none; newest first."""
+    from asyncsched.runner.report import AppList
+
+    found: dict[str, ListAppResponse] = {}
+    failures: dict[str, Exception] = {}
+    for target in targets:
+        rows = await list_apps(runner, only=target.scheduler, group=target.app if target.is_group else None)
+        failures |= rows.failures
+        found |= {row.app_handle: row for row in rows if target.is_group or _fits(row, target.app)}
+    newest = sorted(found.values(), key=lambda row: row.created_at.timestamp() if row.created_at else 0.0, reverse=True)
+    return AppList(newest, failures)
 
 
 def chosen_schedulers() -> list[str]:

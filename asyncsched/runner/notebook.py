@@ -23,7 +23,7 @@ from asyncsched.views.log_view import LogView
 from asyncsched.views.overview import overview
 from asyncsched.views.summary import summary
 
-__all__ = ["AppTable", "LogBox", "LogBoxes", "check_notebook", "show_events", "show_lines"]
+__all__ = ["AppTable", "LogBox", "LogBoxes", "check_notebook", "is_notebook", "show_events", "show_lines"]
 
 Rows: TypeAlias = Collection[tuple[AppHandle, AppStatus | None]]
 
@@ -125,24 +125,30 @@ async def _collect(shown: AppTable, events: AsyncStream[AppEvent], limit: Timeou
     return changed, True
 
 
-def check_notebook(what: str, instead: str) -> None:
+def check_notebook(what: str, instead: str, other: str = "") -> None:
     """Raise MissingExtraError outside of a notebook.
 
     Args:
         what: What is to be shown.
         instead: The method to use outside of one.
+        other: Where else it can be shown.
     """
-    ipython = sys.modules.get("IPython")  # whoever runs in a notebook has it
-    if ipython is None or ipython.get_ipython() is None:
+    if not is_notebook():
         raise MissingExtraError(
-            f"a {what} that updates itself needs a notebook",
-            why="this is none",
+            f"a {what} that updates itself needs a notebook{other and f', or {other}'}",
+            why="this is neither" if other else "this is none",
             fix=f"use `{instead}` outside of one",
         )
 
 
+def is_notebook() -> bool:
+    """Tell whether this is a notebook, or another shell of IPython."""
+    ipython = sys.modules.get("IPython")  # whoever runs in a notebook has it
+    return ipython is not None and ipython.get_ipython() is not None
+
+
 def _display(content: object) -> _Shown:
-    check_notebook("table", "watch")
+    check_notebook("table", "watch", "a terminal and `pip install 'asyncsched[tui]'`")
     return cast("_Shown", import_module("IPython.display").display(content, display_id=True))
 
 

@@ -126,20 +126,28 @@ class Runner(_GroupingRunner):
             return self._watch(handles, follow=follow)
 
     async def monitor(self, *handles: str) -> None:
-        """Show a table of apps in a notebook's cell that updates itself until all have ended.
+        """Show a live table of apps until all have ended: in a notebook's cell, or in the terminal.
 
-        Stopping the cell detaches: the apps run on, and the table stays as it was.
+        Stopping the cell, or leaving the terminal's table with ``q``, detaches: the apps run on. While the table has
+        the terminal, it handles Ctrl-Z and the terminal's size; Ctrl-C closes it and goes on to the program.
 
         Raises:
-            MissingExtraError: This is no notebook.
+            MissingExtraError: This is neither a notebook nor a terminal with the extra ``tui``.
         """
         self._enter()
         apps = await apps_of(handles)
-        from asyncsched.runner.notebook import AppTable, show_events  # only notebooks pay for it
+        from asyncsched.runner.notebook import AppTable, is_notebook, show_events  # only who watches pays for it
+        from asyncsched.tui.run import can_show, show
 
         with self._calls.call("monitor"):
             for scheduler in {scheduler for scheduler, _ in apps.values()}:
                 await self._backends.open(scheduler)  # what cannot be used is told before a table is shown
+            if not is_notebook() and can_show():
+                from asyncsched.runner.hosting import RunnerHost
+                from asyncsched.runner.shown_apps import ShownApps
+
+                await show(ShownApps(RunnerHost(self), self._watch(apps)), leaves=True)
+                return
             await show_events(AppTable([*apps]), self._watch(apps), self.clock)
 
     async def show_log(self, *handles: str) -> None:

@@ -10,7 +10,7 @@ from asyncsched.views.apps import AppView, seen
 if TYPE_CHECKING:
     from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 
-__all__ = ["described", "listed"]
+__all__ = ["described", "listed", "with_listed"]
 
 
 def described(handle: str, answer: DescribeAppResponse | None) -> AppView:
@@ -43,3 +43,11 @@ def listed(row: ListAppResponse, answer: DescribeAppResponse | None = None) -> A
         session=row.session or view.session,
         created_at=row.created_at or view.created_at,
     )
+
+
+def with_listed(view: AppView, row: ListAppResponse | None) -> AppView:
+    """Add to what a watch has told of an app what only a list tells."""
+    if row is None:
+        return view
+    state = row.state if view.state is None else view.state
+    return replace(view, state=state, name=row.name, session=row.session, created_at=row.created_at)

@@ -13,7 +13,7 @@ from asyncsched.specs.stream import Stream
 if TYPE_CHECKING:
     from asyncsched.logs.line import LogLine, LogOrigin
 
-__all__ = ["KEPT", "LogView"]
+__all__ = ["KEPT", "LogRow", "LogView"]
 
 KEPT = 500
 """How many lines are kept, and shown."""
@@ -34,7 +34,9 @@ _PRE = (
 _FAINT = "opacity:.7"
 
 
-class _Line(NamedTuple):
+class LogRow(NamedTuple):
+    """A line as it is shown: who wrote it, in which colour, ``!`` for stderr or ``|``, and its text."""
+
     who: str
     color: str
     mark: str
@@ -46,11 +48,12 @@ class LogView:
 
     Args:
         several: Whether they are of several apps.
+        kept: How many lines are kept.
     """
 
-    def __init__(self, *, several: bool = False) -> None:
+    def __init__(self, *, several: bool = False, kept: int = KEPT) -> None:
         self._several = several
-        self._lines: deque[_Line] = deque(maxlen=KEPT)
+        self._lines: deque[LogRow] = deque(maxlen=kept)
         self._open: dict[LogOrigin, str] = {}  # lines that have not ended
         self._colors: dict[str, str] = {}
         self.count = 0
@@ -72,14 +75,15 @@ class LogView:
         self.count += 1
         self._lines.append(self._line(source, text))
 
-    def _line(self, source: LogOrigin, text: str) -> _Line:
+    def _line(self, source: LogOrigin, text: str) -> LogRow:
         name = f"{source.role}/{source.replica}"
         who = f"{source.app_id}/{name}" if self._several else name
         color = self._colors.setdefault(who, _COLOURS[len(self._colors) % len(_COLOURS)])
         cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-        return _Line(who, color, "!" if source.stream is Stream.STDERR else "|", cut)
+        return LogRow(who, color, "!" if source.stream is Stream.STDERR else "|", cut)
 
-    def _shown(self) -> list[_Line]:
+    def rows(self) -> list[LogRow]:
+        """Return the lines, those that have not ended behind the others."""
         open_ones = [self._line(source, text.rstrip("\r")) for source, text in islice(self._open.items(), KEPT)]
         return [*self._lines, *open_ones]
 
@@ -90,12 +94,12 @@ class LogView:
 
     def text(self) -> str:
         """Return the lines as text."""
-        lines = [f"{line.who} {line.mark} {line.text}" for line in self._shown()]
+        lines = [f"{line.who} {line.mark} {line.text}" for line in self.rows()]
         return "\n".join([*lines, *self._notes])
 
     def html(self) -> str:
         """Return the lines as a box of bounded height, scrolled to its end."""
-        shown = self._shown()
+        shown = self.rows()
         width = max((len(line.who) for line in shown), default=0)
         rows = "\n".join(
             f"<span style='color:{line.color}'>{escape(line.who.ljust(width))} {line.mark}</span> {escape(line.text)}"

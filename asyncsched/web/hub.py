@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError, ConfigError
@@ -18,8 +18,8 @@ from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.plain import JsonValue
-from asyncsched.views.answers import listed
-from asyncsched.views.apps import AppView, app_view
+from asyncsched.views.answers import listed, with_listed
+from asyncsched.views.apps import app_view
 from asyncsched.web.board import RowBoard
 from asyncsched.web.tail import Tail, TailReader
 from asyncsched.web.wire import safe
@@ -281,19 +281,11 @@ class Hub:
                     continue
                 budget.begin()
                 if self._handles is not None or event.handle in self._rows:
-                    self.board.show(self._known(app_view(event.handle, event.current)))
+                    self.board.show(with_listed(app_view(event.handle, event.current), self._rows.get(event.handle)))
                     self._wake()
                 await budget.breathe()
         self._watch_is_over = True
         self._wake()
-
-    def _known(self, view: AppView) -> AppView:
-        """Add what only a list tells."""
-        row = self._rows.get(view.handle)
-        if row is None:
-            return view
-        state = row.state if view.state is None else view.state
-        return replace(view, state=state, name=row.name, session=row.session, created_at=row.created_at)
 
     def _note(self, error: Exception) -> None:
         self.notes = [*self.notes, safe(str(error))][-MOST_NOTES:]

@@ -18,7 +18,7 @@ from typing import Self
 
 from tests.cli._cli import Cli
 
-_TOKEN = re.compile(r"\x1b\[(\??[\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
+_TOKEN = re.compile(r"\x1b\[([?<=>]?[\d;]*\$?)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 WITHIN = 60.0
 
 # Only so keys become signals. Not with preexec_fn: this process has threads.

@@ -15,8 +15,6 @@ TITLE = "\x1b]0;PWNED\x07"
 EVIL = f"n{TITLE}\x1b[2J\x9b2J"
 SHOWN = r"n\x1b]0;PWNED\x07\x1b[2J\x9b2J"
 OUTPUT = f"a{TITLE}\x1b[2J\x1b[31mred\x1b[?1049h\x1b[1A\x1b]52;c;QQ==\x1b\\"
-OURS = ("\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l")
-"""What the monitor itself does with the terminal."""
 
 
 @pytest.fixture
@@ -85,17 +83,24 @@ def test_a_pipe_gets_names_that_can_be_shown_too(evil: Cli) -> None:
 
 
 def test_the_monitor_obeys_nothing_but_its_keys(evil: Cli) -> None:
-    with Terminal(evil, "monitor", "train-*", columns=150, lines=20) as terminal:
-        terminal.until(lambda screen: screen.shows(SHOWN))
+    evil.environment["STAGE_SAYS"] = OUTPUT
+    with Terminal(evil, "monitor", "train-*", columns=200, lines=20) as terminal:
+        terminal.until(lambda screen: screen.shows("exited with code 1: ared"))
         terminal.press("\r")
-        terminal.until(lambda screen: "hello from the stage" in screen.written)
+        terminal.until(lambda screen: screen.shows(f"{SHOWN}/0 | ared"))
+        terminal.press(" ")
+        terminal.until(lambda screen: screen.shows("the last 20 lines"))
         terminal.press("q")
-        terminal.until(lambda screen: 2 == screen.written.count(OURS[0]))
-        terminal.press("q")
+        terminal.until(lambda screen: not screen.shows("the last 20 lines"))
+        terminal.press("d")
+        terminal.until(lambda screen: screen.shows("is made of"))
+        terminal.press("qqq")
         assert 0 == terminal.end()
         assert TITLE not in terminal.written
-        assert 2 == terminal.written.count("\x1b[?1049h")
+        assert "\x1b]52" not in terminal.written
+        assert 1 == terminal.written.count("\x1b[?1049h")
         assert "\x1b[2J" not in terminal.written
+        assert "\x9b" not in terminal.written
 
 
 def written(cli: Cli, *options: str, replicas: int = 1) -> str:

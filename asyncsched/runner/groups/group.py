@@ -209,17 +209,25 @@ class JobGroup(AsyncOnly):
         return ActivityStream(GroupStates(self._engine), lines)
 
     async def monitor(self) -> None:
-        """Show a table of the jobs in a notebook's cell that updates itself until all are over.
+        """Show a live table of the jobs until all are over: in a notebook's cell, or in the terminal.
 
-        Each job is one row, that of its last attempt; above stands how many are where. Stopping the cell detaches: the
-        jobs run on, and the table stays as it was.
+        Each job is one row, that of its last attempt; above stands how many are where. Stopping the cell, or leaving
+        the terminal's table with ``q``, detaches: the jobs run on. While the table has the terminal, it handles Ctrl-Z
+        and the terminal's size; Ctrl-C closes it and goes on to the program.
 
         Raises:
-            MissingExtraError: This is no notebook.
+            MissingExtraError: This is neither a notebook nor a terminal with the extra ``tui``.
         """
         engine = self._engine
         engine.host.enter()
-        from asyncsched.runner.notebook import AppTable, show_events  # only notebooks pay for it
+        from asyncsched.runner.notebook import AppTable, is_notebook, show_events  # only who watches pays for it
+        from asyncsched.tui.run import can_show, show
+
+        if not is_notebook() and can_show():
+            from asyncsched.runner.groups.monitored import GroupApps
+
+            await show(GroupApps(engine, self.__str__), leaves=True)
+            return
 
         def rows() -> list[tuple[AppHandle, AppStatus | None]]:
             return [(job.attempts[-1], job._last) for job in engine.ledger.jobs if job.attempts]

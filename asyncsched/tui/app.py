@@ -1,0 +1,517 @@
+"""The monitor itself: keys become deeds, and changes are painted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+
+from asyncsched._tasks import BackgroundTasks, outlast
+from asyncsched._typing import override
+from asyncsched.tui.painter import Painter
+from asyncsched.tui.panes import HeadLine, HeadPane, LogPane, Styles, TablePane, TextLine, TextPane
+from asyncsched.tui.readers import PEEKED, LastLines, LogReader, peek, tail_for
+from asyncsched.tui.screens import HELP, Question, TextScreen
+from asyncsched.tui.source import MonitorSource
+from asyncsched.tui.terminal import driver_class, is_gone
+from asyncsched.views.live_log import LiveLog
+from asyncsched.views.live_order import SORTS, STATE_FILTERS
+from asyncsched.views.live_table import LiveTable
+from asyncsched.views.text import one_line, written_out
+
+__all__ = ["CLOSED", "INTERRUPTED", "MonitorApp"]
+
+KEYS = "? help  / filter  f failed  m mark  c cancel  enter log  space last lines  q leave"
+LOG_KEYS = "? help  / search  n N next  a attempt  end follow  tab to the table  q close"
+INTERRUPTED, CLOSED = "SIGINT", "SIGHUP"
+"""Why it was left, by the signals that stand for the same."""
+CLEANUP_TIMEOUT = 10.0
+NAMED = 10
+
+_log = logging.getLogger("asyncsched")
+
+
+class MonitorApp(App[str]):
+    """Shows the apps of a source until somebody leaves.
+
+    Args:
+        source: Knows them.
+        color: Whether there are colours.
+        leaves: Whether it leaves by itself when nothing will change any more.
+        on_terminal: Whether it is to look whether its terminal is still there.
+
+    Attributes:
+        table: The apps.
+        log_view: The log in the pane; None if there is none.
+        painter: Paints changes.
+        failure: What it has ended with.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
+    CSS = """
+    * { scrollbar-size: 0 0; }
+    Screen { background: ansi_default; color: ansi_default; layout: vertical; }
+    #head { height: 2; }
+    #table { height: 1fr; }
+    #log-title { height: 1; }
+    #log { height: 1fr; }
+    #foot { height: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Keys that come at once are taken in turn, each where the one before it has led.
+        Binding(keys, action, show=False, priority=True)
+        for keys, action in (
+            ("up,k", "move(-1)"),
+            ("down,j", "move(1)"),
+            ("pageup", "page(-1)"),
+            ("pagedown", "page(1)"),
+            ("home", "far(-1)"),
+            ("end", "far(1)"),
+            ("space", "peek"),
+            ("enter,l", "log"),
+            ("d", "describe"),
+            ("x", "replicas"),
+            ("m", "mark"),
+            ("M", "mark_shown"),
+            ("u", "unmark"),
+            ("c", "cancel"),
+            ("slash", "ask"),
+            ("n", "search(1)"),
+            ("N", "search(-1)"),
+            ("f", "failed"),
+            ("t", "state"),
+            ("s", "sort"),
+            ("a", "attempt"),
+            ("tab", "other_pane"),
+            ("question_mark", "help"),
+            ("escape", "escape"),
+            ("q", "leave"),
+            ("ctrl+c", "interrupt"),
+            ("ctrl+z", "suspend_process"),
+        )
+    ]
+
+    def __init__(
+        self, source: MonitorSource, *, color: bool = True, leaves: bool = False, on_terminal: bool = False
+    ) -> None:
+        super().__init__(driver_class=driver_class() if on_terminal else None, ansi_color=True)
+        self.table = LiveTable()
+        self.log_view: LiveLog | None = None
+        self.painter = Painter(source.clock, self._paint)
+        self.failure: BaseException | None = None
+        self._source = source
+        self._leaves = leaves
+        self._on_terminal = on_terminal
+        self._tasks = BackgroundTasks(_log)
+        self._reading: asyncio.Task[None] | None = None
+        self._in_log = False
+        self._log_of: list[str] = []
+        self._attempt: int | None = None
+        self._note = ""
+        self._factory: Any = None
+        styles = Styles(color=color)
+        self._styles_of = styles
+        self._head = HeadPane(styles, id="head")
+        self._table = TablePane(styles, id="table")
+        self._log_title = TextPane(styles, id="log-title")
+        self._log_pane = LogPane(styles, id="log")
+        self._foot = TextPane(styles, id="foot")
+        self._typed: str | None = None  # what is typed behind a slash; None: keys are deeds
+
+    # Its life
+
+    @override
+    def compose(self) -> ComposeResult:
+        self._log_title.display = self._log_pane.display = False
+        yield from (self._head, self._table, self._log_title, self._log_pane, self._foot)
+
+    def on_load(self) -> None:
+        """Give the loop back the way of making tasks that textual has replaced."""
+        asyncio.get_running_loop().set_task_factory(self._factory)
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self._start(self._follow(), "apps of the monitor")
+        last = LastLines(self._source, self.table, self.painter.changed)
+        self._start(last.run(self._visible), "last lines of the monitor")
+        self.painter.changed()
+
+    def on_resize(self) -> None:
+        """Fit the new size, when the panes have theirs."""
+        self.call_after_refresh(self.painter.now)
+
+    async def show(self) -> str | None:
+        """Run until somebody leaves; cancelling this leaves, too."""
+        self._factory = asyncio.get_running_loop().get_task_factory()
+        # In a task of its own: textual takes a cancellation for a wish to leave, and does not pass it on.
+        running = asyncio.create_task(self.run_async(mouse=False), name="monitor")
+        try:
+            await asyncio.wait([running])
+        finally:
+            if not running.done():
+                self.exit()
+                if not await outlast([running], CLEANUP_TIMEOUT):
+                    running.cancel()
+                    await outlast([running], CLEANUP_TIMEOUT)
+            await self.close()
+        if self.failure is not None:
+            raise self.failure
+        return running.result()
+
+    @override
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave with a fault; textual would print it with the values of all variables, secrets among them."""
+        if not self._on_terminal:
+            super()._handle_exception(error)
+            return
+        self.failure = self.failure or error
+        self.exit()
+
+    async def on_unmount(self) -> None:
+        """End what goes on behind the screen."""
+        await self.close()
+
+    async def close(self) -> None:
+        """End everything; the apps run on. Idempotent."""
+        self.painter.close()
+        await self._tasks.close(CLEANUP_TIMEOUT)
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        return self._tasks.start(work, name=name)
+
+    async def _follow(self) -> None:
+        try:
+            await self._source.follow(self.table, self.painter.changed, self.note)
+        except Exception as error:  # noqa: BLE001 - raised by `show`, when the terminal has been given back
+            self.failure = error
+            self.exit()
+            return
+        if self._leaves:
+            self.exit()
+        self.note("all have ended; q leaves")
+
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave keys to what lies over the table, and to the text that is typed."""
+        if action in ("interrupt", "suspend_process", "quit"):
+            return True
+        if len(self.screen_stack) > 1:
+            return False
+        return action == "escape" or self._typed is None
+
+    @override
+    async def on_event(self, event: events.Event) -> None:
+        """Take the keys of a text that is typed."""
+        is_new = isinstance(event, events.InputEvent) and not event.is_forwarded
+        if is_new and self._typed is not None and len(self.screen_stack) == 1:
+            if isinstance(event, events.Key) and event.key not in ("escape", "ctrl+c", "ctrl+z", "ctrl+q"):
+                self._take_key(self._typed, event)
+                return
+            if isinstance(event, events.Paste):
+                self._type(self._typed + " ".join(event.text.split()))
+                return
+        await super().on_event(event)
+
+    # Painting
+
+    def note(self, text: str) -> None:
+        """Show a text in the last line until a key is pressed."""
+        self._note = one_line(text)
+        self.painter.changed()
+
+    def _visible(self) -> list[str]:
+        handles = self.table.visible(self._table.height)
+        self._source.need(handles)
+        return handles
+
+    def _paint(self) -> None:
+        if not self.is_running or not self._head.is_attached:
+            return
+        if self._on_terminal and is_gone():
+            self.exit(CLOSED)
+            return
+        table, width = self.table, self.size.width
+        now = datetime.fromtimestamp(self._source.clock.time_ns() / 1e9, UTC)
+        summary = one_line(table.summary())
+        room = HeadPane.room(summary, width)
+        bar = tuple(table.bar(room)) if room >= 10 else ()
+        self._head.show([HeadLine(summary, bar), HeadLine(table.showing())])
+        self._table.show_table(table.window(self._table.height, now))
+        if self.log_view is not None:
+            self._log_title.show([TextLine(self._title_of_log(self.log_view), "bold" if self._in_log else "faint")])
+            self._log_pane.show_log(self.log_view.window(self._log_height))
+        self._foot.show([self._last_line])
+
+    @property
+    def _last_line(self) -> TextLine:
+        if self._typed is not None:
+            return TextLine(f"{'search for' if self._in_log else 'only apps with'}: {one_line(self._typed)}▏", "bold")
+        return TextLine(self._note) if self._note else TextLine(LOG_KEYS if self._in_log else KEYS, "faint")
+
+    def _title_of_log(self, log: LiveLog) -> str:
+        which = self._log_of[0].rpartition("/")[2] if len(self._log_of) == 1 else f"{len(self._log_of):,} apps"
+        attempt = "" if self._attempt is None else f", attempt {self._attempt}"
+        return f"-- log of {one_line(which)}{attempt}: {log.told()}"
+
+    @property
+    def _log_height(self) -> int:
+        return self._log_pane.size.height
+
+    def _done(self) -> None:
+        """Show what a key has done."""
+        self._note = ""
+        self.painter.now()
+
+    # Moving
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor, or scroll the log."""
+        if self._in_log and self.log_view is not None:
+            self.log_view.scroll(by, self._log_height)
+        else:
+            self.table.move(by)
+        self._done()
+
+    def action_page(self, by: int) -> None:
+        """Move by what is shown at a time."""
+        height = self._log_height if self._in_log else self._table.height
+        self.action_move(by * max(height - 1, 1))
+
+    def action_far(self, by: int) -> None:
+        """Go to the beginning or the end."""
+        if not self._in_log or self.log_view is None:
+            self.action_move(by * len(self.table))
+            return
+        if by < 0:
+            self.log_view.to_start(self._log_height)
+        else:
+            self.log_view.to_end()
+        self._done()
+
+    def action_other_pane(self) -> None:
+        """Go to the log, or back to the table."""
+        self._in_log = self.log_view is not None and not self._in_log
+        self._done()
+
+    # Choosing
+
+    def action_mark(self) -> None:
+        """Mark an app."""
+        self.table.toggle_mark()
+        self._done()
+
+    def action_mark_shown(self) -> None:
+        """Mark all apps that are shown."""
+        self.table.mark_shown()
+        self._done()
+
+    def action_unmark(self) -> None:
+        """Unmark all apps."""
+        self.table.unmark()
+        self._done()
+
+    def action_failed(self) -> None:
+        """Show only apps that have failed, or all again."""
+        self.table.filter(states="all" if self.table.states == "failed" else "failed")
+        self._done()
+
+    def action_state(self) -> None:
+        """Show only apps in the next state."""
+        self.table.filter(states=_next(STATE_FILTERS, self.table.states))
+        self._done()
+
+    def action_sort(self) -> None:
+        """Show the apps in the next order."""
+        self.table.sort_by(_next(SORTS, self.table.sort))
+        self._done()
+
+    def action_replicas(self) -> None:
+        """Show the replicas of an app, or hide them."""
+        self.table.toggle_replicas()
+        self._done()
+
+    # Filter and search
+
+    def action_ask(self) -> None:
+        """Ask for the text to filter by, or to search for in the log."""
+        self._typed = "" if self._in_log else self.table.text
+        self._done()
+
+    def _take_key(self, typed: str, event: events.Key) -> None:
+        if event.key == "enter":
+            if self._in_log and self.log_view is not None:
+                self.log_view.search(typed, self._log_height)
+            self._typed = None
+            self._done()
+        elif event.key == "backspace":
+            self._type(typed[:-1])
+        elif event.key == "ctrl+u":
+            self._type("")
+        elif event.character is not None and event.is_printable:
+            self._type(typed + event.character)
+
+    def _type(self, typed: str) -> None:
+        self._typed = typed
+        if not self._in_log:
+            self.table.filter(text=typed)
+        self._done()
+
+    def action_search(self, by: int) -> None:
+        """Go to the next line in which the text is found, or to the one before."""
+        if self.log_view is not None:
+            self.log_view.step(by, self._log_height)
+        self._done()
+
+    # The log
+
+    def action_log(self) -> None:
+        """Show the log of what is chosen."""
+        self.table.hold()
+        if self.table.chosen:
+            self._log_of, self._attempt = self.table.chosen, None
+            self._open_log()
+
+    def action_attempt(self) -> None:
+        """Show the next attempt of the log's apps: all, the first, and so on."""
+        if self.log_view is None:
+            return
+        views = [view for handle in self._log_of if (view := self.table.view(handle)) is not None]
+        restarts = max((replica.num_restarts or 0 for view in views for replica in view.replicas), default=0)
+        following = 0 if self._attempt is None else self._attempt + 1
+        self._attempt = following if following <= restarts else None
+        self._open_log()
+
+    def _open_log(self) -> None:
+        self._stop_reading()
+        views = [view for handle in self._log_of if (view := self.table.view(handle)) is not None]
+        tail = tail_for(sum(max(view.tally.of, 1) for view in views))
+        self.log_view = LiveLog(several=len(self._log_of) > 1)
+        try:
+            lines = self._source.log_lines(self._log_of, should_tail=True, tail_lines=tail, attempt=self._attempt)
+        except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
+            self.log_view.note = one_line(f"error: {error}")
+        else:
+            reader = LogReader(self._source, self.log_view, self.painter.changed)
+            self._reading = self._start(reader.read(lines), "log of the monitor")
+        self._in_log = True
+        self._log_title.display = self._log_pane.display = True
+        self.call_after_refresh(self._done)
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _close_log(self) -> None:
+        self._stop_reading()
+        self.log_view, self._in_log = None, False
+        self._log_title.display = self._log_pane.display = False
+        self.call_after_refresh(self._done)
+
+    # Looking closer, and ending
+
+    def action_peek(self) -> None:
+        """Show the last lines of the app under the cursor."""
+        self._look(f"the last {PEEKED} lines", self._peek)
+
+    def action_describe(self) -> None:
+        """Show what the app under the cursor is made of."""
+        self._look("is made of", self._description)
+
+    def _look(self, what: str, read: Callable[[str], Awaitable[list[str]]]) -> None:
+        self.table.hold()
+        self._done()
+        handle = self.table.cursor
+        if handle is not None:
+            self._start(self._show_read(handle, what, read), "look at an app")
+
+    async def _show_read(self, handle: str, what: str, read: Callable[[str], Awaitable[list[str]]]) -> None:
+        try:
+            lines = await read(handle)
+        except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
+            self.note(f"error: {error}")
+            return
+        self.call_later(self.push_screen, TextScreen(self._styles_of, one_line(f"{handle}  {what}"), lines))
+
+    async def _peek(self, handle: str) -> list[str]:
+        view = self.table.view(handle)
+        rows = [] if view is None else await peek(self._source, view)
+        return [f"{one_line(row.who)} {row.mark} {row.text}" for row in rows] or ["nothing was written"]
+
+    async def _description(self, handle: str) -> list[str]:
+        return [written_out(line) for line in (await self._source.describe(handle)).splitlines()]
+
+    def action_cancel(self) -> None:
+        """Ask, and then ask the schedulers for the end of what is chosen."""
+        self.table.hold()
+        self._done()
+        views = [view for handle in self.table.chosen if (view := self.table.view(handle)) is not None]
+        ending = [view for view in views if not view.is_over]
+        if not ending:
+            self.note("it has ended already" if len(views) == 1 else f"all {len(views)} have ended already")
+            return
+        title = f"cancel {ending[0].app_id}?" if len(ending) == 1 else f"cancel {len(ending):,} apps?"
+        lines = [one_line(f"  {view.handle}  {view.word}") for view in ending[:NAMED]]
+        lines += [f"  and {len(ending) - NAMED:,} more"] if len(ending) > NAMED else []
+        hidden = self.table.hidden_marks
+        lines += [f"{hidden:,} of those that are marked are not shown"] if hidden else []
+        question = Question(self._styles_of, one_line(title), lines)
+        self.push_screen(question, partial(self._answered, [view.handle for view in ending]))
+
+    def _answered(self, handles: list[str], answer: bool | None) -> None:
+        if answer:
+            self._start(self._cancel(handles), "end of apps")
+
+    async def _cancel(self, handles: list[str]) -> None:
+        try:
+            failed = await self._source.cancel(handles)
+        except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
+            self.note(f"error: {error}")
+            return
+        self.table.unmark({*handles}.difference(failed))
+        which = handles[0].rpartition("/")[2] if len(handles) == 1 else f"{len(handles) - len(failed):,} apps"
+        why = next((f"; {len(failed):,} could not be cancelled: {error}" for error in failed.values()), "")
+        self.note(f"error{why}" if len(failed) == len(handles) else f"the end of {which} was asked for{why}")
+
+    # Leaving
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(TextScreen(self._styles_of, "Keys", HELP))
+
+    def action_escape(self) -> None:
+        """Leave the question, then the log, then the filter."""
+        if self._typed is not None:
+            self._typed = None
+            if not self._in_log:
+                self.table.filter(text="")
+            self._done()
+        elif self.log_view is not None:
+            self._close_log()
+        else:
+            self.table.filter(text="", states="all")
+            self._done()
+
+    def action_leave(self) -> None:
+        """Close the log, or leave."""
+        if self._in_log:
+            self._close_log()
+        else:
+            self.exit()
+
+    def action_interrupt(self) -> None:
+        """Leave as Ctrl-C does."""
+        self.exit(INTERRUPTED)
+
+
+def _next(names: Any, name: str) -> str:
+    following = [*names]
+    return str(following[(following.index(name) + 1) % len(following)])

@@ -1,0 +1,81 @@
+"""The terminal that a monitor takes over: it may go away at any time, and is given back as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+from textual.driver import Driver
+
+from asyncsched._typing import override
+
+__all__ = ["driver_class", "is_gone", "signals_kept"]
+
+_TAKEN = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
+"""The signals whose handlers textual replaces, and leaves so."""
+
+
+class _Patient:
+    """A terminal that takes everything: what cannot be written any more, as it is gone, is dropped.
+
+    Its writer is a thread; if that died of an error, those who write to it would wait for ever.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        try:
+            return self._file.write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError:
+            return
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+
+def driver_class() -> type[Driver] | None:
+    """Return what draws; None for textual's own choice, where terminals are of another kind."""
+    if sys.platform == "win32":
+        return None
+    from textual.drivers.linux_driver import LinuxDriver
+
+    class TerminalDriver(LinuxDriver):
+        """Textual's own, which survives the end of its terminal."""
+
+        @override
+        def start_application_mode(self) -> None:
+            self._file: Any = _Patient(cast("TextIO", sys.__stderr__))
+            super().start_application_mode()  # type: ignore[no-untyped-call]  # textual gives it no types
+
+    return TerminalDriver
+
+
+def is_gone() -> bool:
+    """Tell whether the terminal was closed: reading from it would find nothing, again and again."""
+    return any(
+        stream is None or stream.closed or not os.isatty(stream.fileno()) for stream in (sys.__stdin__, sys.__stderr__)
+    )
+
+
+@contextmanager
+def signals_kept() -> Generator[None]:
+    """Give the handlers of signals back that textual replaces."""
+    numbers = [signal.Signals[name] for name in _TAKEN if name in signal.Signals.__members__]
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # one that was not set from Python cannot be set from it
+                signal.signal(number, cast("Callable[..., Any]", handler))

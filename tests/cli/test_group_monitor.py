@@ -1,0 +1,75 @@
+"""A group's monitor in the terminal of a program."""
+
+from __future__ import annotations
+
+import sys
+import termios
+
+from tests.cli._cli import Cli
+from tests.cli._terminal import Terminal
+
+PROGRAM = """
+import asyncio, signal, sys
+from asyncsched import AppDef, Role, Runner
+
+def job(number, script):
+    return AppDef(f"job{number}", [Role("main", entrypoint="sh", args=["-c", script])])
+
+async def main():
+    before = [signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)]
+    async with Runner("me") as runner:
+        async with runner.group("local_cwd", on_failure="continue", on_leave="cancel") as group:
+            group.start(job(0, "echo hello; while ! test -e go; do sleep 0.05; done"))
+            bad = group.start(job(1, "exit 1"), retries=1)
+            try:
+                async with asyncio.timeout(float(sys.argv[1]) if sys.argv[1:] else None):
+                    await group.monitor()
+            except TimeoutError:
+                print("timed out", flush=True)
+            print("left", bad.state, len(bad.attempts), flush=True)
+            if not group.jobs[0].state.is_terminal():
+                await group.cancel()
+    assert before == [signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)]
+
+asyncio.run(main())
+"""
+
+
+class Program(Cli):
+    """A program in place of a command."""
+
+    def command(self, *args: str) -> list[str]:
+        return [sys.executable, "-c", PROGRAM, *args]
+
+
+def test_it_leaves_by_itself_when_all_jobs_are_over(cli: Cli) -> None:
+    with Terminal(Program(cli.folder), columns=110) as terminal:
+        terminal.until(lambda screen: screen.shows("0/2 done, 1 failed, 1 running, 0 waiting"))
+        rows = [line[2:].split()[0] for line in terminal.screen[3:-1] if line.strip()]
+        assert 2 == len(rows), "a job is one row, that of its last attempt"
+        terminal.until(lambda screen: screen.shows("hello"))
+        (cli.folder / "go").touch()
+        assert 0 == terminal.end()
+        assert "left FAILED 2" in terminal.written
+
+
+def test_its_user_may_leave_it_and_interrupt_the_program(cli: Cli) -> None:
+    with Terminal(Program(cli.folder), columns=110) as terminal:
+        terminal.until(lambda screen: screen.shows("0/2 done, 1 failed, 1 running, 0 waiting"))
+        terminal.press("q")
+        assert 0 == terminal.end()
+        assert "left FAILED 2" in terminal.written
+    with Terminal(Program(cli.folder), columns=110) as terminal:
+        terminal.until(lambda screen: screen.shows("0/2 done, 1 failed, 1 running, 0 waiting"))
+        terminal.press("\x03")
+        terminal.end()
+        assert "KeyboardInterrupt" in terminal.written
+        assert "\x1b[?1049l" in terminal.written
+
+
+def test_a_program_that_cancels_it_gets_its_terminal_back(cli: Cli) -> None:
+    with Terminal(Program(cli.folder), "3", columns=110) as terminal:
+        before = termios.tcgetattr(terminal._master)
+        assert 0 == terminal.end()
+        assert "timed out" in terminal.written.rpartition("\x1b[?1049l")[2]
+        assert before == termios.tcgetattr(terminal._master)
