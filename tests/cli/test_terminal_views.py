@@ -142,7 +142,7 @@ def test_why_and_last_lines_are_those_of_the_replica_that_failed_first(cli: Cli,
     cli("wait", handle)
     screen = [line for line in shown(cli, "status", handle).screen if line]
 
-    assert "  why       python3/2: exit code 1" in screen
+    assert "  why       3 of 3 failed, python3/2 first: exit code 1 (1), exit code 2 (2)" in screen
     begin = screen.index(told[0])
     assert [*told, f"  more: asyncsched log {handle}/python3/2"] == screen[begin : begin + len(told) + 1]
 
