@@ -29,11 +29,11 @@ def reason_of(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
         msg: What the service says.
         replicas: All replicas of the app.
     """
-    text, failed = _own(msg, replicas), first_failure(replicas)
-    if failed is None or (text and len(replicas) == 1):
-        return text
+    text = _own(msg, replicas)
+    if (failed := first_failure(replicas)) is None:
+        return text or _waiting(replicas)
     if len(replicas) == 1:
-        return why(failed)
+        return text or why(failed)
     counted = _counted(failed, [each for each in replicas if each.state is AppState.FAILED], len(replicas))
     return f"{counted}; {text}" if text else counted
 
@@ -47,14 +47,21 @@ def kind_of(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
 def _own(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
     """Return what a service says of an app itself; nothing where that is what is known of a replica that failed."""
     text = "" if msg == NONE else " ".join(msg.split())
-    if any(each.state is AppState.FAILED and _is_about(text, each) for each in replicas):
+    name, colon, rest = text.partition(": ")
+    if colon and any(
+        each.state is AppState.FAILED and name == f"{each.role}/{each.id}" and rest in " ".join(each.reason.split())
+        for each in replicas
+    ):
         return ""
     return text.removeprefix(f"{replicas[0].role}/{replicas[0].id}: ") if len(replicas) == 1 else text
 
 
-def _is_about(text: str, replica: ReplicaStatus) -> bool:
-    head = f"{replica.role}/{replica.id}: "
-    return text.startswith(head) and text.removeprefix(head) in " ".join(replica.reason.split())
+def _waiting(replicas: Sequence[ReplicaStatus]) -> str:
+    """Return why the first replica that waits does."""
+    waits = next((each for each in replicas if each.state is AppState.PENDING and each.reason), None)
+    if waits is None or len(replicas) == 1:
+        return "" if waits is None else why(waits)
+    return f"{waits.role}/{waits.id}: {why(waits)}"
 
 
 def _counted(first: ReplicaStatus, failed: Sequence[ReplicaStatus], count: int) -> str:

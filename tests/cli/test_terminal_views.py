@@ -161,6 +161,29 @@ def test_a_list_has_what_people_look_for_and_says_that_there_are_more(sixty: Cli
     assert 60 == len(sixty("list", "-o", "json").json)
 
 
+def test_a_list_as_json_tells_what_its_table_does(cli: Cli) -> None:
+    cli.environment |= {"STAGE_APPS": "6", "STAGE_REPLICAS": "200"}
+    rows = {row["app_id"]: row for row in cli("list", "-o", "json").json}
+    lines = {row["app_id"]: row for row in cli("list", "-o", "jsonl").jsonl}
+
+    assert rows.keys() == lines.keys()
+    failed, running = rows["train-003"], rows["train-001"]
+    assert {"of": 200, "done": 197, "failed": 3} == failed["replicas"]
+    assert "3 of 200 failed, main/3 first: exit code 1 (2), signal SIGKILL (1)" == failed["reason"]
+    assert failed["reason"] in cli("list").out
+    assert ({"of": 200, "done": 0, "failed": 0}, "") == (running["replicas"], running["reason"])
+    assert (True, True) == (failed["duration"] >= 0, running["duration"] > 0)
+
+
+def test_a_list_as_json_says_that_nothing_is_known(broken: Cli) -> None:
+    broken.schedulers = ["stage", "mute"]
+    done = broken("list", "-o", "json")
+    (told,) = [row for row in done.json if row["scheduler"] == "mute"]
+
+    assert (None, None, "") == (told["replicas"], told["duration"], told["reason"])
+    assert (5, 1) == (done.code, len(done.err.splitlines()))
+
+
 def test_an_empty_list_says_so(cli: Cli) -> None:
     empty, asked = cli("list"), cli("list", "--name", "other")
 

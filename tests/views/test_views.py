@@ -216,6 +216,8 @@ OOM = replica(2, FAILED, exit_code=137, cause=FailureCause.OOM)
         ([failed(0), failed(1)], FAILED, "over its time", "2 of 2 failed: exited with code 1; over its time"),
         ([replica(0, FAILED), replica(1)], FAILED, "", "1 of 2 failed, main/0: for a reason that is not known"),
         ([replica(0, AppState.CANCELLED)], AppState.CANCELLED, "", ""),
+        ([replica(0, PENDING, reason="no GPU")], PENDING, "", "no GPU"),
+        ([replica(0), replica(1, PENDING, reason="no GPU")], PENDING, "", "main/1: no GPU"),
     ],
 )
 def test_why_an_app_failed_is_one_sentence_wherever_it_is_told(
