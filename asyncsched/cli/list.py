@@ -106,7 +106,7 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
             "no apps" if choice == _ALL else "no apps are as asked; `asyncsched list` shows those that there are"
         )
     if more:
-        console.say(f"the newest {len(apps)}, and there are {_told(more)}: --limit shows them")
+        console.say(f"the newest {len(apps)}; {_told(more)}: --limit shows them")
     return finish(console, [*failures, *unanswered])
 
 
@@ -114,7 +114,7 @@ def _told(more: Sequence[ListAppResponse]) -> str:
     """Tell how many more there are, and how many of them failed."""
     failed = sum(row.state.name == "FAILED" for row in more)
     least = "at least " if len(more) == COUNTED else ""
-    return f"{least}{len(more)} more{f', {failed} of them failed' if failed else ''}"
+    return f"{least}{len(more)} more{f' ({failed} failed)' if failed else ''}"
 
 
 async def _chosen(runner: Runner, choice: _Choice, limit: int | None) -> tuple[AppList, Sequence[ListAppResponse]]:

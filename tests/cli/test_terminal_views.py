@@ -153,7 +153,7 @@ def test_a_list_has_what_people_look_for_and_says_that_there_are_more(sixty: Cli
 
     assert ["APP", "STATE", "REPLICAS", "DURATION", "AGE", "REASON"] == screen[0].split()
     assert 32 == len(screen)
-    assert "the newest 30, and there are 30 more, 3 of them failed: --limit shows them" == screen[-1]
+    assert "the newest 30; 30 more (3 failed): --limit shows them" == screen[-1]
     assert re.search(r"train-053 +FAILED +1 +\ds +\ds +exited with code 1", "\n".join(screen))
     assert f"{RED}FAILED" in terminal.written
     assert RED not in shown(sixty, "list", "--no-color").written
