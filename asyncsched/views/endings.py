@@ -73,9 +73,9 @@ def _counted(first: ReplicaStatus, failed: Sequence[ReplicaStatus], count: int) 
     if len(kinds) == 1:
         return f"{head}: {_kind(first)}"
     ordered = sorted(kinds.items(), key=lambda item: (item[0] != _kind(first), -item[1]))
-    told = [f"{kind} ({number})" for kind, number in ordered[:MOST_REASONS]]
+    told = [f"{number} x {kind}" if number > 1 else kind for kind, number in ordered[:MOST_REASONS]]
     others = sum(number for _, number in ordered[MOST_REASONS:])
-    return f"{head}, {name} first: {', '.join(told)}{f', others ({others})' if others else ''}"
+    return f"{head}, {name} first: {', '.join([*told, *([f'{others} in other ways'] if others else [])])}"
 
 
 def _kind(replica: ReplicaStatus) -> str:

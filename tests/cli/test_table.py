@@ -28,6 +28,17 @@ def test_columns_fit_from_the_left(width: int | None, expected: list[str]) -> No
     assert expected == [*table(("handle", "state", "msg"), ROWS, width)]
 
 
+def test_the_last_column_may_stand_below() -> None:
+    rows = [{"check": "a", "detail": "short"}, {"check": "bc", "detail": "one two three four"}]
+
+    assert ["CHECK  DETAIL", "a      short", "bc", "    one two", "    three four"] == [
+        *table(("check", "detail"), rows, 14, wraps=True)
+    ]
+    assert ["CHECK  DETAIL", "a      short", "bc     one two three four"] == [
+        *table(("check", "detail"), rows, 40, wraps=True)
+    ]
+
+
 def test_no_rows() -> None:
     assert ["A  B"] == [*table(("a", "b"), [], 80)]
 

@@ -142,7 +142,7 @@ def test_why_and_last_lines_are_those_of_the_replica_that_failed_first(cli: Cli,
     cli("wait", handle)
     screen = [line for line in shown(cli, "status", handle).screen if line]
 
-    assert "  why       3 of 3 failed, python3/2 first: exit code 1 (1), exit code 2 (2)" in screen
+    assert "  why       3 of 3 failed, python3/2 first: exit code 1, 2 x exit code 2" in screen
     begin = screen.index(told[0])
     assert [*told, f"  more: asyncsched log {handle}/python3/2"] == screen[begin : begin + len(told) + 1]
 
@@ -169,7 +169,7 @@ def test_a_list_as_json_tells_what_its_table_does(cli: Cli) -> None:
     assert rows.keys() == lines.keys()
     failed, running = rows["train-003"], rows["train-001"]
     assert {"of": 200, "done": 197, "failed": 3} == failed["replicas"]
-    assert "3 of 200 failed, main/3 first: exit code 1 (2), signal SIGKILL (1)" == failed["reason"]
+    assert "3 of 200 failed, main/3 first: 2 x exit code 1, signal SIGKILL" == failed["reason"]
     assert failed["reason"] in cli("list").out
     assert ({"of": 200, "done": 0, "failed": 0}, "") == (running["replicas"], running["reason"])
     assert (True, True) == (failed["duration"] >= 0, running["duration"] > 0)
@@ -291,3 +291,13 @@ def test_progress_bars_of_several_replicas_are_one_line_each(cli: Cli) -> None:
         assert f"python3/{k} ! halfway" in screen
     assert "\x1b[" in terminal.written
     assert 11 == len(screen), "a handle, nine lines, an end"
+
+
+@pytest.mark.parametrize("columns", [60, 100, 160])
+def test_doctor_says_in_full_what_to_do(broken: Cli, columns: int) -> None:
+    terminal = shown(broken, "doctor", "--timeout", "10s", columns=columns, lines=60)
+    text = " ".join(" ".join(terminal.screen).split())
+
+    assert "cannot reach the cluster: nothing listens at 10.0.0.1; start it" in text
+    assert "…" not in text
+    assert max(map(len, terminal.screen)) <= columns

@@ -199,7 +199,7 @@ OOM = replica(2, FAILED, exit_code=137, cause=FailureCause.OOM)
             [failed(0, minute=2), failed(1, minute=2), failed(2, 7, minute=1)],
             FAILED,
             "main/0: exited with code 1",
-            "3 of 3 failed, main/2 first: exit code 7 (1), exit code 1 (2)",
+            "3 of 3 failed, main/2 first: exit code 7, 2 x exit code 1",
         ),
         (
             [replica(k, FAILED, exit_code=1, reason=f"see node-{k}") for k in range(5)],
@@ -211,7 +211,7 @@ OOM = replica(2, FAILED, exit_code=137, cause=FailureCause.OOM)
             [replica(k, FAILED, exit_code=k + 1) for k in range(5)],
             FAILED,
             "",
-            "5 of 5 failed, main/0 first: exit code 1 (1), exit code 2 (1), exit code 3 (1), others (2)",
+            "5 of 5 failed, main/0 first: exit code 1, exit code 2, exit code 3, 2 in other ways",
         ),
         ([failed(0), failed(1)], FAILED, "over its time", "2 of 2 failed: exited with code 1; over its time"),
         ([replica(0, FAILED), replica(1)], FAILED, "", "1 of 2 failed, main/0: for a reason that is not known"),
