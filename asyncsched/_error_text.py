@@ -80,7 +80,7 @@ def group_lines(group: ExceptionGroup[AppStatusError]) -> list[str]:
 def let_notebook_show(*kinds: type[AsyncSchedError | ExceptionGroup[AppStatusError]]) -> None:
     """Let the notebook around us, if there is one, show errors of these kinds shortly.
 
-    It asks no group how to, nor an error that is raised while a group is handled. A handler that the user has set stays.
+    It asks no group how to, nor an error that is raised while a group is handled. A handler that is set already stays.
     """
     shell: Any = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:

@@ -249,7 +249,7 @@ def test_an_error_that_is_raised_while_a_groups_is_handled_is_as_short(begun: Ke
     begun.run("runner = Runner('mine')")
     cell = begun.finish(begun.start(DURING.strip()))
 
-    assert ("", '----> 6 await runner.status("bad")') == (cell.text, plain(cell)[0])
+    assert ("", '----> 5 await runner.status("bad")') == (cell.text, plain(cell)[0])
     assert cell.error.startswith("MalformedHandleError: 'bad' is not a handle")
     assert 3 == len(plain(cell))
     begun.run("await runner.close()")
