@@ -12,6 +12,7 @@ from asyncsched.views.replicas import first_failure, signal_name, signal_of, why
 __all__ = ["kind_of", "reason_of", "why_ended"]
 
 MOST_REASONS = 3
+"""So many reasons of replicas are told; where there are more, all are told in few words, and the others are counted."""
 _NOT_KNOWN = "for a reason that is not known"
 
 
@@ -67,12 +68,12 @@ def _waiting(replicas: Sequence[ReplicaStatus]) -> str:
 def _counted(first: ReplicaStatus, failed: Sequence[ReplicaStatus], count: int) -> str:
     """Return how many of so many replicas have failed and why; of the first, its name where it is not like all."""
     head, name = f"{len(failed)} of {count} failed", f"{first.role}/{first.id}"
-    if len({*map(why, failed)}) == 1:
-        return f"{head}{f', {name}' if len(failed) == 1 else ''}: {why(first) or _NOT_KNOWN}"
-    kinds = Counter(map(_kind, failed))
+    tell = why if len({*map(why, failed)}) <= MOST_REASONS else _kind
+    kinds = Counter(tell(each) or _NOT_KNOWN for each in failed)
+    own = tell(first) or _NOT_KNOWN
     if len(kinds) == 1:
-        return f"{head}: {_kind(first)}"
-    ordered = sorted(kinds.items(), key=lambda item: (item[0] != _kind(first), -item[1]))
+        return f"{head}{f', {name}' if len(failed) == 1 else ''}: {own}"
+    ordered = sorted(kinds.items(), key=lambda item: (item[0] != own, -item[1]))
     told = [f"{number} x {kind}" if number > 1 else kind for kind, number in ordered[:MOST_REASONS]]
     others = sum(number for _, number in ordered[MOST_REASONS:])
     return f"{head}, {name} first: {', '.join([*told, *([f'{others} in other ways'] if others else [])])}"
@@ -86,4 +87,4 @@ def _kind(replica: ReplicaStatus) -> str:
         return f"signal {signal_name(number)}"
     if replica.exit_code:
         return f"exit code {replica.exit_code}"
-    return why(replica) or _NOT_KNOWN
+    return why(replica)

@@ -125,8 +125,8 @@ def test_every_verb_says_in_the_same_words_why_an_app_failed(cli: Cli) -> None:
         assert 1 == terminal.end()
         screens = [terminal.screen]
     handle = screens[0][0]
-    for verb in ("status", "status -w", "wait", "list"):
-        screens.append(shown(cli, *verb.split(), *([] if verb == "list" else [handle]), columns=160).screen)
+    verbs = (["status", handle], ["status", "-w", handle], ["wait", handle], ["list"])
+    screens += [shown(cli, *verb, columns=160).screen for verb in verbs]
 
     for screen in screens:
         assert 1 == sum(" 2 of 3 failed: exit code 7" in line for line in screen), screen
@@ -136,7 +136,7 @@ def test_in_a_narrow_terminal_reasons_are_told_in_full(cli: Cli) -> None:
     cli.environment |= {"STAGE_APPS": "6", "STAGE_REPLICAS": "200"}
     screen = [line for line in shown(cli, "list", columns=60, lines=40).screen if line]
     row = next(number for number, line in enumerate(screen) if line.startswith("train-003"))
-    told = "3 of 200 failed, main/3 first: 2 x exit code 1, signal SIGKILL"
+    told = "3 of 200 failed, main/3 first: 2 x exited with code 1, exited with code -9"
 
     assert told == " ".join(" ".join(screen[row + 1 : row + 3]).split())
     assert screen[row + 3].startswith("train-002")
@@ -213,7 +213,7 @@ def test_a_list_as_json_tells_what_its_table_does(cli: Cli) -> None:
     assert rows.keys() == lines.keys()
     failed, running = rows["train-003"], rows["train-001"]
     assert {"of": 200, "done": 197, "failed": 3} == failed["replicas"]
-    assert "3 of 200 failed, main/3 first: 2 x exit code 1, signal SIGKILL" == failed["reason"]
+    assert "3 of 200 failed, main/3 first: 2 x exited with code 1, exited with code -9" == failed["reason"]
     assert failed["reason"] in cli("list").out
     assert ({"of": 200, "done": 0, "failed": 0}, "") == (running["replicas"], running["reason"])
     assert (True, True) == (failed["duration"] >= 0, running["duration"] > 0)

@@ -44,6 +44,9 @@ SENTENCES: dict[str, list[str]] = {
         "test_terminal_views::test_why_and_last_lines_are_those_of_the_replica_that_failed_first",
     ],
     "status: the command that shows more": ["test_terminal_views::test_status_of_an_app_that_failed"],
+    "status: str() of a status stays as the documents print it": [
+        "../specs/test_status_text::test_format_is_the_documents"
+    ],
     "list: --state --since --name --session --limit": ["test_terminal_views::test_a_list_can_be_narrowed_down"],
     "list: 30 by default, which is told; replicas, duration, reason, colour": [
         "test_terminal_views::test_a_list_has_what_people_look_for_and_says_that_there_are_more"
@@ -123,6 +126,7 @@ SENTENCES: dict[str, list[str]] = {
 }
 
 NOT_AT_A_TERMINAL = {
+    "../specs/test_status_text::test_format_is_the_documents": "it is about a text in a program",
     "test_library_words::test_no_text_of_the_library_names_a_flag": "it reads all texts of the library",
     "test_lines::test_colours_can_be_read_on_black_and_on_white": "it computes contrasts",
     "test_terminal_safety::test_a_pipe_gets_what_replicas_write_as_it_is": "it is about pipes",

@@ -199,7 +199,7 @@ OOM = replica(2, FAILED, exit_code=137, cause=FailureCause.OOM)
             [failed(0, minute=2), failed(1, minute=2), failed(2, 7, minute=1)],
             FAILED,
             "main/0: exited with code 1",
-            "3 of 3 failed, main/2 first: exit code 7, 2 x exit code 1",
+            "3 of 3 failed, main/2 first: exited with code 7, 2 x exited with code 1",
         ),
         (
             [replica(k, FAILED, exit_code=1, reason=f"see node-{k}") for k in range(5)],
