@@ -47,7 +47,7 @@ def list_row(view: AppView, now: datetime) -> dict[str, object]:
         "name": view.name,
         "created_at": created,
         "replicas": {"of": count.of, "done": count.done, "failed": count.failed} if count.of else None,
-        "duration": duration and duration.total_seconds(),
+        "duration": None if duration is None else duration.total_seconds(),
         "reason": view.reason,
     }
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from asyncsched.cli.app_table import app_table, failure_lines
+from asyncsched.cli.show import list_row
 from asyncsched.cli.table import table
 from asyncsched.specs.state import AppState
 from asyncsched.views.apps import AppView
@@ -138,3 +140,12 @@ def test_ids_of_failures_give_way_to_their_last_lines() -> None:
     ids = [line for line in narrow if line.startswith("  x-")]
     assert 12 == len(ids)
     assert all(re.fullmatch(r"  x-\d+-?[a-e]*  \d\d:\d\d:\d\d  oh", line) for line in ids)
+
+
+def test_a_row_of_a_list_that_took_no_time_has_a_duration_all_the_same() -> None:
+    view = AppView(handle="a://b/c", state=AppState.FAILED, started_at=NOW, finished_at=NOW)
+
+    waiting = AppView(handle="a://b/c", state=AppState.PENDING)
+
+    assert "0.0" == json.dumps(list_row(view, NOW)["duration"])
+    assert list_row(waiting, NOW)["duration"] is None
