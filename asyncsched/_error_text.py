@@ -77,21 +77,29 @@ def group_lines(group: ExceptionGroup[AppStatusError]) -> list[str]:
     return [*told, *more]
 
 
-def let_notebook_show(kind: type[ExceptionGroup[AppStatusError]]) -> None:
-    """Let the notebook around us, if there is one, show groups of this kind shortly: it asks none how.
+def let_notebook_show(*kinds: type[AsyncSchedError | ExceptionGroup[AppStatusError]]) -> None:
+    """Let the notebook around us, if there is one, show errors of these kinds shortly.
 
-    A handler that the user has set stays.
+    It asks no group how to, nor an error that is raised while a group is handled. A handler that is set already stays.
     """
     shell: Any = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
-        shell.set_custom_exc((kind,), _show_group)
+        shell.set_custom_exc(kinds, _show)
 
 
-def _show_group(
-    shell: Any, _kind: object, group: ExceptionGroup[AppStatusError], _trace: object, **_more: object
+def _show(
+    shell: Any,
+    kind: type[BaseException],
+    error: AsyncSchedError | ExceptionGroup[AppStatusError],
+    _trace: object,
+    **_more: object,
 ) -> list[str]:
-    lines = group_lines(group)
-    shell._showtraceback(ExceptionGroup, group.message, lines)
+    if isinstance(error, ExceptionGroup):
+        lines = group_lines(error)
+        shell._showtraceback(ExceptionGroup, error.message, lines)
+    else:
+        lines = error._render_traceback_()
+        shell._showtraceback(kind, error, lines)
     return lines
 
 
@@ -106,9 +114,9 @@ def _notebook_lines(
 
 
 def _why(error: AsyncSchedError) -> str:
-    """Return why, in words: some errors tell a whole status there."""
+    """Return why, in words: of a whole status, which some errors tell there, what counts."""
     status = getattr(error, "status", None)
-    if status is None:
+    if status is None or "\n" not in error.why:
         return error.why
     about = f"{status.handle} is {status.state}" if status.handle else f"it is {status.state}"
     return f"{about}: {' '.join(status.msg.split())}" if status.msg else about

@@ -25,6 +25,8 @@ _BAR = 40
 _CELLS = {AppState.SUCCEEDED: "█", AppState.FAILED: "x", AppState.CANCELLED: "-", AppState.RUNNING: "▒"}
 _LONG = 24
 """Where the beginnings of ids are longer than that, what all of them begin with goes before other columns do."""
+_READABLE = 40
+"""What of a reason is shown beside its app at least: one that would be cut shorter stands below it."""
 _LEAST = {"app": 12, "reason": 12}
 _GOES_FIRST = ("name", "age")
 _GOES_THEN = ("since", "duration", "replicas", "reason")
@@ -36,7 +38,8 @@ def app_table(
     """Yield a header and a line for each app; columns that are empty are left out.
 
     In a narrow terminal what all handles begin with goes first, then names and ages, then the ends of ids as far as
-    their beginnings tell them apart; then the reason is cut, and at last more columns go.
+    their beginnings tell them apart. Then columns give way to the reason, and one that would
+    be cut too short all the same stands below its app.
 
     Args:
         views: The apps.
@@ -48,12 +51,15 @@ def app_table(
     cells = {name: [_cell(name, view, now) for view in views] for name in columns}
     cells = {name: each for name, each in cells.items() if any(each) or name in ("app", "state")}
     widths = _fitting(cells, [view.handle for view in views], width)
+    below = _below(cells, widths)
     yield GAP.join(f"{name.upper():<{size}}" for name, size in widths.items()).rstrip()
     least = distinct(cells["app"])
     for row, view in enumerate(views):
         told = [(name, _cut(name, cells[name][row], size, least).ljust(size)) for name, size in widths.items()]
         hue = state_color(view.state) if color else ""
         yield GAP.join(painted(text, hue) if name == "state" else text for name, text in told).rstrip()
+        if below[row]:
+            yield from _wrapped(f"    {below[row]}", width)
 
 
 def _cell(name: str, view: AppView, now: datetime) -> str:
@@ -110,6 +116,16 @@ def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int |
     return widths if _sum(widths) <= width else {"app": width}
 
 
+def _below(cells: Mapping[str, list[str]], widths: Mapping[str, int]) -> list[str]:
+    """Take the reasons out of the table that would be cut too short, and return them; "" for the others."""
+    if (reasons := cells.get("reason")) is None:
+        return [""] * len(cells["app"])
+    room = widths.get("reason", 0)
+    below = [text if room < min(len(text), _READABLE) else "" for text in reasons]
+    reasons[:] = ["" if low else text for text, low in zip(reasons, below, strict=True)]
+    return below
+
+
 def _drop(cells: dict[str, list[str]], widths: dict[str, int], size: int, mark: str = "") -> None:
     """Leave out what all names of apps begin with."""
     if size > len(mark):
@@ -154,6 +170,7 @@ def summary_line(views: Collection[AppView], *, width: int | None, color: bool) 
 def failure_lines(views: Collection[AppView], now: datetime, *, width: int | None, color: bool) -> Iterator[str]:
     """Yield which apps failed, since when, why, and what each of them wrote last; those that failed alike together."""
     told, left = shared(failures(views), MOST_NAMED)
+    least = max(distinct([view.app_id for view in views]), len("app"))  # that much of an id names the app
     hue = state_color(AppState.FAILED) if color else ""
     faint = FAINT if color else ""
     for failure, apps in told:
@@ -161,13 +178,12 @@ def failure_lines(views: Collection[AppView], now: datetime, *, width: int | Non
         begin = f"{len(failure.apps)} failed"
         yield painted(begin, hue) + head.removeprefix(begin)
         yield from more
+        rest = [f"  {clock_time(app.finished_at, now)}{f'  {app.last_line}' if app.last_line else ''}" for app in apps]
         size = max(len(app.app_id) for app in apps)
-        for app in apps:
-            when = clock_time(app.finished_at, now)
-            text = visible(
-                f"  {app.app_id:<{size}}  {when}{f'  {app.last_line}' if app.last_line else ''}", one_line=True
-            )
-            yield _cut_to(text.rstrip(), width)
+        if width is not None:
+            size = max(min(size, width - 2 - max(map(len, rest))), min(size, least))
+        for app, text in zip(apps, rest, strict=True):
+            yield _cut_to(visible(f"  {app.app_id[:size]:<{size}}{text}", one_line=True).rstrip(), width)
         if len(failure.apps) > len(apps):
             yield painted(_cut_to(f"  and {len(failure.apps) - len(apps)} more: {_ALL}", width), faint)
         yield painted(_more(apps[0], width), faint)
@@ -181,6 +197,11 @@ def _head(failure: Failure, now: datetime, width: int | None) -> list[str]:
     since = f" since {clock_time(failure.since, now)} ({ago(failure.since, now)})" if failure.since else ""
     why = visible(failure.reason, one_line=True)
     text = f"{len(failure.apps)} failed{since}{f': {why}' if why else ''}"
+    return _wrapped(text, width)
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    """Return a text in lines that fit, indented from the second one on; of a very long one the beginning."""
     if width is None or len(text) <= width:
         return [text]
     lines = wrap(text, max(width, 10), subsequent_indent="    ", break_on_hyphens=False)

@@ -110,8 +110,14 @@ class Console:
         """Write one JSON document, or one line of JSON lines."""
         self.print(to_json(value, sys.stdout, indent=2 if self.format == "json" else None))
 
-    def print_rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-        """Write rows: as a table with these columns, as one JSON list, or as a line of JSON each."""
+    def print_rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, object]], *, wraps: bool = False) -> None:
+        """Write rows: as a table with these columns, as one JSON list, or as a line of JSON each.
+
+        Args:
+            columns: The columns of the table.
+            rows: What is told, by the names of columns or fields.
+            wraps: Whether no text of the table's last column is cut.
+        """
         if self.format == "jsonl":
             for row in rows:
                 self.print_json(row)
@@ -120,7 +126,7 @@ class Console:
         else:
             from asyncsched.cli.table import table
 
-            for line in table(columns, rows, self.width):
+            for line in table(columns, rows, self.width, wraps=wraps):
                 self.print(line)
 
     def forget_stdout(self) -> None:

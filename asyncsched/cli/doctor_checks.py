@@ -14,10 +14,10 @@ from asyncsched.cli.console import Console
 from asyncsched.cli.errors import OUR_FAULT, UNREACHABLE, USAGE, exit_code, worst
 from asyncsched.cli.loop import answers
 from asyncsched.cli.main import VERBS
-from asyncsched.cli.targets import is_set_up
 from asyncsched.components import Component, get_components
 from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError
 from asyncsched.runner.config import Config, load_config, run_options
+from asyncsched.runner.report import is_set_up
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.registry import find_factory, get_scheduler_factories, known_names
 from asyncsched.specs.resources import built_in_names, named_resources
@@ -45,7 +45,7 @@ async def check_all(console: Console, runner: Runner, *, within: float, only: st
     for found, code in (*await _configuration(runner), *schedulers, *_plugins(broken)):
         rows.append(found)
         codes.append(code)
-    console.print_rows(("check", "state", "detail"), rows)
+    console.print_rows(("check", "state", "detail"), rows, wraps=True)
     return worst(codes)
 
 

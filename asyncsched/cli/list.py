@@ -86,6 +86,8 @@ def command(console: Console, **options: Any) -> int:
 
 async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
     """Print a row for each app that was submitted, newest first."""
+    from datetime import UTC, datetime
+
     from asyncsched.cli.apps import finish
     from asyncsched.cli.show import list_row
     from asyncsched.cli.targets import failures_of
@@ -93,17 +95,18 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
     limit = choice.limit or (LIMIT if console.format == "table" else None)
     apps, more = await _chosen(runner, choice, limit)
     failures = failures_of(apps)
-    if console.format != "table":
-        console.print_rows((), [list_row(row) for row in apps])
-        return finish(console, failures)
     views, unanswered = await _views(runner, apps)
-    _print(console, views)
+    now = datetime.now(UTC)
+    if console.format != "table":
+        console.print_rows((), [list_row(view, now) for view in views])
+        return finish(console, [*failures, *unanswered])
+    _print(console, views, now)
     if not apps and not failures:
         console.say(
             "no apps" if choice == _ALL else "no apps are as asked; `asyncsched list` shows those that there are"
         )
     if more:
-        console.say(f"the newest {len(apps)}, and there are {_told(more)}: --limit shows them")
+        console.say(f"the newest {len(apps)}; {_told(more)}: --limit shows them")
     return finish(console, [*failures, *unanswered])
 
 
@@ -111,7 +114,7 @@ def _told(more: Sequence[ListAppResponse]) -> str:
     """Tell how many more there are, and how many of them failed."""
     failed = sum(row.state.name == "FAILED" for row in more)
     least = "at least " if len(more) == COUNTED else ""
-    return f"{least}{len(more)} more{f', {failed} of them failed' if failed else ''}"
+    return f"{least}{len(more)} more{f' ({failed} failed)' if failed else ''}"
 
 
 async def _chosen(runner: Runner, choice: _Choice, limit: int | None) -> tuple[AppList, Sequence[ListAppResponse]]:
@@ -145,10 +148,7 @@ async def _views(runner: Runner, apps: AppList) -> tuple[list[AppView], list[Exc
     return views, [answer for answer in told.values() if isinstance(answer, Exception)]
 
 
-def _print(console: Console, views: Sequence[AppView]) -> None:
-    from datetime import UTC, datetime
-
+def _print(console: Console, views: Sequence[AppView], now: datetime) -> None:
     from asyncsched.cli.app_table import app_table
 
-    now = datetime.now(UTC)
     console.print_painted(app_table(views, COLUMNS, now, width=console.width, color=console.color))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsched.cli.show import state_code
 from asyncsched.specs.state import AppState, AppStatus, ReplicaStatus
-from asyncsched.views.endings import signal_of
+from asyncsched.views.replicas import signal_of
 
 __all__ = ["code_to_pass"]
 

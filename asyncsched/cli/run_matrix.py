@@ -20,6 +20,8 @@ from asyncsched.runner.groups.job import Job
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.registry import get_default_scheduler_name
 from asyncsched.specs.app import AppDef
+from asyncsched.specs.state import AppState
+from asyncsched.views.endings import why_ended
 
 __all__ = ["combinations", "run_matrix"]
 
@@ -111,7 +113,8 @@ async def _may(console: Console, count: int) -> bool:
 def _tell(console: Console, job: Job) -> None:
     status = job.status
     if console.format == "table":
-        console.print(f"{job.handle or '-'}  {job.name}  {status.state}{f'  {status.msg}' if status.msg else ''}")
+        why = "" if status.state is AppState.SUCCEEDED else why_ended(status)
+        console.print_state(f"{job.handle or '-'}  {job.name}  ", status.state, f"  {why}" if why else "")
     elif job.handle is not None:
         console.print_json({**status_row(job.handle, status), "job": job.name})
 

@@ -10,9 +10,9 @@ from asyncsched.cli.errors import CANCELLED, FAILED, NOT_FOUND, OK
 from asyncsched.specs.state import AppState
 
 if TYPE_CHECKING:
-    from asyncsched.schedulers.responses import ListAppResponse
     from asyncsched.specs.handle import AppHandle
     from asyncsched.specs.state import AppStatus
+    from asyncsched.views.apps import AppView
 
 __all__ = ["age", "error_row", "handle_row", "list_row", "state_code", "status_row"]
 
@@ -34,12 +34,22 @@ def status_row(handle: AppHandle, status: AppStatus | None, roles: Collection[st
     return {**handle_row(handle), **({"state": None} if status is None else status.to_json(roles))}
 
 
-def list_row(row: ListAppResponse) -> dict[str, object]:
-    """Return one app of a list."""
+def list_row(view: AppView, now: datetime) -> dict[str, object]:
+    """Return one app of a list; what its scheduler has not told is null."""
     from asyncsched.specs.handle import AppHandle
 
-    created = row.created_at.isoformat() if row.created_at else None
-    return {**handle_row(AppHandle(row.app_handle)), "state": row.state.name, "name": row.name, "created_at": created}
+    created = view.created_at.isoformat() if view.created_at else None
+    duration = view.duration(now)
+    count = view.tally
+    return {
+        **handle_row(AppHandle(view.handle)),
+        "state": view.word,
+        "name": view.name,
+        "created_at": created,
+        "replicas": {"of": count.of, "done": count.done, "failed": count.failed} if count.of else None,
+        "duration": None if duration is None else duration.total_seconds(),
+        "reason": view.reason,
+    }
 
 
 def error_row(subject: str, error: BaseException) -> dict[str, object]:

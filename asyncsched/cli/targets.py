@@ -27,7 +27,6 @@ __all__ = [
     "chosen_schedulers",
     "failures_of",
     "find_apps",
-    "is_set_up",
     "list_apps",
     "list_named",
     "parse_replicas",
@@ -271,12 +270,9 @@ def chosen_schedulers() -> list[str]:
 
 def failures_of(lists: AppList) -> list[Exception]:
     """Return why schedulers could not be asked; one that is not installed or not set up here is not missed."""
+    from asyncsched.runner.report import is_set_up
+
     return [error for error in lists.failures.values() if is_set_up(error)]
-
-
-def is_set_up(error: Exception) -> bool:
-    """Tell whether an error is one of a scheduler that is used from here, and not of one that nobody has set up."""
-    return not isinstance(error, ConfigError) and getattr(error, "is_set_up", True) is True
 
 
 def _matching(

@@ -94,7 +94,7 @@ class Waiting:
         if self._console.format == "jsonl" and self._prints_json:
             self._console.print_json(self.rows[-1])
         elif self._console.format == "table":
-            told = "" if status.state is AppState.SUCCEEDED else _why(status)
+            told = "" if status.state is AppState.SUCCEEDED else why_ended(status)
             why = f"  {told}" if told else ""
             self._console.print_state(f"{handle}  ", status.state, why)
 
@@ -144,10 +144,6 @@ async def tell_what_runs_on(
         f"  resume: asyncsched {' '.join(resume)} {shlex.join(which)}\n"
         f"  stop:   asyncsched cancel {shlex.join(which)}"
     )
-
-
-def _why(status: AppStatus) -> str:
-    return why_ended(status) if sum(len(role.replicas) for role in status.roles) > 1 else status.msg
 
 
 def _has_ended(answer: object) -> bool:

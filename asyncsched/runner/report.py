@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from asyncsched.errors import ConfigError
 from asyncsched.schedulers.feed import FeedStatistics
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import AppHandle
@@ -15,14 +16,16 @@ from asyncsched.specs.state import AppStatus
 if TYPE_CHECKING:
     from asyncsched.views.apps import AppView
 
-__all__ = ["AppList", "AppStatuses", "RunnerStatistics", "SchedulerStatistics"]
+__all__ = ["AppList", "AppStatuses", "RunnerStatistics", "SchedulerStatistics", "is_set_up"]
 
 
 class AppList(RichDisplay, list[ListAppResponse]):
     """The rows that the schedulers gave, newest first, and why those failed that gave none.
 
+    As a table it leaves out schedulers that are not installed, or that nobody has set up here.
+
     Attributes:
-        failures: The errors by scheduler.
+        failures: The errors by scheduler, those of such schedulers too.
     """
 
     def __init__(self, rows: Iterable[ListAppResponse] = (), failures: Mapping[str, Exception] | None = None) -> None:
@@ -34,10 +37,14 @@ class AppList(RichDisplay, list[ListAppResponse]):
         return f"AppList({list(self)!r}{failed})"
 
     def __str__(self) -> str:
-        return _as_text(self._views(), self.failures)
+        return _as_text(self._views(), self._missed) if self or self._missed else "no apps"
 
     def _repr_html_(self) -> str:
-        return _as_html(self._views(), self.failures)
+        return _as_html(self._views(), self._missed)
+
+    @property
+    def _missed(self) -> Mapping[str, Exception]:
+        return {name: error for name, error in self.failures.items() if is_set_up(error)}
 
     def _views(self) -> list[AppView]:
         from asyncsched.views.answers import listed
@@ -80,6 +87,11 @@ class AppStatuses(RichDisplay, dict[AppHandle, AppStatus | None]):
         from asyncsched.views.apps import app_view
 
         return [app_view(*item) for item in self.items()]
+
+
+def is_set_up(error: Exception) -> bool:
+    """Tell whether an error is one of a scheduler that is used from here, and not of one that nobody has set up."""
+    return not isinstance(error, ConfigError) and getattr(error, "is_set_up", True) is True
 
 
 # Only who prints a table pays for it.

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from asyncsched.specs.state import AppState, AppStatus, ReplicaStatus, RoleStatus
-from asyncsched.views.replicas import NO_REPLICAS, Tally, reason_of, tally
+from asyncsched.views.endings import kind_of, reason_of
+from asyncsched.views.replicas import NO_REPLICAS, Tally, tally
 from asyncsched.views.spans import span
 
 __all__ = ["AppView", "app_view", "by_attention", "common_prefix", "distinct", "seen", "shared_beginning"]
@@ -39,6 +40,7 @@ class AppView:
         name: The name that it was given.
         session: The session that submitted it.
         reason: Why it failed or waits, in one line.
+        kind: The same without counts and names of replicas, which is equal for those that failed alike.
         created_at: When it was submitted.
         started_at: When its first replica started.
         finished_at: When its last replica ended; None while one has not.
@@ -52,6 +54,7 @@ class AppView:
     name: str = ""
     session: str = ""
     reason: str = ""
+    kind: str = ""
     created_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -120,6 +123,7 @@ def seen(handle: str, state: AppState, msg: str, roles: Sequence[RoleStatus]) ->
         tally=tally(replicas),
         roles=roles,
         reason=reason_of(msg, replicas),
+        kind=kind_of(msg, replicas),
         started_at=started,
         finished_at=ended if state.is_terminal() else None,
     )

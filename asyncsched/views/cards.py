@@ -74,7 +74,7 @@ def status_card(status: AppStatus, now: datetime) -> str:
         facts.append(f"<a href='{escape(status.ui_url)}'>{escape(status.ui_url)}</a>")
     lines = [f"<code>{escape(status.handle)}</code>" if status.handle else "", " &middot; ".join(filter(None, facts))]
     lines += [f"{escape(role.role)} {_strip(role.replicas)}" for role in status.roles]
-    lines += [escape(reason) for reason in _reasons(status, view.replicas)]
+    lines += [escape(reason) for reason in _reasons(view)]
     return _frame(_COLOURS[status.state], *lines)
 
 
@@ -171,9 +171,9 @@ def _counts(replicas: Iterable[ReplicaStatus]) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
 
 
-def _reasons(status: AppStatus, replicas: Sequence[ReplicaStatus]) -> list[str]:
-    own = [f"{group.name}: {group.why}" for group in groups(replicas) if group.why]
-    known = {f"{each.role}/{each.id}: {each.reason}" for each in replicas}
-    told = [status.msg] if status.msg and status.msg not in known else []
+def _reasons(view: AppView) -> list[str]:
+    """Return why an app failed or waits; of several replicas also which of them, and why each."""
+    found = groups(view.replicas) if view.tally.of > 1 else []
+    own = [told for group in found if group.why and (told := f"{group.name}: {group.why}") not in view.reason]
     more = [f"and {len(own) - _REASONS} more"] if len(own) > _REASONS else []
-    return told + own[:_REASONS] + more
+    return [*filter(None, [view.reason]), *own[:_REASONS], *more]

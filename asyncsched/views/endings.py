@@ -1,49 +1,90 @@
-"""Why an app has ended as it did, in one line."""
+"""Why an app has failed, or waits, in one line: the same sentence wherever it is told."""
 
 from __future__ import annotations
 
 from collections import Counter
-from signal import Signals
+from collections.abc import Sequence
 
+from asyncsched.specs.app import NONE
 from asyncsched.specs.state import AppState, AppStatus, FailureCause, ReplicaStatus
-from asyncsched.views.replicas import reason_of
+from asyncsched.views.replicas import first_failure, signal_name, signal_of, why
 
-__all__ = ["signal_of", "why_ended"]
+__all__ = ["kind_of", "reason_of", "why_ended"]
 
 MOST_REASONS = 3
+"""So many reasons of replicas are told; where there are more, all are told in few words, and the others are counted."""
+_NOT_KNOWN = "for a reason that is not known"
 
 
 def why_ended(status: AppStatus) -> str:
-    """Return why an app has ended so: of several replicas, how many have failed and of what."""
-    replicas = [replica for role in status.roles for replica in role.replicas]
-    failed = [replica for replica in replicas if replica.state is AppState.FAILED]
-    if status.state is not AppState.FAILED or len(replicas) < 2 or not failed:
-        return reason_of(status.msg, replicas)
-    reasons = Counter(map(_reason, failed)).most_common()
-    if len(reasons) == 1:
-        return f"{len(failed)} of {len(replicas)} failed: {reasons[0][0]}"
-    told = [f"{reason} ({count})" for reason, count in reasons[:MOST_REASONS]]
-    more = sum(count for _, count in reasons[MOST_REASONS:])
-    return f"{len(failed)} of {len(replicas)} failed: {', '.join(told)}{f', others ({more})' if more else ''}"
+    """Return why an app is as it is; "" where nothing is to be told."""
+    return reason_of(status.msg, [replica for role in status.roles for replica in role.replicas])
 
 
-def _reason(replica: ReplicaStatus) -> str:
+def reason_of(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
+    """Return why an app failed or waits: of several replicas, how many have failed and of what.
+
+    Of an only replica it goes without saying who it is. What a service says of the app itself is told, too.
+
+    Args:
+        msg: What the service says.
+        replicas: All replicas of the app.
+    """
+    text = _own(msg, replicas)
+    if (failed := first_failure(replicas)) is None:
+        return text or _waiting(replicas)
+    if len(replicas) == 1:
+        return text or why(failed)
+    counted = _counted(failed, [each for each in replicas if each.state is AppState.FAILED], len(replicas))
+    return f"{counted}; {text}" if text else counted
+
+
+def kind_of(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
+    """Return the same without counts and names of replicas: it is equal for apps that failed alike."""
+    failed = first_failure(replicas)
+    return _own(msg, replicas) or ("" if failed is None else why(failed))
+
+
+def _own(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
+    """Return what a service says of an app itself; nothing where that is what is known of a replica that failed."""
+    text = "" if msg == NONE else " ".join(msg.split())
+    name, colon, rest = text.partition(": ")
+    if colon and any(
+        each.state is AppState.FAILED and name == f"{each.role}/{each.id}" and rest in " ".join(each.reason.split())
+        for each in replicas
+    ):
+        return ""
+    return text.removeprefix(f"{replicas[0].role}/{replicas[0].id}: ") if len(replicas) == 1 else text
+
+
+def _waiting(replicas: Sequence[ReplicaStatus]) -> str:
+    """Return why the first replica that waits does."""
+    waits = next((each for each in replicas if each.state is AppState.PENDING and each.reason), None)
+    if waits is None or len(replicas) == 1:
+        return "" if waits is None else why(waits)
+    return f"{waits.role}/{waits.id}: {why(waits)}"
+
+
+def _counted(first: ReplicaStatus, failed: Sequence[ReplicaStatus], count: int) -> str:
+    """Return how many of so many replicas have failed and why; of the first, its name where it is not like all."""
+    head, name = f"{len(failed)} of {count} failed", f"{first.role}/{first.id}"
+    tell = why if len({*map(why, failed)}) <= MOST_REASONS else _kind
+    kinds = Counter(tell(each) or _NOT_KNOWN for each in failed)
+    own = tell(first) or _NOT_KNOWN
+    if len(kinds) == 1:
+        return f"{head}{f', {name}' if len(failed) == 1 else ''}: {own}"
+    ordered = sorted(kinds.items(), key=lambda item: (item[0] != own, -item[1]))
+    told = [f"{number} x {kind}" if number > 1 else kind for kind, number in ordered[:MOST_REASONS]]
+    others = sum(number for _, number in ordered[MOST_REASONS:])
+    return f"{head}, {name} first: {', '.join([*told, *([f'{others} in other ways'] if others else [])])}"
+
+
+def _kind(replica: ReplicaStatus) -> str:
+    """Return why a replica failed, in few words: those that failed alike are counted together."""
     if replica.cause is FailureCause.OOM:
         return "out of memory"
     if number := signal_of(replica):
-        return f"signal {_signal_name(number)}"
+        return f"signal {signal_name(number)}"
     if replica.exit_code:
         return f"exit code {replica.exit_code}"
-    return replica.reason or "for a reason that is not known"
-
-
-def signal_of(replica: ReplicaStatus) -> int:
-    """Return the signal that has ended a replica; some services tell it as an exit code below zero."""
-    return replica.signal or -min(replica.exit_code or 0, 0)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return Signals(number).name
-    except ValueError:
-        return str(number)
+    return why(replica)

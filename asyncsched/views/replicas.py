@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from signal import Signals
 from typing import NamedTuple
 
-from asyncsched.specs.app import NONE
 from asyncsched.specs.state import AppState, AppStatus, FailureCause, ReplicaStatus
 
 __all__ = [
@@ -19,9 +19,10 @@ __all__ = [
     "first_failure",
     "groups",
     "numbers",
-    "reason_of",
     "replicas_of",
     "rows",
+    "signal_name",
+    "signal_of",
     "why",
 ]
 
@@ -130,13 +131,28 @@ def groups(replicas: Iterable[ReplicaStatus]) -> list[ReplicaGroup]:
 def why(replica: ReplicaStatus) -> str:
     """Return why a replica failed or waits, in one line; its exit code or signal is always among it."""
     reason = " ".join(replica.reason.split())
-    if replica.exit_code and str(replica.exit_code) not in re.findall(r"-?\d+", reason):
+    cause = replica.cause if replica.state is AppState.FAILED else None
+    if not reason and cause is FailureCause.OOM:
+        reason = "out of memory"
+    if (number := signal_of(replica)) and (replica.exit_code or 0) <= 0:
+        if not re.search(rf"\b{number}\b|SIG[A-Z]", reason):
+            return f"signal {signal_name(number)}{f', {reason}' if reason else ''}"
+    elif replica.exit_code and str(replica.exit_code) not in re.findall(r"-?\d+", reason):
         return f"exit code {replica.exit_code}{f', {reason}' if reason else ''}"
-    if replica.signal and not replica.exit_code and not re.search(rf"\b{replica.signal}\b|SIG[A-Z]", reason):
-        return f"signal {replica.signal}{f', {reason}' if reason else ''}"
-    if not reason and replica.state is AppState.FAILED and replica.cause not in (None, FailureCause.UNKNOWN):
-        return str(replica.cause)
-    return reason
+    return reason or (str(cause) if cause not in (None, FailureCause.UNKNOWN) else "")
+
+
+def signal_of(replica: ReplicaStatus) -> int:
+    """Return the signal that has ended a replica; some services tell it as an exit code below zero."""
+    return replica.signal or -min(replica.exit_code or 0, 0)
+
+
+def signal_name(number: int) -> str:
+    """Return what a signal is called; its number where this machine has no name for it."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return str(number)
 
 
 def numbers(ids: Iterable[int], most: int = 6) -> str:
@@ -167,23 +183,6 @@ def first_failure(replicas: Iterable[ReplicaStatus]) -> ReplicaStatus | None:
     """Return the replica that failed before all others; of those whose times are not known the first."""
     failed = [replica for replica in replicas if replica.state is AppState.FAILED]
     return min(failed, key=lambda replica: replica.finished_at or _FAR, default=None)
-
-
-def reason_of(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
-    """Return why an app failed or waits; of an only replica it goes without saying who it is.
-
-    A message that is about one of the replicas that failed becomes one about that which failed first.
-    """
-    failed = first_failure(replicas)
-    text = "" if msg == NONE else " ".join(msg.split())
-    if failed is not None and (not text or any(_is_about(text, replica) for replica in replicas)):
-        return why(failed) if len(replicas) == 1 else f"{failed.role}/{failed.id}: {why(failed)}".removesuffix(": ")
-    return text
-
-
-def _is_about(text: str, replica: ReplicaStatus) -> bool:
-    head = f"{replica.role}/{replica.id}: "
-    return text.startswith(head) and text.removeprefix(head) in " ".join(replica.reason.split())
 
 
 def alike(replicas: Sequence[ReplicaStatus]) -> list[ReplicaGroup]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from asyncsched.specs.state import AppState
 from asyncsched.views.apps import NOT_KNOWN, AppView
 
-__all__ = ["Failure", "Segment", "States", "bar", "failures", "shared", "summary", "without_name"]
+__all__ = ["Failure", "Segment", "States", "bar", "failures", "shared", "summary"]
 
 States: TypeAlias = Iterable[AppState | None] | Mapping[AppState | None, int]
 """The states of all apps, or how many apps are in which; None is one that is not known."""
@@ -88,7 +88,7 @@ def failures(views: Iterable[AppView]) -> list[Failure]:
     found: dict[str, list[AppView]] = {}
     for view in views:
         if view.state is AppState.FAILED:
-            found.setdefault(without_name(view), []).append(view)
+            found.setdefault(view.kind or view.reason, []).append(view)
     made = [_failure(reason, apps) for reason, apps in found.items()]
     return sorted(made, key=lambda failure: -len(failure.apps))
 
@@ -114,10 +114,3 @@ def shared(found: Sequence[Failure], most: int) -> tuple[list[tuple[Failure, Seq
         shares[index] = min(size, left // (len(sizes) - after))
         left -= shares[index]
     return [(failure, failure.apps[: shares[index]]) for index, failure in enumerate(found[:most])], found[most:]
-
-
-def without_name(view: AppView) -> str:
-    """Return why an app failed without the name of the replica that did, so that equal reasons are equal."""
-    names = {f"{replica.role}/{replica.id}: " for replica in view.replicas}
-    head, colon, rest = view.reason.partition(": ")
-    return rest if colon and head + colon in names else view.reason

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched.cli.run_end import code_to_pass
-from asyncsched.specs.state import AppState, AppStatus, FailureCause, ReplicaStatus, RoleStatus
-from asyncsched.views.endings import why_ended
+from asyncsched.specs.state import AppState, AppStatus, ReplicaStatus, RoleStatus
 from tests.cli._cli import Cli
 from tests.cli._terminal import Terminal
 
@@ -136,7 +135,7 @@ def test_wait_for_one_shows_its_state(staged: Cli) -> None:
 def test_a_pipe_gets_no_progress(staged: Cli) -> None:
     done = staged("wait", "--timeout", "1500ms", "stage://x/train-001", "stage://x/train-003")
 
-    assert (["stage://x/train-003  FAILED  main/0: exited with code 1"], 1) == (
+    assert (["stage://x/train-003  FAILED  exited with code 1"], 1) == (
         done.lines,
         len(done.err.splitlines()),
     )
@@ -189,23 +188,6 @@ def status(*replicas: dict[str, object], state: AppState = AppState.FAILED) -> A
         for number, each in enumerate(replicas)
     ]
     return AppStatus(state, msg="r/0: told", roles=[RoleStatus("r", made)])
-
-
-def test_why_a_run_has_ended() -> None:
-    ended = {"state": AppState.SUCCEEDED}
-    many = [{"exit_code": 1}] * 199
-
-    assert "199 of 200 failed: exit code 1" == why_ended(status(ended, *many))
-    assert "3 of 3 failed: exit code 2 (2), signal SIGKILL (1)" == why_ended(
-        status({"exit_code": 2}, {"signal": 9}, {"exit_code": 2})
-    )
-    assert "5 of 5 failed: exit code 1 (1), exit code 2 (1), exit code 3 (1), others (2)" == why_ended(
-        status(*({"exit_code": code} for code in (1, 2, 3, 4, 5)))
-    )
-    assert "1 of 2 failed: out of memory" == why_ended(status(ended, {"exit_code": 137, "cause": FailureCause.OOM}))
-    assert "2 of 2 failed: no image" == why_ended(status({"reason": "no image"}, {"reason": "no image"}))
-    assert "r/0: told" == why_ended(status({"exit_code": 1}))  # one of one
-    assert "r/0: told" == why_ended(status(ended, ended, state=AppState.SUCCEEDED))
 
 
 def test_which_exit_code_is_passed() -> None:

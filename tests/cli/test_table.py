@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from asyncsched.cli.app_table import app_table, failure_lines
+from asyncsched.cli.show import list_row
 from asyncsched.cli.table import table
 from asyncsched.specs.state import AppState
 from asyncsched.views.apps import AppView
@@ -24,6 +28,17 @@ ROWS = [{"handle": "stage://a/train-1", "state": "RUNNING", "msg": None}, {"hand
 )
 def test_columns_fit_from_the_left(width: int | None, expected: list[str]) -> None:
     assert expected == [*table(("handle", "state", "msg"), ROWS, width)]
+
+
+def test_the_last_column_may_stand_below() -> None:
+    rows = [{"check": "a", "detail": "short"}, {"check": "bc", "detail": "one two three four"}]
+
+    assert ["CHECK  DETAIL", "a      short", "bc", "    one two", "    three four"] == [
+        *table(("check", "detail"), rows, 14, wraps=True)
+    ]
+    assert ["CHECK  DETAIL", "a      short", "bc     one two three four"] == [
+        *table(("check", "detail"), rows, 40, wraps=True)
+    ]
 
 
 def test_no_rows() -> None:
@@ -88,3 +103,49 @@ def test_what_all_names_begin_with_goes_where_it_is_long() -> None:
     names = [shown for shown, *_ in listed([f"{'a-long-name-' * 5}{k}-xyz" for k in range(3)], 60)]
 
     assert ["…0-xyz", "…1-xyz", "…2-xyz"] == names
+
+
+@pytest.mark.parametrize("width", [30, 40, 50])
+def test_a_reason_that_would_be_cut_too_short_stands_below_its_app(width: int) -> None:
+    long = "2 of 200 failed: exit code -15, ran longer than its timeout of 6 s on a node that has since gone"
+    views = [
+        AppView(handle=f"local_cwd://me/train-{k:02}-abcdefghjkmnpq", state=AppState.FAILED, reason=reason)
+        for k, reason in enumerate(["no", long, "exit code 1"])
+    ]
+    header, *lines = app_table(views, ("app", "state", "replicas", "reason"), NOW, width=width, color=False)
+
+    assert max(map(len, lines)) <= width
+    assert ["APP", "STATE", "REASON"] == header.split()
+    (first,) = [number for number, line in enumerate(lines) if line.startswith("    ")][:1]
+    assert lines[first - 1].startswith("train-01")
+    told = " ".join(" ".join(lines[first:-1]).split())
+    assert long == told
+    assert lines[0].endswith("  no")
+    assert lines[-1].endswith("  exit code 1")
+
+
+def test_a_reason_of_which_enough_can_be_read_stays_beside_its_app() -> None:
+    views = [AppView(handle="a://b/c", state=AppState.FAILED, reason="x" * 99)]
+    _, line = app_table(views, ("app", "state", "reason"), NOW, width=80, color=False)
+
+    assert line.endswith("x…")
+
+
+def test_ids_of_failures_give_way_to_their_last_lines() -> None:
+    views = [failed(k, "no") for k in range(12)]
+    views = [replace(view, handle=f"{view.handle}-abcdefghjkmnpq") for view in views]
+    wide, narrow = ([*failure_lines(views, NOW, width=width, color=False)] for width in (60, 25))
+
+    assert wide[1].startswith("  x-0-abcdefghjkmnpq  ")
+    ids = [line for line in narrow if line.startswith("  x-")]
+    assert 12 == len(ids)
+    assert all(re.fullmatch(r"  x-\d+-?[a-e]*  \d\d:\d\d:\d\d  oh", line) for line in ids)
+
+
+def test_a_row_of_a_list_that_took_no_time_has_a_duration_all_the_same() -> None:
+    view = AppView(handle="a://b/c", state=AppState.FAILED, started_at=NOW, finished_at=NOW)
+
+    waiting = AppView(handle="a://b/c", state=AppState.PENDING)
+
+    assert "0.0" == json.dumps(list_row(view, NOW)["duration"])
+    assert list_row(waiting, NOW)["duration"] is None

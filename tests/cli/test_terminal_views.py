@@ -108,6 +108,50 @@ def test_each_of_many_failures_is_named_with_its_last_line_in_as_many_ways_as_th
     assert not any("other way" in line for line in screen)
 
 
+def test_status_shows_the_last_five_lines_of_stderr(cli: Cli) -> None:
+    cli.schedulers = ["local_cwd"]
+    (cli.folder / "many.sh").write_text("echo no; for k in 1 2 3 4 5 6 7; do echo line $k >&2; done; exit 1")
+    handle = cli("run", "-s", "local_cwd", "--", "sh", "many.sh").lines[0]
+    screen = [line for line in shown(cli, "status", handle).screen if line]
+
+    begin = screen.index("  stderr of sh/0, the last 5 lines:")
+    assert [f"    line {k}" for k in range(3, 8)] == screen[begin + 1 : -1]
+
+
+def test_every_verb_says_in_the_same_words_why_an_app_failed(cli: Cli) -> None:
+    cli.schedulers = ["local_cwd"]
+    script = "[ ${replica_id} = 2 ] && exit 0; exit 7"
+    with Terminal(cli, "run", "-s", "local_cwd", "--replicas", "3", "--", "sh", "-c", script, columns=160) as terminal:
+        assert 1 == terminal.end()
+        screens = [terminal.screen]
+    handle = screens[0][0]
+    verbs = (["status", handle], ["status", "-w", handle], ["wait", handle], ["list"])
+    screens += [shown(cli, *verb, columns=160).screen for verb in verbs]
+
+    for screen in screens:
+        assert 1 == sum(" 2 of 3 failed: exit code 7" in line for line in screen), screen
+
+
+def test_in_a_narrow_terminal_reasons_are_told_in_full(cli: Cli) -> None:
+    cli.environment |= {"STAGE_APPS": "6", "STAGE_REPLICAS": "200"}
+    screen = [line for line in shown(cli, "list", columns=60, lines=40).screen if line]
+    row = next(number for number, line in enumerate(screen) if line.startswith("train-003"))
+    told = "3 of 200 failed, main/3 first: 2 x exited with code 1, exited with code -9"
+
+    assert told == " ".join(" ".join(screen[row + 1 : row + 3]).split())
+    assert screen[row + 3].startswith("train-002")
+
+
+def test_prefixes_are_short_while_names_are_distinct(cli: Cli) -> None:
+    cli.schedulers = ["local_cwd"]
+    for name in ("train-1", "train-22"):
+        words = ("--name", name, "--replicas", "2", "--", "sh", "-c", "echo hi")
+        assert 0 == cli("run", "-s", "local_cwd", "--wait", *words).code
+    screen = [line for line in shown(cli, "log", "train-*").screen if line]
+
+    assert {f"{name} | hi" for name in ("train-1/0 ", "train-1/1 ", "train-22/0", "train-22/1")} == {*screen}
+
+
 REPLICAS = """
 import os, sys, time
 k = int(sys.argv[1])
@@ -142,7 +186,7 @@ def test_why_and_last_lines_are_those_of_the_replica_that_failed_first(cli: Cli,
     cli("wait", handle)
     screen = [line for line in shown(cli, "status", handle).screen if line]
 
-    assert "  why       python3/2: exit code 1" in screen
+    assert "  why       3 of 3 failed, python3/2 first: exit code 1, 2 x exit code 2" in screen
     begin = screen.index(told[0])
     assert [*told, f"  more: asyncsched log {handle}/python3/2"] == screen[begin : begin + len(told) + 1]
 
@@ -153,12 +197,35 @@ def test_a_list_has_what_people_look_for_and_says_that_there_are_more(sixty: Cli
 
     assert ["APP", "STATE", "REPLICAS", "DURATION", "AGE", "REASON"] == screen[0].split()
     assert 32 == len(screen)
-    assert "the newest 30, and there are 30 more, 3 of them failed: --limit shows them" == screen[-1]
+    assert "the newest 30; 30 more (3 failed): --limit shows them" == screen[-1]
     assert re.search(r"train-053 +FAILED +1 +\ds +\ds +exited with code 1", "\n".join(screen))
     assert f"{RED}FAILED" in terminal.written
     assert RED not in shown(sixty, "list", "--no-color").written
     assert 61 == len(sixty("list", "--limit", "100").lines)
     assert 60 == len(sixty("list", "-o", "json").json)
+
+
+def test_a_list_as_json_tells_what_its_table_does(cli: Cli) -> None:
+    cli.environment |= {"STAGE_APPS": "6", "STAGE_REPLICAS": "200"}
+    rows = {row["app_id"]: row for row in cli("list", "-o", "json").json}
+    lines = {row["app_id"]: row for row in cli("list", "-o", "jsonl").jsonl}
+
+    assert rows.keys() == lines.keys()
+    failed, running = rows["train-003"], rows["train-001"]
+    assert {"of": 200, "done": 197, "failed": 3} == failed["replicas"]
+    assert "3 of 200 failed, main/3 first: 2 x exited with code 1, exited with code -9" == failed["reason"]
+    assert failed["reason"] in cli("list").out
+    assert ({"of": 200, "done": 0, "failed": 0}, "") == (running["replicas"], running["reason"])
+    assert (True, True) == (failed["duration"] >= 0, running["duration"] > 0)
+
+
+def test_a_list_as_json_says_that_nothing_is_known(broken: Cli) -> None:
+    broken.schedulers = ["stage", "mute"]
+    done = broken("list", "-o", "json")
+    (told,) = [row for row in done.json if row["scheduler"] == "mute"]
+
+    assert (None, None, "") == (told["replicas"], told["duration"], told["reason"])
+    assert (5, 1) == (done.code, len(done.err.splitlines()))
 
 
 def test_an_empty_list_says_so(cli: Cli) -> None:
@@ -171,15 +238,17 @@ def test_an_empty_list_says_so(cli: Cli) -> None:
 
 def test_a_list_can_be_narrowed_down(sixty: Cli) -> None:
     def listed(*options: str) -> list[str]:
-        return [row["app_id"] for row in sixty("list", "-o", "json", *options).json]
+        screen = shown(sixty, "list", *options, lines=80).screen
+        return re.findall(r"(train-\d+)  ", "\n".join(screen))
 
     assert 12 == len(listed("--state", "failed,succeeded"))
     assert ["train-053"] == listed("--state", "FAILED", "--limit", "1")
-    assert 60 == len(listed("--name", "tr*", "--session", "old", "--since", "1h"))
+    assert 60 == len(listed("--name", "tr*", "--session", "old", "--since", "1h", "--limit", "60"))
     assert [] == listed("--name", "other")
     assert [] == listed("--session", "mine")
-    wrong = sixty("list", "--state", "broken")
-    assert (2, True) == (wrong.code, "one of unsubmitted, submitted, pending" in wrong.err)
+    assert 60 == len(sixty("list", "-o", "json", "--name", "tr*", "--session", "old", "--since", "1h").json)
+    screen = shown(sixty, "list", "--state", "broken", lines=80).screen
+    assert "one of unsubmitted, submitted, pending" in " ".join(screen)
 
 
 def test_what_could_not_be_asked_is_no_row_of_a_list(broken: Cli) -> None:
@@ -268,3 +337,13 @@ def test_progress_bars_of_several_replicas_are_one_line_each(cli: Cli) -> None:
         assert f"python3/{k} ! halfway" in screen
     assert "\x1b[" in terminal.written
     assert 11 == len(screen), "a handle, nine lines, an end"
+
+
+@pytest.mark.parametrize("columns", [60, 100, 160])
+def test_doctor_says_in_full_what_to_do(broken: Cli, columns: int) -> None:
+    terminal = shown(broken, "doctor", "--timeout", "10s", columns=columns, lines=60)
+    text = " ".join(" ".join(terminal.screen).split())
+
+    assert "cannot reach the cluster: nothing listens at 10.0.0.1; start it" in text
+    assert "…" not in text
+    assert max(map(len, terminal.screen)) <= columns

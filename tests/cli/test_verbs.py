@@ -175,7 +175,7 @@ def test_one_scheduler_that_fails_does_not_hide_the_others(broken: Cli) -> None:
     assert (5, "train-001\n") == (cancelled.code, (staged.folder / "cancelled").read_text())
     waited = staged("wait", "--any", "stage://x/train-001", "stage://x/train-003", "down://x/y")
 
-    assert "stage://x/train-003  FAILED  main/0: exited with code 1" in waited.lines
+    assert "stage://x/train-003  FAILED  exited with code 1" in waited.lines
 
 
 def test_a_package_that_is_not_installed_is_no_failure(broken: Cli) -> None:
@@ -188,7 +188,7 @@ def test_a_package_that_is_not_installed_is_no_failure(broken: Cli) -> None:
 def test_list(staged: Cli) -> None:
     rows = staged("list", "-s", "stage", "-n", "3", "-o", "json").json
 
-    assert [{*FIELDS, "name", "created_at"}] * 3 == [{*row} for row in rows]
+    assert [{*FIELDS, "name", "created_at", "replicas", "duration", "reason"}] * 3 == [{*row} for row in rows]
     assert ["train-029", "train-028", "train-027"] == [row["app_id"] for row in rows]
 
 

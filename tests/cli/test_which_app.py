@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asyncsched.cli.last import last_launched, note_launch
+from asyncsched.cli.main import VERBS
 from tests.cli._cli import Cli
 from tests.cli._terminal import Terminal
 
@@ -68,14 +69,24 @@ def test_an_app_that_is_found_is_found_though_others_are_away(broken: Cli) -> No
     assert lines[0] == "note: cannot reach the cluster: nothing listens at 10.0.0.1; start it"
 
 
+WITHOUT_SCHEDULER = {
+    "builtins": "components run on any scheduler",
+    "completion": "a script for a shell",
+}
+"""The verbs that have nothing to do with schedulers: `-s` would change nothing that they print."""
+
+
 def test_every_verb_takes_a_scheduler(broken: Cli) -> None:
-    for verb in VERBS_OF_APPS:
-        assert "-s, --scheduler" in broken(verb, "--help").out
+    takes = {name for name in VERBS if "-s, --scheduler" in broken(name, "--help").out}
+
+    assert {*VERBS} - takes == WITHOUT_SCHEDULER.keys()
+    assert {*VERBS_OF_APPS} <= takes
+    for name in WITHOUT_SCHEDULER:
+        done = broken(name, "-s", "stage")
+        assert (2, "error: no such option '-s'") == (done.code, done.err.splitlines()[0])
     assert 0 == seen(broken, "status", "-s", "stage", "train-00*")[0]
     code, lines = seen(broken, "log", "-s", "stage", "down://a/b")
     assert (2, "error: down://a/b is on down, and -s names stage") == (code, lines[0])
-    for verb in ("run", "list", "runopts", "doctor", "configure"):
-        assert "-s, --scheduler" in broken(verb, "--help").out
 
 
 def test_an_exact_name_beats_a_beginning_and_the_newest_of_a_name_is_read(staged: Cli) -> None:

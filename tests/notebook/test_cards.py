@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from typing_extensions import override
 
-from asyncsched.errors import AuthError
+from asyncsched.errors import AuthError, MissingExtraError, UnavailableError
 from asyncsched.runner import AppList
 from asyncsched.runner.notebook import AppTable
 from asyncsched.schedulers import ListAppResponse
@@ -153,6 +153,19 @@ def test_a_list_has_a_row_for_each_app_and_tells_who_could_not_be_asked() -> Non
     for row in rows:
         assert f"{row.app_handle} ● {row.state.name}" in text
     assert "docker could not be asked: who are you" in text
+
+
+def test_a_list_is_silent_about_schedulers_that_nobody_has_set_up() -> None:
+    unset = UnavailableError("there is no daemon here")
+    unset.is_set_up = False
+    failures = {"docker": unset, "gcp": MissingExtraError("a package is missing"), "k8s": UnavailableError("away")}
+    found = AppList([], failures)
+    silent = AppList([], {"docker": unset})
+
+    assert ["k8s could not be asked: away"] == [line for line in str(found).splitlines() if "asked" in line]
+    assert 1 == shown(found).count("could not be asked")
+    assert ("no apps", True) == (str(silent), "asked" not in shown(silent))
+    assert failures == found.failures
 
 
 def test_a_table_has_a_summary_and_a_bar_and_tells_equal_failures_once() -> None:

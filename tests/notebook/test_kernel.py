@@ -236,6 +236,25 @@ def test_a_group_whose_jobs_failed_is_an_error_as_short_as_all_others(begun: Ker
     begun.run("await runner.close()")
 
 
+DURING = """
+try:
+    async with runner.group("local_cwd") as group:
+        group.start(AppDef("job", [Role("main", entrypoint="false")]), name="x")
+except ExceptionGroup:
+    await runner.status("bad")
+"""
+
+
+def test_an_error_that_is_raised_while_a_groups_is_handled_is_as_short(begun: Kernel) -> None:
+    begun.run("runner = Runner('mine')")
+    cell = begun.finish(begun.start(DURING.strip()))
+
+    assert ("", '----> 5 await runner.status("bad")') == (cell.text, plain(cell)[0])
+    assert cell.error.startswith("MalformedHandleError: 'bad' is not a handle")
+    assert 3 == len(plain(cell))
+    begun.run("await runner.close()")
+
+
 @pytest.mark.parametrize(
     "code", ["await runner.monitor(handle)", "await runner.wait(handle)", "await runner.show_log(handle)"]
 )

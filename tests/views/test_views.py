@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from html import escape
 
 import pytest
 
@@ -10,12 +11,14 @@ from asyncsched.schedulers import DescribeAppResponse, ListAppResponse
 from asyncsched.specs import AppState, AppStatus, FailureCause, ReplicaStatus, RoleStatus
 from asyncsched.views.answers import described, listed
 from asyncsched.views.apps import AppView, app_view, common_prefix
+from asyncsched.views.cards import status_card, table
 from asyncsched.views.endings import why_ended
-from asyncsched.views.overview import overview
+from asyncsched.views.overview import overview, overview_of
 from asyncsched.views.replicas import alike, first_failure, groups, numbers, rows, tally, why
 from asyncsched.views.spans import ago, short, span
 from asyncsched.views.summary import bar, failures, shared, summary
 from asyncsched.views.text import text_table
+from asyncsched.web.wire import row_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = START + timedelta(minutes=5)
@@ -61,7 +64,7 @@ def test_two_hundred_replicas_are_a_line_for_each_kind() -> None:
     told = [(group.name, group.state, group.why) for group in groups(replicas)]
     assert [
         ("main/17,31", FAILED, "exited with code 1"),
-        ("main/40", FAILED, "signal 9"),
+        ("main/40", FAILED, "signal SIGKILL, out of memory"),
         ("main/0-16,18-30,32-39,41-199", DONE, ""),
     ] == told
 
@@ -75,7 +78,11 @@ def test_groups_stand_role_by_role() -> None:
 def test_why_always_tells_the_exit_code_or_the_signal() -> None:
     assert "exit code 3, OOMKilled" == why(replica(0, FAILED, exit_code=3, reason="OOMKilled"))
     assert "exited with code 3" == why(replica(0, FAILED, exit_code=3, reason="exited with code 3"))
-    assert "signal 9, gone" == why(replica(0, FAILED, signal=9, reason="gone"))
+    assert "signal SIGKILL, gone" == why(replica(0, FAILED, signal=9, reason="gone"))
+    assert "signal SIGTERM" == why(replica(0, FAILED, exit_code=-15))
+    assert "signal 99" == why(replica(0, FAILED, signal=99))
+    assert "killed by SIGKILL" == why(replica(0, FAILED, exit_code=-9, reason="killed by SIGKILL"))
+    assert "exit code 137" == why(replica(0, FAILED, exit_code=137, signal=9))
     assert "killed by SIGKILL" == why(replica(0, FAILED, signal=9, reason="killed by SIGKILL"))
     assert "image" == why(replica(0, FAILED, cause=FailureCause.IMAGE))
     assert "" == why(replica(0, DONE, exit_code=0))
@@ -120,7 +127,11 @@ def test_an_only_replica_goes_without_its_name() -> None:
     msg = "main/0: exited with code 1"
 
     assert "exited with code 1" == app_view("x", status(failed(0), state=FAILED, msg=msg)).reason
-    assert msg == app_view("x", status(failed(0), replica(1, DONE), state=FAILED, msg=msg)).reason
+    assert (
+        "1 of 2 failed, main/0: exited with code 1"
+        == app_view("x", status(failed(0), replica(1, DONE), state=FAILED, msg=msg)).reason
+    )
+    assert "no quota" == app_view("x", status(failed(0), state=FAILED, msg="main/0: no quota")).reason
     assert (
         "Insufficient gpu" == app_view("x", status(replica(0, PENDING), state=PENDING, msg="Insufficient\n gpu")).reason
     )
@@ -172,17 +183,56 @@ def test_apps_that_failed_alike_are_one_failure() -> None:
     assert "boom" == failures([other.with_last_line("boom\n")])[0].last_line
 
 
+OOM = replica(2, FAILED, exit_code=137, cause=FailureCause.OOM)
+
+
 @pytest.mark.parametrize(
-    ("replicas", "state", "expected"),
+    ("replicas", "state", "msg", "expected"),
     [
-        ([replica(0, DONE)], DONE, ""),
-        ([failed(k) for k in range(199)] + [replica(199, DONE)], FAILED, "199 of 200 failed: exit code 1"),
-        ([failed(0), failed(1), failed(2, 7)], FAILED, "3 of 3 failed: exit code 1 (2), exit code 7 (1)"),
-        ([replica(0, AppState.CANCELLED)], AppState.CANCELLED, ""),
+        ([replica(0, DONE)], DONE, "", ""),
+        ([failed(0)], FAILED, "main/0: exited with code 1", "exited with code 1"),
+        ([failed(0)], FAILED, "over its time", "over its time"),
+        ([failed(k) for k in range(199)] + [replica(199, DONE)], FAILED, "", "199 of 200 failed: exited with code 1"),
+        ([failed(0), replica(1)], RUNNING, "", "1 of 2 failed, main/0: exited with code 1"),
+        ([OOM, replica(3)], FAILED, "", "1 of 2 failed, main/2: exit code 137, out of memory"),
+        (
+            [failed(0, minute=2), failed(1, minute=2), failed(2, 7, minute=1)],
+            FAILED,
+            "main/0: exited with code 1",
+            "3 of 3 failed, main/2 first: exited with code 7, 2 x exited with code 1",
+        ),
+        (
+            [replica(k, FAILED, exit_code=1, reason=f"see node-{k}") for k in range(5)],
+            FAILED,
+            "",
+            "5 of 5 failed: exit code 1",
+        ),
+        (
+            [replica(k, FAILED, exit_code=k + 1) for k in range(5)],
+            FAILED,
+            "",
+            "5 of 5 failed, main/0 first: exit code 1, exit code 2, exit code 3, 2 in other ways",
+        ),
+        ([failed(0), failed(1)], FAILED, "over its time", "2 of 2 failed: exited with code 1; over its time"),
+        ([replica(0, FAILED), replica(1)], FAILED, "", "1 of 2 failed, main/0: for a reason that is not known"),
+        ([replica(0, AppState.CANCELLED)], AppState.CANCELLED, "", ""),
+        ([replica(0, PENDING, reason="no GPU")], PENDING, "", "no GPU"),
+        ([replica(0), replica(1, PENDING, reason="no GPU")], PENDING, "", "main/1: no GPU"),
     ],
 )
-def test_what_the_end_came_to(replicas: list[ReplicaStatus], state: AppState, expected: str) -> None:
-    assert expected == why_ended(status(*replicas, state=state))
+def test_why_an_app_failed_is_one_sentence_wherever_it_is_told(
+    replicas: list[ReplicaStatus], state: AppState, msg: str, expected: str
+) -> None:
+    ended = status(*replicas, state=state, msg=msg)
+    answer = DescribeAppResponse("c", state, msg=msg, roles_statuses=ended.roles)
+    view = app_view("a://b/c", ended)
+
+    assert [expected] * 3 == [why_ended(ended), view.reason, described("a://b/c", answer).reason]
+    if expected:
+        assert escape(expected) in table(overview_of([view]), NOW)
+        assert expected in text_table([view], NOW)
+        assert escape(expected) in status_card(ended, NOW)
+        assert expected == row_of(view)["reason"]
 
 
 def test_a_table_tells_equal_failures_once_and_counts_those_it_has_no_room_for() -> None:
@@ -224,10 +274,13 @@ def test_of_failures_in_many_ways_each_is_named_and_each_has_its_share() -> None
     assert ([1, 1, 1, 1], 2) == ([len(apps) for _, apps in told], len(left))
 
 
-def test_a_message_about_a_replica_is_about_the_one_that_failed_first() -> None:
-    several = [replica(0), failed(3, 2, minute=4), failed(5, 1, minute=2)]
+def test_what_is_told_once_of_apps_that_failed_alike_has_no_counts_and_names() -> None:
+    one = app_view("a://b/one", status(failed(0), state=FAILED))
+    two = app_view("a://b/two", status(failed(0), failed(1), state=FAILED, msg="main/1: exited with code 1"))
+    (found,) = failures([one, two])
 
-    assert (
-        "main/5: exited with code 1" == app_view("a://b/c", status(*several, msg="main/3: exited with code 2")).reason
-    )
-    assert "out of time" == app_view("a://b/c", status(*several, msg="out of time")).reason
+    assert ("exited with code 1", 2) == (found.reason, len(found.apps))
+    assert ["out of time"] * 2 == [
+        app_view("a://b/c", status(*several, state=FAILED, msg="out of time")).kind
+        for several in ([failed(0)], [failed(0), failed(1, 2)])
+    ]

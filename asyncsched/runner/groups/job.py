@@ -14,6 +14,7 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.views.endings import why_ended
 
 if TYPE_CHECKING:
     from asyncsched.logs.stream import LogStream
@@ -165,7 +166,8 @@ class Job(AsyncOnly):
         status = self.status
         if status.state is not AppState.SUCCEEDED:
             where = f" ({self.handle})" if self.handle else ""
-            why = f"{status.state}{f': {status.msg}' if status.msg else ''}"
+            reason = why_ended(status)
+            why = f"{status.state}{f': {reason}' if reason else ''}"
             raise AppStatusError(f"the job {self.name}{where} did not succeed", why=why, status=status) from self.error
 
     async def cancel(self) -> None:

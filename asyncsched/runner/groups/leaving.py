@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from asyncsched._streams import Waiter
 from asyncsched._tasks import outlast
 from asyncsched._typing import override
-from asyncsched.errors import AppStatusError, ClosedError
+from asyncsched.errors import AppStatusError, AsyncSchedError, ClosedError
 from asyncsched.runner.groups.job import Job, Phase
 from asyncsched.runner.groups.settings import KEEPING_GRACE
 
@@ -106,7 +106,7 @@ def failures_of(engine: Engine) -> ExceptionGroup[AppStatusError]:
     if "IPython" in sys.modules:
         from asyncsched._error_text import let_notebook_show
 
-        let_notebook_show(_JobsFailed)
+        let_notebook_show(_JobsFailed, AsyncSchedError)
     return _JobsFailed(f"{errors[0]}{more}", errors)
 
 

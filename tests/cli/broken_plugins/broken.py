@@ -1,4 +1,7 @@
-"""Schedulers that do not work: `down`, `locked` (no credentials), `absent` (not installed), `unset`, `silent`."""
+"""Schedulers that do not work: `down`, `locked` (no credentials), `absent` (not installed), `unset`, `silent`, `mute`.
+
+`mute` lists an app of which it tells nothing more.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import AsyncGenerator
 
 from asyncsched.errors import AuthError, MissingExtraError, SchedulerError, UnavailableError
 from asyncsched.schedulers import ListAppResponse
+from asyncsched.specs import AppState
 from asyncsched.testing import FakeScheduler
 
 
@@ -50,6 +54,17 @@ class _Silent(FakeScheduler):
 
 def create_silent(session_name: str, **kwargs: object) -> FakeScheduler:
     return _Silent(session_name)
+
+
+class _Mute(FakeScheduler):
+    async def _list(self) -> AsyncGenerator[ListAppResponse]:
+        yield ListAppResponse("job-1", AppState.RUNNING, "mute://me/job-1", name="job", session="me")
+
+
+def create_mute(session_name: str, **kwargs: object) -> FakeScheduler:
+    scheduler = _Mute(session_name)
+    scheduler.service.fail("describe", *[UnavailableError("mute says nothing", backend="mute", retryable=False)] * 50)
+    return scheduler
 
 
 def create_absent(session_name: str, **kwargs: object) -> FakeScheduler:
