@@ -26,7 +26,10 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState, AppStatus, FailureCause
 
-__all__ = ["DurableEngine"]
+__all__ = ["LOOK_PAUSE", "DurableEngine"]
+
+LOOK_PAUSE = 2.0
+"""Seconds between two looks whether another process has called the group off, while jobs wait to be started again."""
 
 
 class DurableEngine(Engine):
@@ -45,6 +48,7 @@ class DurableEngine(Engine):
         self._is_open = False
         self._is_asked = False
         self._refusal: Exception | None = None
+        self._is_listening = False
 
     # What was there before
 
@@ -225,6 +229,22 @@ class DurableEngine(Engine):
         self.forget(flight)
         self._in_part[job.name] = flight
         return False
+
+    # Between two attempts
+
+    @override
+    def _pause(self, job: Job, verdict: Verdict) -> None:
+        super()._pause(job, verdict)
+        if not self._is_listening:
+            self._is_listening = True
+            self.tasks.spawn(self._listen(), "look whether a group is called off")
+
+    async def _listen(self) -> None:
+        """Look for a request while jobs wait to be started again: no app's end may tell of it, and no launch."""
+        while self.pauses:
+            await self.host.clock.sleep(LOOK_PAUSE)
+            await self._look()
+        self._is_listening = False
 
     # Writing it down
 
