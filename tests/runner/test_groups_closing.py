@@ -17,8 +17,8 @@ from asyncsched.runner.groups.job import Phase
 from asyncsched.runner.groups.state_files import file_name
 from asyncsched.specs import AppState
 from tests._support import eventually
-from tests.runner.groups_rig import GroupRig, work
-from tests.runner.test_groups_answers import another, journals_held
+from tests.runner.groups_rig import GroupRig, another, work
+from tests.runner.test_groups_answers import journals_held
 
 
 @pytest.fixture
