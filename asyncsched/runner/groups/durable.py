@@ -16,7 +16,7 @@ from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.groups.engine import Engine
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.host import Host
-from asyncsched.runner.groups.job import Job, Own, Phase, phase_of
+from asyncsched.runner.groups.job import Job, JobSettings, Phase, phase_of
 from asyncsched.runner.groups.journal import Attempt, Journal, Past, end_line, plan_line, sent_line
 from asyncsched.runner.groups.outcome import End, Verdict, counts, judge
 from asyncsched.runner.groups.settings import Cfg, CfgOf, GroupSettings
@@ -155,12 +155,12 @@ class DurableEngine(Engine):
     # Taking it up
 
     @override
-    def start(self, app: AppDef, name: str | None, own: Own | None) -> Job:
-        own_or_group = self.own_for(own)
-        backend = self.host.ready(own_or_group.scheduler)
+    def start(self, app: AppDef, name: str | None, settings: JobSettings | None) -> Job:
+        wanted = self.settings_for(settings)
+        backend = self.host.ready(wanted.scheduler)
         if backend is not None:
-            _check_detached(backend, _first(own_or_group.cfg))
-        job = super().start(app, name, own)
+            _check_detached(backend, _first(wanted.cfg))
+        job = super().start(app, name, settings)
         if self._queue and self._queue[-1] is job and self._is_claimed(job):
             self._queue.pop()
         return job
@@ -249,12 +249,12 @@ class DurableEngine(Engine):
     # Writing it down
 
     @override
-    async def _send(self, job: Job, attempt: int, app: AppDef, own: Own, cfg: Cfg) -> AppHandle:
+    async def _send(self, job: Job, attempt: int, app: AppDef, settings: JobSettings, cfg: Cfg) -> AppHandle:
         if self._refusal is not None:
             raise for_one(self._refusal)
-        _check_detached(await self.host.open(own.scheduler), cfg)
+        _check_detached(await self.host.open(settings.scheduler), cfg)
         key = f"{self._key}.{job.name}.{attempt}"
-        handle, info = await self.host.plan(app, own.scheduler, cfg, own.workspace, key)
+        handle, info = await self.host.plan(app, settings.scheduler, cfg, settings.workspace, key)
         mark = _digest(job.app)
         self._journal.add(plan_line(job.name, job.index, mark, attempt, handle))
         await self._journal.flush()
