@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from asyncsched.clock import Clock
     from asyncsched.logs.line import LogLine
 
-__all__ = ["LogQuery", "LogSelection", "check_stream", "check_time", "in_range", "is_ranged", "make_query", "matching"]
+__all__ = [
+    "LogArguments",
+    "LogQuery",
+    "LogSelection",
+    "check_stream",
+    "check_time",
+    "in_range",
+    "is_ranged",
+    "make_query",
+    "matching",
+]
 
 
 class LogQuery(NamedTuple):
@@ -64,6 +74,12 @@ class LogSelection(TypedDict, total=False):
     tail_lines: int | None
     attempts: int | Iterable[int] | None
     gaps: Literal["tell", "raise"]
+
+
+class LogArguments(LogSelection, total=False):
+    """The keywords of `Runner.log_lines`."""
+
+    should_tail: bool
 
 
 def make_query(

@@ -7,9 +7,9 @@ from typing import Any
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.clock import Clock
+from asyncsched.logs.select import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler
-from asyncsched.runner.groups.log_query import LogArguments
 from asyncsched.runner.groups.settings import Cfg
 from asyncsched.runner.monitor import AppEventStream
 from asyncsched.runner.reading import _ReadingRunner

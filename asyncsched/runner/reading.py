@@ -9,10 +9,9 @@ from functools import partial
 from typing import Literal, Unpack
 
 from asyncsched.logs.budget import budget_of
-from asyncsched.logs.select import LogQuery, check_stream, make_query
+from asyncsched.logs.select import LogArguments, LogQuery, check_stream, make_query
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.answers import AppEvent
-from asyncsched.runner.groups.log_query import LogArguments
 from asyncsched.runner.many import _ManyRunner
 from asyncsched.runner.monitor import AppEventStream
 from asyncsched.schedulers.watch import StateStream

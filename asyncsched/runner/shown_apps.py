@@ -21,7 +21,7 @@ from asyncsched.views.text import one_line
 
 if TYPE_CHECKING:
     from asyncsched.runner.groups.host import Host
-    from asyncsched.runner.groups.log_query import LogArguments
+    from asyncsched.logs.select import LogArguments
 
 __all__ = ["ShownApps"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 
 from asyncsched._tasks import gather_bounded
@@ -98,10 +98,16 @@ class Ending(SchedulerHooks[OptsT, RequestT]):
 
     async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
         """Cancel apps, one call for each; override it where the service takes several at once."""
+        return await self._cancel_each(app_ids, self._cancel)
+
+    async def _cancel_each(
+        self, app_ids: Collection[str], cancel: Callable[[str], Awaitable[None]]
+    ) -> dict[str, SchedulerError | None]:
+        """Cancel apps by `cancel`, several at a time, each bounded by `retry_for`; return why some could not be."""
 
         async def one(app_id: str) -> SchedulerError | None:
             try:
-                await self._within("cancel", self._cancel(app_id))
+                await self._within("cancel", cancel(app_id))
             except SchedulerError as error:
                 return error
             return None

@@ -80,8 +80,9 @@ def _check_public(app: AppDef) -> None:
     for what, text in (*_names(app), *_paths(app)):
         if isinstance(text, Secret):
             raise ConfigError(f"{what} is a Secret", why=_SEEN, fix="write it as a text, or leave the secret out of it")
+    keeper = Keeper()
     for what, name in _titles(app):
-        if Keeper().name(name) == MASK or any(secret in name for secret in known):
+        if keeper.name(name) == MASK or any(secret in name for secret in known):
             raise ConfigError(f"{what} holds a secret", why=_SEEN, fix="choose another name")
 
 

@@ -183,6 +183,7 @@ def _is_number(value: object) -> bool:
 
 
 _PLAIN = frozenset({str, list, dict, tuple})
+_NUMBERS = frozenset({int, float, bool})
 
 
 def secrets_in(value: object) -> Iterator[str]:
@@ -204,10 +205,10 @@ def secrets_in(value: object) -> Iterator[str]:
             over = called if isinstance(called, str) and str(name).lower() == "value" else str(name)
             if is_secret_name(over):
                 yield from _values_in(item)
-            elif type(item) is not str:
-                yield from secrets_in(item)
-            else:
+            elif type(item) is str:
                 texts.append(item)
+            elif type(item) not in _NUMBERS:
+                yield from secrets_in(item)
         yield from _in_texts(texts)
     elif isinstance(value, (list, tuple)):
         yield from _in_list(cast("Sequence[object]", value))

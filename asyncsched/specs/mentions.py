@@ -74,7 +74,7 @@ def which_may_hold_secrets(texts: Sequence[str]) -> list[bool]:
     which: list[bool] = []
     for start in range(0, len(texts), _AT_ONCE):
         some = texts[start : start + _AT_ONCE]
-        which += map(may_hold_secret, some) if may_hold_secret("\n".join(some)) else [False] * len(some)
+        which += map(may_hold_secret, some) if any(some) and may_hold_secret("\n".join(some)) else [False] * len(some)
     return which
 
 

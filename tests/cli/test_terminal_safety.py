@@ -86,7 +86,7 @@ def test_a_pipe_gets_names_that_can_be_shown_too(evil: Cli) -> None:
 def test_the_monitor_obeys_nothing_but_its_keys(evil: Cli) -> None:
     evil.environment["STAGE_SAYS"] = OUTPUT
     with Terminal(evil, "monitor", "train-*", columns=200, lines=20) as terminal:
-        terminal.until(lambda screen: screen.shows("exited with code 1: ared"))
+        terminal.until(lambda screen: screen.shows("exited with code -9: ared"))
         terminal.press("\r")
         terminal.until(lambda screen: screen.shows(f"{SHOWN}/0 | ared"))
         terminal.press(" ")

@@ -7,7 +7,7 @@ import contextlib
 import json
 import signal
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -29,19 +29,6 @@ from tests.services import dockerd as docker_service
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd
 
 pytestmark = [pytest.mark.service("dockerd"), pytest.mark.slow]
-
-
-@pytest.fixture
-async def proxy(
-    dockerd: Dockerd, docker_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[CuttingProxy]:
-    directory = docker_service.new_directory()
-    async with CuttingProxy(dockerd.socket, directory) as proxy:
-        monkeypatch.setenv("DOCKER_HOST", proxy.host)
-        yield proxy
-    (directory / "proxy.sock").unlink(missing_ok=True)
-    directory.rmdir()
-    dockerd.clean()
 
 
 def both_streams(count: int) -> str:

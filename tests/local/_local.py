@@ -157,6 +157,11 @@ def _has(pid: int, token: bytes) -> bool:
         return False
 
 
+def start_of(pid: int) -> int:
+    """Return when a process was started, in the kernel's ticks."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
 def lives(pid: int) -> bool:
     """Tell whether a process is there, and not only still to be waited for."""
     try:

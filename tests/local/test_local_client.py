@@ -30,6 +30,7 @@ from tests.local._local import (
     read,
     read_state,
     shell,
+    start_of,
     texts,
     write_state,
 )
@@ -136,13 +137,9 @@ async def _led_by_an_impostor(scheduler: LocalScheduler, home: Path) -> str:
     await ended(scheduler, app_id)
     record = read_state(home, app_id)
     record["finished_ns"] = None
-    record["supervisor"] |= {"socket": "x.sock", "pid": os.getpid(), "start": _start_of(os.getpid())}
+    record["supervisor"] |= {"socket": "x.sock", "pid": os.getpid(), "start": start_of(os.getpid())}
     write_state(home, app_id, record)
     return app_id
-
-
-def _start_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 @ONE_LOOP

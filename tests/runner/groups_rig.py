@@ -1,19 +1,24 @@
-"""A runner over a service in memory that keeps count of what runs, under a clock that does not wait."""
+"""What the tests of groups share: a runner over a service in memory, under a clock that does not wait."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import cast
+from typing import Any, cast
 
+from hypothesis.stateful import RuleBasedStateMachine
+
+from asyncsched._typing import override
 from asyncsched.runner import Runner
 from asyncsched.runner.groups.engine import Engine
+from asyncsched.runner.groups.group import JobGroup
 from asyncsched.runner.groups.job import Job
 from asyncsched.specs import AppDef, AppState, FailureCause, Role
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from tests._support import eventually
 
-__all__ = ["GroupRig", "another", "rig_follows", "work"]
+__all__ = ["GroupRig", "GroupRules", "another", "rig_follows", "work"]
 
 
 class GroupRig:
@@ -93,3 +98,74 @@ def another(rig: GroupRig) -> Runner:
 async def rig_follows(runner: Runner) -> None:
     """Wait until a runner's groups follow an app."""
     await eventually(lambda: any(group.flights for group in runner._groups))  # type: ignore[attr-defined]
+
+
+class GroupRules(RuleBasedStateMachine):
+    """What state machines over groups share: a loop in which each rule is a step, and an end with nothing left.
+
+    Attributes:
+        rig: Made by the machine's first rule, as is `group`.
+        group: The group that rules act on.
+    """
+
+    rig: GroupRig
+    group: JobGroup
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+
+    def run(self, go: Callable[[], Awaitable[None]]) -> None:
+        """Run a step to its end."""
+
+        async def within() -> None:
+            await go()
+
+        self.loop.run_until_complete(within())
+
+    def act(self, do: Callable[[], object]) -> None:
+        """Do something, and let happen what is due then."""
+
+        async def go() -> None:
+            do()
+            await self.settle()
+
+        self.run(go)
+
+    async def settle(self) -> None:
+        """Let all that is due happen."""
+        await self.rig.clock.advance(0)
+
+    async def advance_over(self, work: Coroutine[Any, Any, object]) -> None:
+        """Let time go on until something has been done."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await self.rig.clock.advance(1)
+        await task
+
+    @property
+    def open_apps(self) -> list[str]:
+        """The apps that have not ended."""
+        return [app_id for app_id, app in self.rig.service.apps.items() if not app.ended]
+
+    def on_open(self, which: int, do: Callable[[str], object]) -> None:
+        """Do something to one of the apps that have not ended, if there is one."""
+        if apps := self.open_apps:
+            self.act(lambda: do(apps[which % len(apps)]))
+
+    async def finish(self) -> None:
+        """End the group, and check what became of it."""
+        raise NotImplementedError
+
+    async def _end(self) -> None:
+        await self.finish()
+        await self.advance_over(self.rig.__aexit__(None, None, None))
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+
+    @override
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "group"):
+                self.run(self._end)
+        finally:
+            self.loop.close()

@@ -12,11 +12,13 @@ import pytest
 from asyncsched.errors import ClosedError, ConfigError
 from asyncsched.runner import JobGroup, Runner
 from asyncsched.runner.groups.calling_off import call_off
+from asyncsched.runner.groups.durable import LOOK_PAUSE
+from asyncsched.runner.groups.job import Phase
 from asyncsched.runner.groups.state_files import file_name
 from asyncsched.specs import AppState
 from tests._support import eventually
-from tests.runner.groups_rig import GroupRig, work
-from tests.runner.test_groups_answers import another, journals_held
+from tests.runner.groups_rig import GroupRig, another, work
+from tests.runner.test_groups_answers import journals_held
 
 
 @pytest.fixture
@@ -149,6 +151,26 @@ async def test_a_group_with_a_key_hears_it_while_no_app_of_it_runs(rig: GroupRig
         later = group.start(work())
     assert (AppState.CANCELLED, None, [os.getpid()]) == (later.state, later.handle, pids)
     assert 1 == len([*folder.glob("*.cancel")])
+
+
+async def test_a_group_with_a_key_hears_it_while_a_job_waits_to_be_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASYNCSCHED_HOME", str(tmp_path / "home"))
+    async with GroupRig() as rig, another(rig) as runner, runner.group(key="sweep", retries=100) as group:
+        job = group.start(work("exit 1"))
+
+        async def has_failed_often() -> bool:
+            is_there = job._failures == 8 and job._phase is Phase.PAUSED
+            await rig.clock.advance(0 if is_there else 1)
+            return is_there
+
+        await eventually(has_failed_often)
+        await asyncio.to_thread(call_off, "sweep", [runner.name], [])
+        attempts = job.attempts
+        await rig.clock.advance(LOOK_PAUSE)  # the job's own pause is half a minute at least
+        await eventually(lambda: job.is_over)
+    assert (AppState.CANCELLED, attempts) == (job.state, job.attempts)
 
 
 def test_no_request_is_left_where_nobody_would_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
 from typing import cast
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
-from asyncsched.runner import Runner
+from asyncsched._typing import override
 from asyncsched.runner.groups.durable import DurableEngine
-from asyncsched.runner.groups.group import JobGroup
 from asyncsched.runner.groups.job import Phase
 from asyncsched.specs import AppState, FailureCause
 from tests._support import eventually
-from tests.runner.groups_rig import GroupRig, work
+from tests.runner.groups_rig import GroupRig, GroupRules, another, work
 
 NAMES = "abcde"
 
 
-class DurableMachine(RuleBasedStateMachine):
+class DurableMachine(GroupRules):
     """A group whose script dies, and is started again with some of its jobs, in whatever order."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
         self.home = tempfile.mkdtemp()
         self.before = os.environ.get("ASYNCSCHED_HOME")
         os.environ["ASYNCSCHED_HOME"] = self.home
@@ -43,20 +39,13 @@ class DurableMachine(RuleBasedStateMachine):
             self.rig = GroupRig(start_delay=None)
             await self._enter("leave")
             self._start(first[:3])
-            await self._settle()
+            await self.settle()
 
         self.run(go)
 
-    def run(self, go: Callable[[], Awaitable[None]]) -> None:
-        async def within() -> None:
-            await go()
-
-        self.loop.run_until_complete(within())
-
     async def _enter(self, on_leave: str) -> None:
-        self.runner = Runner("me", {"fake": self.rig.scheduler})
-        self.runner.clock = self.rig.clock
-        self.group: JobGroup = self.runner.group(
+        self.runner = another(self.rig)
+        self.group = self.runner.group(
             key="sweep",
             limit=self.limit,
             retries=self.retries,
@@ -69,7 +58,8 @@ class DurableMachine(RuleBasedStateMachine):
     def engine(self) -> DurableEngine:
         return cast("DurableEngine", self.group._engine)
 
-    async def _settle(self) -> None:
+    @override
+    async def settle(self) -> None:
         """Let all that is due happen; journals are written by threads."""
 
         def is_calm() -> bool:
@@ -81,25 +71,10 @@ class DurableMachine(RuleBasedStateMachine):
             await eventually(is_calm)
             await self.rig.clock.advance(0)
 
-    def act(self, do: Callable[[], object]) -> None:
-        async def go() -> None:
-            do()
-            await self._settle()
-
-        self.run(go)
-
     def _start(self, names: list[str]) -> None:
         for name in names:
             if name not in {job.name for job in self.group.jobs}:
                 self.group.start(work("sleep 100000", name), name=name)
-
-    @property
-    def open_apps(self) -> list[str]:
-        return [app_id for app_id, app in self.rig.service.apps.items() if not app.ended]
-
-    def _flying(self, which: int) -> str | None:
-        apps = self.open_apps
-        return apps[which % len(apps)] if apps else None
 
     @rule(names=st.lists(st.sampled_from(NAMES), max_size=3))
     def start(self, names: list[str]) -> None:
@@ -110,21 +85,19 @@ class DurableMachine(RuleBasedStateMachine):
         cause=st.sampled_from([None, FailureCause.EXIT, FailureCause.PREEMPTED, FailureCause.PREEMPTED]),
     )
     def end(self, which: int, cause: FailureCause | None) -> None:
-        def do() -> None:
-            if (app_id := self._flying(which)) is None:
-                return
+        def do(app_id: str) -> None:
             app = self.rig.service.apps[app_id]
             for replica in app.replicas.values():
                 state = AppState.SUCCEEDED if cause is None else AppState.FAILED
                 self.rig.service._stop(app, replica, state, cast("FailureCause", cause))
 
-        self.act(do)
+        self.on_open(which, do)
 
     @rule()
     def wait(self) -> None:
         async def go() -> None:
             await self.rig.clock.advance(100)
-            await self._settle()
+            await self.settle()
 
         self.run(go)
 
@@ -134,7 +107,7 @@ class DurableMachine(RuleBasedStateMachine):
             await self.runner.close()
             await self._enter(on_leave)
             self._start(order[:count])
-            await self._settle()
+            await self.settle()
 
         self.run(go)
 
@@ -144,15 +117,12 @@ class DurableMachine(RuleBasedStateMachine):
             await self._leave()
             await self._enter("leave")
             self._start(order[:count])
-            await self._settle()
+            await self.settle()
 
         self.run(go)
 
     async def _leave(self) -> None:
-        leaving = asyncio.create_task(self.group.aclose())
-        while not leaving.done():
-            await self.rig.clock.advance(1)
-        await leaving
+        await self.advance_over(self.group.aclose())
         named = {job.handle.app_id for job in self.group.left_running if job.handle}
         assert named == {*self.open_apps}
         assert not named or self.group._engine.settings.on_leave == "leave"
@@ -160,14 +130,11 @@ class DurableMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_app_is_known(self) -> None:
-        if hasattr(self, "group"):
-            assert {*self.open_apps} == {flight.handle.app_id for flight in self.engine.flights.values()}
-            assert len({app.app.name for app in self.rig.service.apps.values() if not app.ended}) == len(self.open_apps)
+        assert {*self.open_apps} == {flight.handle.app_id for flight in self.engine.flights.values()}
+        assert len({app.app.name for app in self.rig.service.apps.values() if not app.ended}) == len(self.open_apps)
 
     @invariant()
     def attempts_are_as_many_as_were_allowed(self) -> None:
-        if not hasattr(self, "group"):
-            return
         for job in self.group.jobs:
             failed = [self._cause(handle.app_id) for handle in job.attempts]
             counted = sum(cause is FailureCause.EXIT for cause in failed)
@@ -182,35 +149,31 @@ class DurableMachine(RuleBasedStateMachine):
 
     @invariant()
     def numbers_are_unique_and_stay(self) -> None:
-        if hasattr(self, "group"):
-            jobs = self.group.jobs
-            assert len({job.index for job in jobs}) == len(jobs)
-            for job in jobs:
-                if job.handle is not None:
-                    assert self.numbers.setdefault(job.name, job.index) == job.index
-            assert len({*self.numbers.values()}) == len(self.numbers)
+        jobs = self.group.jobs
+        assert len({job.index for job in jobs}) == len(jobs)
+        for job in jobs:
+            if job.handle is not None:
+                assert self.numbers.setdefault(job.name, job.index) == job.index
+        assert len({*self.numbers.values()}) == len(self.numbers)
 
     @invariant()
     def never_more_than_the_limit(self) -> None:
-        if hasattr(self, "group"):
-            assert len(self.open_apps) <= self.limit
+        assert len(self.open_apps) <= self.limit
 
+    @override
+    async def finish(self) -> None:
+        await self._leave()
+
+    @override
     def teardown(self) -> None:
         try:
-            if hasattr(self, "group"):
-                self.run(self._finish)
+            super().teardown()
         finally:
-            self.loop.close()
             shutil.rmtree(self.home)
             if self.before is None:
                 os.environ.pop("ASYNCSCHED_HOME")
             else:
                 os.environ["ASYNCSCHED_HOME"] = self.before
-
-    async def _finish(self) -> None:
-        await self._leave()
-        await self.rig.__aexit__(None, None, None)
-        assert {asyncio.current_task()} == asyncio.all_tasks()
 
 
 TestDurableMachine = DurableMachine.TestCase

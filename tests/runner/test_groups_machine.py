@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from asyncsched._typing import override
 from asyncsched.errors import AuthError, ClosedError, InvalidRequestError, UnavailableError
-from asyncsched.runner.groups.group import JobGroup
 from asyncsched.runner.groups.job import Job, Phase
 from asyncsched.specs import AppHandle, AppState, FailureCause
 from tests._support import eventually
-from tests.runner.groups_rig import GroupRig, work
+from tests.runner.groups_rig import GroupRig, GroupRules, work
 
 
-class GroupMachine(RuleBasedStateMachine):
+class GroupMachine(GroupRules):
     """A group on a service where apps start and end when a rule says so; its block is left in every way there is."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
         self.outcomes: dict[Job, AppState] = {}
         self.asked: dict[Job, int] = {}  # attempts of jobs when their ends were asked for
         self.others: set[str] = set()  # apps that others have cancelled
@@ -54,7 +52,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.rig.service.slow("submit", slow)
             self.rig.service.slow("commit", slow)
             self.rig.service.slow("cancel", slow)
-            self.group: JobGroup = self.rig.runner.group(limit=limit, **settings)
+            self.group = self.rig.runner.group(limit=limit, **settings)
             self.leave = asyncio.Event()
             self.raises = False
             self.body = asyncio.create_task(self._body())
@@ -77,23 +75,6 @@ class GroupMachine(RuleBasedStateMachine):
         except ClosedError:
             pass
 
-    def run(self, go: Callable[[], Awaitable[None]]) -> None:
-        async def within() -> None:
-            await go()
-
-        self.loop.run_until_complete(within())
-
-    def act(self, do: Callable[[], object]) -> None:
-        async def go() -> None:
-            do()
-            await self.rig.clock.advance(0)
-
-        self.run(go)
-
-    @property
-    def open_apps(self) -> list[str]:
-        return [app_id for app_id, app in self.rig.service.apps.items() if not app.ended]
-
     @rule(count=st.integers(1, 4))
     def start(self, count: int) -> None:
         def do() -> None:
@@ -107,13 +88,11 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 5))
     def begin(self, which: int) -> None:
-        if apps := self.open_apps:
-            self.act(lambda: self.rig.service.start(apps[which % len(apps)]))
+        self.on_open(which, self.rig.service.start)
 
     @rule(which=st.integers(0, 5), code=st.sampled_from([0, 0, 1]))
     def end(self, which: int, code: int) -> None:
-        if apps := self.open_apps:
-            self.act(lambda: self.rig.service.exit(apps[which % len(apps)], code))
+        self.on_open(which, lambda app_id: self.rig.service.exit(app_id, code))
 
     @rule(which=st.integers(0, 5))
     def preempt(self, which: int) -> None:
@@ -148,15 +127,16 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 5))
     def vanish(self, which: int) -> None:
-        if apps := self.open_apps:
-            self.act(lambda: self.rig.service.vanish(apps[which % len(apps)]))
+        self.on_open(which, self.rig.service.vanish)
 
     @rule(which=st.integers(0, 5))
     def cancelled_by_others(self, which: int) -> None:
-        if apps := self.open_apps:
-            self.others.add(apps[which % len(apps)])
-            self.act(lambda: self.rig.service.cancel(apps[which % len(apps)]))
-            self.run(lambda: eventually(lambda: self.group._engine.looking is None))
+        def do(app_id: str) -> None:
+            self.others.add(app_id)
+            self.rig.service.cancel(app_id)
+
+        self.on_open(which, do)
+        self.run(lambda: eventually(lambda: self.group._engine.looking is None))
 
     @rule(
         error=st.sampled_from([UnavailableError, InvalidRequestError]), operation=st.sampled_from(["submit", "commit"])
@@ -222,7 +202,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def count_steps(self) -> None:
-        self.calm = getattr(self, "calm", 0) - 1
+        self.calm -= 1
 
     @precondition(lambda self: self.calm < 0 and not self.leave.is_set())
     @rule(raises=st.booleans())
@@ -262,18 +242,12 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.calm < 0 and self.group.jobs)
     @rule()
     def close_runner(self) -> None:
-        async def go() -> None:
-            task = asyncio.create_task(self.rig.runner.close())
-            while not task.done():
-                await self.rig.clock.advance(1)
-            await task
-
-        self.run(go)
+        self.run(lambda: self.advance_over(self.rig.runner.close()))
 
     @invariant()
     def nothing_runs_that_no_job_answers_for(self) -> None:
         """An open app is one that a job runs or launches, whose loss was told, or that stands in `left_running`."""
-        if not hasattr(self, "group") or self.rig.runner._closed:
+        if self.rig.runner._closed:
             return
         engine = self.group._engine
         held = {flight.handle.app_id for flight in engine.flights.values()}
@@ -284,8 +258,6 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def attempts_are_as_many_as_were_allowed(self) -> None:
-        if not hasattr(self, "group"):
-            return
         for job in self.group.jobs:
             for handle in job.attempts:
                 if handle.app_id in self.rig.service.apps:
@@ -318,8 +290,6 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_slot_is_taken_by_what_runs_and_by_nothing_else(self) -> None:
-        if not hasattr(self, "group"):
-            return
         engine = self.group._engine
         phases = [job._phase for job in self.group.jobs]
         if engine.error is None:
@@ -331,7 +301,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def none_runs_longer_than_its_timeout(self) -> None:
-        if not hasattr(self, "group") or self.timeout is None or self.group._engine.error is not None:
+        if self.timeout is None or self.group._engine.error is not None:
             return
         now = self.rig.clock.monotonic()
         for flight in self.group._engine.flights.values():
@@ -340,13 +310,11 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_launched_once_the_group_is_ended(self) -> None:
-        if hasattr(self, "group") and self.group._engine.stopping:
+        if self.group._engine.stopping:
             assert not self.group._engine.launching
 
     @invariant()
     def never_more_than_the_limit(self) -> None:
-        if not hasattr(self, "group"):
-            return
         engine = self.group._engine
         lost = {job.handle for job in engine.lost}
         assert len(engine.flights) + len(engine.launching) <= self.limit
@@ -355,8 +323,6 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_job_has_one_outcome(self) -> None:
-        if not hasattr(self, "group"):
-            return
         assert sum(self.group.counts) == len(self.group.jobs)
         for job in self.group.jobs:
             if job.is_over:
@@ -364,14 +330,8 @@ class GroupMachine(RuleBasedStateMachine):
             else:
                 assert job not in self.outcomes
 
-    def teardown(self) -> None:
-        try:
-            if hasattr(self, "group"):
-                self.run(self._finish)
-        finally:
-            self.loop.close()
-
-    async def _finish(self) -> None:
+    @override
+    async def finish(self) -> None:
         self.leave.set()
         for number in range(2000):
             if self.body.done():
@@ -401,11 +361,6 @@ class GroupMachine(RuleBasedStateMachine):
         if all(job.is_over for job in self.group.jobs) and not self.rig.runner._closed:
             assert [*self.group._engine.ledger.ended] == [job async for job in self.group.as_completed()]
             assert {*self.group.jobs} == {*self.group._engine.ledger.ended}
-        closing = asyncio.create_task(self.rig.__aexit__(None, None, None))
-        while not closing.done():
-            await self.rig.clock.advance(1)
-        await closing
-        assert {asyncio.current_task()} == asyncio.all_tasks()
 
 
 TestGroupMachine = GroupMachine.TestCase

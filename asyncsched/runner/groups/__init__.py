@@ -1,6 +1,9 @@
 """Groups of jobs: many apps, a limit, retries, and one end.
 
-`settings` says what a group was asked for, `outcome` judges an end, `job` is what a caller holds of one job. `engine`
-launches and follows; `ending` stops it; `group` and `completed` are what a caller sees of them. `journal` and
-`durable` make a group survive its process.
+Callers hold a `group`, its `job` objects, and the streams `completed` and `states`; `job_requests` answers what a job
+asks of its group. Behind them the `engine` launches jobs and decides what follows an attempt's end; it builds on
+`following`, which watches attempts, and `ledger`, which knows where each job is. `durable` is the engine of a group
+with a key, which survives its process by a `journal`. `leaving` ends a group, `keeper` keeps its logs in files, and
+`calling_off` lets another process end it. `settings`, `labels` and `outcome` are pure. `host` is what a group needs
+of its runner.
 """

@@ -1,7 +1,8 @@
 """Calling off a group from another process: a file that the group looks for before it launches anything more.
 
-It looks when an app of it was cancelled and it has not asked for that itself; a group with a key looks whenever it
-writes to its journal as well. So who calls a group off writes the file first, and cancels the apps then.
+It looks when an app of it was cancelled and it has not asked for that itself. A group with a key looks whenever it
+writes to its journal as well, and every other second while jobs wait to be started again. So whoever calls a group off
+writes the file first, and cancels the apps then.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.groups.engine import Engine
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.host import Host
-from asyncsched.runner.groups.job import Job, Own, Phase, phase_of
+from asyncsched.runner.groups.job import Job, JobSettings, Phase, phase_of
 from asyncsched.runner.groups.journal import Attempt, Journal, Past, end_line, plan_line, sent_line
 from asyncsched.runner.groups.outcome import End, Verdict, counts, judge
 from asyncsched.runner.groups.settings import Cfg, CfgOf, GroupSettings
@@ -26,7 +26,10 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState, AppStatus, FailureCause
 
-__all__ = ["DurableEngine"]
+__all__ = ["LOOK_PAUSE", "DurableEngine"]
+
+LOOK_PAUSE = 2.0
+"""Seconds between two looks whether another process has called the group off, while jobs wait to be started again."""
 
 
 class DurableEngine(Engine):
@@ -45,6 +48,7 @@ class DurableEngine(Engine):
         self._is_open = False
         self._is_asked = False
         self._refusal: Exception | None = None
+        self._is_listening = False
 
     # What was there before
 
@@ -151,12 +155,12 @@ class DurableEngine(Engine):
     # Taking it up
 
     @override
-    def start(self, app: AppDef, name: str | None, own: Own | None) -> Job:
-        own_or_group = self.own_for(own)
-        backend = self.host.ready(own_or_group.scheduler)
+    def start(self, app: AppDef, name: str | None, settings: JobSettings | None) -> Job:
+        wanted = self.settings_for(settings)
+        backend = self.host.ready(wanted.scheduler)
         if backend is not None:
-            _check_detached(backend, _first(own_or_group.cfg))
-        job = super().start(app, name, own)
+            _check_detached(backend, _first(wanted.cfg))
+        job = super().start(app, name, settings)
         if self._queue and self._queue[-1] is job and self._is_claimed(job):
             self._queue.pop()
         return job
@@ -226,15 +230,31 @@ class DurableEngine(Engine):
         self._in_part[job.name] = flight
         return False
 
+    # Between two attempts
+
+    @override
+    def _pause(self, job: Job, verdict: Verdict) -> None:
+        super()._pause(job, verdict)
+        if not self._is_listening:
+            self._is_listening = True
+            self.tasks.spawn(self._listen(), "look whether a group is called off")
+
+    async def _listen(self) -> None:
+        """Look for a request while jobs wait to be started again: no app's end may tell of it, and no launch."""
+        while self.pauses:
+            await self.host.clock.sleep(LOOK_PAUSE)
+            await self._look()
+        self._is_listening = False
+
     # Writing it down
 
     @override
-    async def _send(self, job: Job, attempt: int, app: AppDef, own: Own, cfg: Cfg) -> AppHandle:
+    async def _send(self, job: Job, attempt: int, app: AppDef, settings: JobSettings, cfg: Cfg) -> AppHandle:
         if self._refusal is not None:
             raise for_one(self._refusal)
-        _check_detached(await self.host.open(own.scheduler), cfg)
+        _check_detached(await self.host.open(settings.scheduler), cfg)
         key = f"{self._key}.{job.name}.{attempt}"
-        handle, info = await self.host.plan(app, own.scheduler, cfg, own.workspace, key)
+        handle, info = await self.host.plan(app, settings.scheduler, cfg, settings.workspace, key)
         mark = _digest(job.app)
         self._journal.add(plan_line(job.name, job.index, mark, attempt, handle))
         await self._journal.flush()

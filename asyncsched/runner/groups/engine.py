@@ -21,7 +21,7 @@ from asyncsched.logs.budget import budget_of
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.following import Following
 from asyncsched.runner.groups.host import Host
-from asyncsched.runner.groups.job import Job, Own, Owner, Phase, phase_of
+from asyncsched.runner.groups.job import Job, JobSettings, Owner, Phase, phase_of
 from asyncsched.runner.groups.labels import labelled
 from asyncsched.runner.groups.outcome import End, Verdict
 from asyncsched.runner.groups.settings import AT_ONCE, Cfg, GroupSettings, cfg_of_attempt
@@ -37,6 +37,8 @@ LONGEST_RETRY_PAUSE = 60.0
 """The first pause before a job is started again, and the longest: each is twice the one before, and spread."""
 
 LOOKED_AT_IN_A_STEP = 10
+"""Waiting jobs that are looked at in one step of the loop, at most."""
+
 NEVER_STARTED = "never started: the group was ended before"
 
 _log = logging.getLogger("asyncsched.runner")
@@ -73,13 +75,13 @@ class Engine(Following):
 
     # What a group asks for
 
-    def start(self, app: AppDef, name: str | None, own: Own | None) -> Job:
+    def start(self, app: AppDef, name: str | None, settings: JobSettings | None) -> Job:
         """Take on a job, and launch it as soon as there is a slot."""
         if self.error is not None:
             raise ClosedError(f"the group {self.settings.name!r} is closed", fix="make a new one")
         self.host.enter()
         name = self.ledger.new_name(app.name, name)
-        job = Job(self.owner, name, self._number(name), app, own)
+        job = Job(self.owner, name, self._number(name), app, settings)
         self.host.opened(self)
         self.ledger.add(job)
         if self.stopping:
@@ -89,19 +91,14 @@ class Engine(Following):
             self.fill()
         return job
 
-    def check_options(self, own: Own | None) -> None:
+    def check_options(self, settings: JobSettings | None) -> None:
         """Raise ConfigError for options that a job's scheduler does not take, as far as it is there to be asked."""
-        given = self.own_for(own)
-        backend = self.host.ready(given.scheduler)
-        if backend is None or callable(given.cfg) or (own is None and self._are_checked):
+        wanted = self.settings_for(settings)
+        backend = self.host.ready(wanted.scheduler)
+        if backend is None or callable(wanted.cfg) or (settings is None and self._are_checked):
             return
-        runopts.build(backend.options, given.cfg)
-        self._are_checked = self._are_checked or own is None
-
-    @property
-    def is_grounded(self) -> bool:
-        """Whether nothing of it runs or is being launched."""
-        return not self.flights and not self.launching
+        runopts.build(backend.options, wanted.cfg)
+        self._are_checked = self._are_checked or settings is None
 
     @property
     def is_draining(self) -> bool:
@@ -136,12 +133,12 @@ class Engine(Following):
         return self.looking is None and under_way < AT_ONCE and (limit is None or under_way + len(self.flights) < limit)
 
     async def _launch(self, job: Job) -> None:
-        own, attempt = self.own_of(job), len(job.attempts) + 1
+        settings, attempt = self.settings_of(job), len(job.attempts) + 1
         try:
-            backend = await self.host.open(own.scheduler)
-            cfg = cfg_of_attempt(own.cfg, attempt, own.timeout, backend.options)
+            backend = await self.host.open(settings.scheduler)
+            cfg = cfg_of_attempt(settings.cfg, attempt, settings.timeout, backend.options)
             app = labelled(job.app, self.settings.name, job.index)
-            handle = await self._send(job, attempt, app, own, cfg)
+            handle = await self._send(job, attempt, app, settings, cfg)
         except asyncio.CancelledError as error:
             self.launching.pop(job, None)
             self._dropped(job, error)
@@ -184,11 +181,11 @@ class Engine(Following):
 
     def _leave_behind(self, job: Job, error: BaseException) -> bool:
         """Keep the slot of an app that a launch has left, and ask for its end; return whether there may be one."""
-        app_id, own = left_behind(error), self.own_of(job)
-        backend = self.host.ready(own.scheduler)
+        app_id, settings = left_behind(error), self.settings_of(job)
+        backend = self.host.ready(settings.scheduler)
         if not app_id or backend is None or self.error is not None:
             return False
-        handle = make_app_handle(own.scheduler, backend.session_name, app_id)
+        handle = make_app_handle(settings.scheduler, backend.session_name, app_id)
         flight = self.fly(job, handle, len(job.attempts) + 1, is_stray=True)
         job.attempts = (*job.attempts, handle)  # it is named by that
         if not flight.asked:
@@ -232,7 +229,7 @@ class Engine(Following):
         if verdict.end is End.PREEMPTED:
             return True
         job._failures += 1
-        return job._failures <= self.own_of(job).retries
+        return job._failures <= self.settings_of(job).retries
 
     def _pause(self, job: Job, verdict: Verdict) -> None:
         job._last = verdict.status
@@ -320,9 +317,9 @@ class Engine(Following):
         """Tell whether there is nothing to launch for a job, as it is done already, or runs."""
         return False
 
-    async def _send(self, job: Job, attempt: int, app: AppDef, own: Own, cfg: Cfg) -> AppHandle:
+    async def _send(self, job: Job, attempt: int, app: AppDef, settings: JobSettings, cfg: Cfg) -> AppHandle:
         """Launch an attempt."""
-        return await self.host.run(app, own.scheduler, cfg, own.workspace)
+        return await self.host.run(app, settings.scheduler, cfg, settings.workspace)
 
     def _note_end(self, flight: Flight, verdict: Verdict) -> None:
         """Take note of an attempt's end."""

@@ -12,7 +12,7 @@ from functools import partial
 from asyncsched.runner.answers import GONE, AppEvent
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.host import Host
-from asyncsched.runner.groups.job import Job, Own, Phase
+from asyncsched.runner.groups.job import Job, JobSettings, Phase
 from asyncsched.runner.groups.ledger import Ledger
 from asyncsched.runner.groups.outcome import End, Verdict, judge
 from asyncsched.runner.groups.settings import GroupSettings
@@ -64,14 +64,14 @@ class Following(abc.ABC):
         """The attempts that no job follows: of an earlier run, or left by a launch that failed."""
         return [flight for flight in self.flights.values() if flight.job is None]
 
-    def own_of(self, job: Job) -> Own:
+    def settings_of(self, job: Job) -> JobSettings:
         """Return what holds for a job: its own, or its group's."""
-        return self.own_for(job.own)
+        return self.settings_for(job._settings)
 
-    def own_for(self, own: Own | None) -> Own:
+    def settings_for(self, settings: JobSettings | None) -> JobSettings:
         """Return what was given for a job, or what its group was given."""
         group = self.settings
-        return own or Own(group.scheduler, group.cfg, group.workspace, group.retries, group.timeout)
+        return settings or JobSettings(group.scheduler, group.cfg, group.workspace, group.retries, group.timeout)
 
     def fly(self, of: Job, handle: AppHandle, attempt: int, *, is_stray: bool = False) -> Flight:
         """Follow an attempt of a job; with `is_stray` the job does not."""
@@ -134,7 +134,7 @@ class Following(abc.ABC):
             self._time(flight, flight.job, status.state)
 
     def _time(self, flight: Flight, job: Job, state: AppState) -> None:
-        timeout = self.own_of(job).timeout
+        timeout = self.settings_of(job).timeout
         if state is AppState.RUNNING and timeout is not None and flight.deadline is None:
             flight.deadline = self.host.clock.call_later(timeout, partial(self._expire, flight, timeout))
 

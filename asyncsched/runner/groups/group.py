@@ -13,14 +13,13 @@ from asyncsched._streams import Waiter, for_one
 from asyncsched._tasks import outlast
 from asyncsched._torchx import TorchXApp, adopted
 from asyncsched.errors import ClosedError
-from asyncsched.logs.select import LogSelection
+from asyncsched.logs.select import LogArguments, LogSelection
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.groups.completed import CompletedJobs
-from asyncsched.runner.groups.desk import Desk
-from asyncsched.runner.groups.job import Job, Own
+from asyncsched.runner.groups.job import Job, JobSettings
+from asyncsched.runner.groups.job_requests import JobRequests
 from asyncsched.runner.groups.leaving import Leaving, failures_of
-from asyncsched.runner.groups.log_query import LogArguments
 from asyncsched.runner.groups.outcome import JobCounts
 from asyncsched.runner.groups.settings import CfgOf, check_cfg, check_timeout, check_whole
 from asyncsched.runner.groups.states import GroupStates
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["JobGroup"]
 
 CANCEL_TIMEOUT = 60.0
+"""Seconds for which `JobGroup.cancel` waits for its requests to be sent, at most."""
 
 _log = logging.getLogger("asyncsched.runner")
 
@@ -63,8 +63,8 @@ class JobGroup(AsyncOnly):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._desk = Desk(engine)
-        engine.owner = self._desk
+        self._requests = JobRequests(engine)
+        engine.owner = self._requests
         self._keeper = _make_keeper(engine)
         if self._keeper is not None:
             engine.ledger.waiters.add(self._keeper)
@@ -139,27 +139,27 @@ class JobGroup(AsyncOnly):
         app = adopted(app)
         check_app(app)
         group = self._engine.settings
-        own = None
+        settings = None
         if not (scheduler is None and cfg is None and workspace is None and retries is None and timeout is None):
             if retries is not None:
                 check_whole("retries", retries, 0)
             check_timeout(timeout)
             check_cfg(cfg)
             check_workspace(workspace)
-            own = Own(
+            settings = JobSettings(
                 group.scheduler if scheduler is None else scheduler,
                 group.cfg if cfg is None else cfg,
                 group.workspace if workspace is None else workspace,
                 group.retries if retries is None else retries,
                 group.timeout if timeout is None else timeout,
             )
-        self._engine.host.check(group.scheduler if own is None else own.scheduler)
-        self._engine.check_options(own)
-        return self._engine.start(copied(app), name, own)
+        self._engine.host.check(group.scheduler if settings is None else settings.scheduler)
+        self._engine.check_options(settings)
+        return self._engine.start(copied(app), name, settings)
 
     def _start_single(self, app: AppDef | TorchXApp) -> Job:
         """Start the only job of a group, which ends with it."""
-        self._desk.serve_one(self.aclose)
+        self._requests.serve_one(self.aclose)
         self._engine.end_with = self._leaving.end_with
         return self.start(app)
 
@@ -197,7 +197,7 @@ class JobGroup(AsyncOnly):
         """
         engine = self._engine
         follow = bool(query.get("should_tail"))
-        schedulers = {engine.own_of(job).scheduler for job in engine.ledger.jobs} or {engine.settings.scheduler}
+        schedulers = {engine.settings_of(job).scheduler for job in engine.ledger.jobs} or {engine.settings.scheduler}
         return engine.host.log_lines_of(self._handles(follow=follow), schedulers, f"group {self.name}", query)
 
     def events(self, **selection: Unpack[LogSelection]) -> ActivityStream:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterable, Collection, Mapping
 from typing import Any, Protocol
 
 from asyncsched.clock import Clock
+from asyncsched.logs.select import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler
-from asyncsched.runner.groups.log_query import LogArguments
 from asyncsched.runner.groups.settings import Cfg
 from asyncsched.runner.monitor import AppEventStream
 from asyncsched.specs.app import AppDef

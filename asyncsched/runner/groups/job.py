@@ -17,11 +17,11 @@ from asyncsched.specs.state import AppState, AppStatus
 from asyncsched.views.endings import why_ended
 
 if TYPE_CHECKING:
+    from asyncsched.logs.select import LogArguments
     from asyncsched.logs.stream import LogStream
-    from asyncsched.runner.groups.log_query import LogArguments
     from asyncsched.runner.groups.settings import CfgOf
 
-__all__ = ["Job", "Own", "Phase", "phase_of"]
+__all__ = ["Job", "JobSettings", "Phase", "phase_of"]
 
 
 class Phase(Enum):
@@ -48,8 +48,8 @@ def phase_of(state: AppState) -> Phase:
     return {AppState.SUCCEEDED: Phase.DONE, AppState.CANCELLED: Phase.CANCELLED}.get(state, Phase.FAILED)
 
 
-class Own(NamedTuple):
-    """What was given for one job in place of its group's."""
+class JobSettings(NamedTuple):
+    """The settings of one job: what was given for it, and its group's for the rest."""
 
     scheduler: str
     cfg: CfgOf
@@ -96,21 +96,21 @@ class Job(AsyncOnly):
         "_last",
         "_owner",
         "_phase",
+        "_settings",
         "_waiters",
         "app",
         "attempts",
         "error",
         "index",
         "name",
-        "own",
         "timed_out",
     )
 
-    def __init__(self, owner: Owner, name: str, index: int, app: AppDef, own: Own | None) -> None:
+    def __init__(self, owner: Owner, name: str, index: int, app: AppDef, settings: JobSettings | None) -> None:
         self.name = name
         self.index = index
         self.app = app
-        self.own = own
+        self._settings = settings
         self.attempts: tuple[AppHandle, ...] = ()
         self.error: Exception | None = None
         self.timed_out = False

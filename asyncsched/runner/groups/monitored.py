@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from asyncsched._typing import override
@@ -13,6 +13,8 @@ from asyncsched.views.live_table import LiveTable
 
 if TYPE_CHECKING:
     from asyncsched.runner.groups.engine import Engine
+    from asyncsched.runner.groups.job import Job
+    from asyncsched.specs.handle import AppHandle
 
 __all__ = ["GroupApps"]
 
@@ -29,11 +31,20 @@ class GroupApps(ShownApps):
         super().__init__(engine.host, GroupStates(engine))
         self._engine = engine
         self._title = title
+        self._jobs: dict[AppHandle, Job] = {}
 
     @override
     def _show(self, table: LiveTable, event: AppEvent) -> None:
-        flight = self._engine.flights.get(event.handle)
-        for earlier in flight.of.attempts[:-1] if flight is not None else ():
-            table.take_off(earlier)
-        super()._show(table, event)
+        *earlier, last = self._attempts(event.handle)
+        for attempt in earlier:
+            table.take_off(attempt)
+        if event.handle == last:  # the end of an attempt may be told after the next one has begun
+            super()._show(table, event)
         table.title = self._title()
+
+    def _attempts(self, handle: AppHandle) -> Sequence[AppHandle]:
+        """Return all attempts of the job that has this one; itself, if it is no job's."""
+        if handle not in self._jobs:
+            self._jobs |= {attempt: job for job in self._engine.ledger.jobs for attempt in job.attempts}
+        job = self._jobs.get(handle)
+        return (handle,) if job is None else job.attempts

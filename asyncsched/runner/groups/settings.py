@@ -95,7 +95,8 @@ class GroupSettings:
         keep_logs: str | os.PathLike[str] | None,
     ) -> GroupSettings:
         """Check the arguments; raise ConfigError for one that is wrong."""
-        check_whole("limit", limit, 1)
+        if limit is not None:
+            check_whole("limit", limit, 1)
         check_whole("retries", retries, 0)
         check_timeout(timeout)
         check_cfg(cfg)
@@ -153,9 +154,7 @@ def cfg_of_attempt(cfg: CfgOf, attempt: int, timeout: float | None, options: typ
 
 
 def check_whole(name: str, value: object, least: int) -> None:
-    """Raise ConfigError unless a parameter is None or a whole number of at least `least`."""
-    if value is None and name == "limit":
-        return
+    """Raise ConfigError unless a parameter is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
 

@@ -60,6 +60,13 @@ class Ends:
         """Mark and stop what has not ended; nobody waits for it."""
         await self._stop(await self._lookup.members(app_id, "cancel"), names.CANCELLED)
 
+    async def cancel_listed(self, app_id: str, listed: Collection[Container]) -> None:
+        """Do the same for an app whose containers were listed a while ago, together with those of others."""
+        if any(container.state == "created" for container in listed):
+            await self.cancel(app_id)  # it is being submitted: there may be more of them by now
+        else:
+            await self._stop(listed, names.CANCELLED)
+
     async def kill(self, app_id: str) -> None:
         """Do the same without a grace period, also in the middle of one."""
         await self.cancel(app_id)

@@ -59,7 +59,7 @@ class Lookup:
     async def rows(self) -> AsyncGenerator[ListAppResponse]:
         """Yield a row for each app, the newest first."""
         daemon = await self._docker()
-        found = by_app(map(read_container, await daemon.list_containers([names.APP_ID], operation="list")))
+        found = await self.listed_by_app("list")
         newest_first = sorted(found.items(), key=lambda app: max(each.created for each in app[1]), reverse=True)
         for app_id, members in newest_first:
             yield list_row(daemon.backend, app_id, members)
@@ -72,10 +72,17 @@ class Lookup:
         self, label: str, operation: str, *, only: Collection[str] | None = None
     ) -> Sequence[Container]:
         """Return the containers with a label, those only that belong to one of these apps."""
-        daemon = await self._docker()
-        found = [read_container(entry) for entry in await daemon.list_containers([label], operation=operation)]
+        found = await self._listed(label, operation)
         wanted = [container for container in found if only is None or container.app_id in only]
         return await gather_bounded(self._detailed, wanted, _INSPECT_AT_ONCE)
+
+    async def listed_by_app(self, operation: str) -> Mapping[str, Sequence[Container]]:
+        """Return the containers of all apps by one list, without what it leaves out."""
+        return by_app(await self._listed(names.APP_ID, operation))
+
+    async def _listed(self, label: str, operation: str) -> Sequence[Container]:
+        daemon = await self._docker()
+        return [read_container(entry) for entry in await daemon.list_containers([label], operation=operation)]
 
     # What lists leave out
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from asyncsched import __version__
 from asyncsched._typing import override
+from asyncsched.errors import SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
@@ -196,6 +197,16 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
     @override
     async def _cancel(self, app_id: str) -> None:
         await self._ends.cancel(app_id)
+
+    @override
+    async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        if len(app_ids) == 1:
+            return await super()._cancel_many(app_ids)
+        try:
+            listed = await self._within("cancel", self._lookup.listed_by_app("cancel"))
+        except SchedulerError as error:
+            return dict.fromkeys(app_ids, error)
+        return await self._cancel_each(app_ids, lambda app_id: self._ends.cancel_listed(app_id, listed.get(app_id, ())))
 
     @override
     async def _kill(self, app_id: str) -> None:

@@ -28,7 +28,7 @@ from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 from asyncsched.specs.state import AppState
 
-__all__ = ["FirstPrune", "ask_to_end", "delete", "prune", "read_results"]
+__all__ = ["FirstPrune", "ask_found_to_end", "ask_to_end", "delete", "prune", "read_results"]
 
 _log = logging.getLogger("asyncsched.schedulers.local")
 
@@ -44,7 +44,13 @@ async def ask_to_end(apps: Apps, supervisors: Supervisors, operation: str, app_i
         operation: ``cancel``, or ``kill`` to do it at once.
         app_id: The app.
     """
-    found = await apps.find_one(app_id)
+    await ask_found_to_end(supervisors, operation, app_id, await apps.find_one(app_id))
+
+
+async def ask_found_to_end(supervisors: Supervisors, operation: str, app_id: str, found: Finding) -> None:
+    """Do the same for an app that was looked for before."""
+    if isinstance(found, AsyncSchedError):
+        raise found
     if found is None or found.record.finished_ns is not None:
         return
     if found.standing is Standing.ELSEWHERE:

@@ -14,7 +14,7 @@ from typing import Any, Unpack, cast
 
 from asyncsched._home import find_home
 from asyncsched._typing import override
-from asyncsched.errors import ConfigError
+from asyncsched.errors import ConfigError, SchedulerError
 from asyncsched.logs.select import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.program import Programs
@@ -24,7 +24,7 @@ from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.client_start import Beginning
-from asyncsched.schedulers.local.ending import FirstPrune, ask_to_end, delete, prune, read_results
+from asyncsched.schedulers.local.ending import FirstPrune, ask_found_to_end, ask_to_end, delete, prune, read_results
 from asyncsched.schedulers.local.images import (
     CWDImageProvider,
     ImageProvider,
@@ -249,6 +249,25 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     @override
     async def _cancel(self, app_id: str) -> None:
         await ask_to_end(self._apps, self._supervisors, "cancel", app_id)
+
+    @override
+    async def _cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
+        told: dict[str, SchedulerError | None] = {}
+        wanted = [*app_ids]
+        for start in range(0, len(wanted), self.describe_batch):
+            told |= await self._cancel_batch(wanted[start : start + self.describe_batch])
+        return told
+
+    async def _cancel_batch(self, app_ids: Sequence[str]) -> Mapping[str, SchedulerError | None]:
+        try:
+            found = await self._within("cancel", self._apps.find(app_ids))
+        except SchedulerError as error:
+            return dict.fromkeys(app_ids, error)
+
+        async def cancel(app_id: str) -> None:
+            await ask_found_to_end(self._supervisors, "cancel", app_id, found[app_id])
+
+        return await self._cancel_each(app_ids, cancel)
 
     @override
     async def _kill(self, app_id: str) -> None:

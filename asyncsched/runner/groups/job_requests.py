@@ -1,4 +1,4 @@
-"""What a group answers its jobs."""
+"""What jobs ask of their group."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from asyncsched._streams import for_one
 from asyncsched.errors import UsageError
+from asyncsched.logs.select import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.groups.job import Job, Phase
-from asyncsched.runner.groups.log_query import LogArguments
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, AppStatus
 
 if TYPE_CHECKING:
     from asyncsched.runner.groups.engine import Engine
 
-__all__ = ["Desk"]
+__all__ = ["JobRequests"]
 
 
-class Desk:
-    """The side of a group that its jobs see."""
+class JobRequests:
+    """Answers what jobs ask of their group; it is their `Owner`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
