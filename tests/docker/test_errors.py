@@ -78,7 +78,7 @@ async def test_an_answer_that_is_not_dockers(monkeypatch: pytest.MonkeyPatch, tm
     path = str(tmp_path / "other.sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     async with await asyncio.start_unix_server(answer, path), DockerScheduler("session") as scheduler:
-        with pytest.raises(UnavailableError, match="its answer was cut off, or is not Docker's"):
+        with pytest.raises(UnavailableError, match="its answer was cut off, or does not come from Docker"):
             await scheduler.list()
 
 
