@@ -145,7 +145,7 @@ def _host_and_port(address: str, host: str, source: str) -> tuple[str, int | Non
     except ValueError as error:
         raise ConfigError(
             f"cannot use the Docker address {host!r}",
-            why=f"{source} is not a host and a port: {error}",
+            why=f"{source} does not name a host and a port: {error}",
             fix="write for example tcp://127.0.0.1:2375",
         ) from error
     return f"[{name}]" if ":" in name else name, port

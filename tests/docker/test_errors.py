@@ -112,7 +112,7 @@ def test_no_permission_on_the_socket(dockerd: Dockerd) -> None:
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
 
     assert (
-        f"no permission to use Docker: user 65534 may not open {dockerd.socket} (DOCKER_HOST); "
+        f"no permission to use Docker: user 65534 cannot open {dockerd.socket} (DOCKER_HOST); "
         "join the group that owns the socket (sudo usermod -aG docker $USER), then log in again\n"
     ) == done.stdout
 
@@ -141,7 +141,7 @@ def special_dockerd(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 async def test_unreadable_log_driver(special_dockerd: Dockerd) -> None:
     async with DockerScheduler("session") as scheduler:
         app_id = await scheduler.submit(app(shell("echo unseen")))
-        with pytest.raises(LogStreamError, match=r"log driver is 'none', which keeps nothing.*json-file"):
+        with pytest.raises(LogStreamError, match=r"log driver is 'none', which does not keep logs.*json-file"):
             async for _ in scheduler.log_iter(app_id, should_tail=True):
                 pass
 
