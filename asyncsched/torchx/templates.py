@@ -52,7 +52,7 @@ def as_our_literal(text: str) -> str:
 
 
 def as_theirs(text: str, names: Collection[str]) -> str:
-    """Convert a text of ours to TorchX's syntax.
+    """Convert one of our texts to TorchX's syntax.
 
     Args:
         text: The text, with our macros.
@@ -65,7 +65,7 @@ def as_theirs(text: str, names: Collection[str]) -> str:
 
 
 def as_their_literal(text: str) -> str:
-    """Convert a text of ours for a place where TorchX does not replace macros.
+    """Convert one of our texts for a place where TorchX does not replace macros.
 
     Raises:
         ValueError: The text has a macro.

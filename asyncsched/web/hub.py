@@ -86,7 +86,7 @@ class Hub:
     Args:
         runner: The runner of the apps.
         handles: The apps to show; by default all, including new ones.
-        look: Lists the newest apps, at most as many as it is told; by default the runner's list.
+        look: Lists the newest apps, up to a number; by default the runner's list.
         limits: The limits.
     """
 

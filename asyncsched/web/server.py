@@ -1,4 +1,4 @@
-"""The page's server: on the loopback interface only, with an address that admits whoever has it, once."""
+"""The page's server: on the loopback interface only, with an address that admits one browser, once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def serving(
     Args:
         runner: The runner of the apps, which executes the requests.
         handles: The apps to show; by default all, including new ones.
-        look: Lists the newest apps, at most as many as it is told; by default the runner's list.
+        look: Lists the newest apps, up to a number; by default the runner's list.
         port: The port to listen on; 0 for any free one.
         allow_submit: Whether apps may be launched and deleted.
         limits: The limits of the server.

@@ -100,7 +100,7 @@ def line_of(line: LogLine) -> dict[str, JsonValue]:
 
 
 def note_of(text: str) -> dict[str, JsonValue]:
-    """Return a message of ours between the lines."""
+    """Return a message of the page itself, to be shown between the lines."""
     return {"app": "", "from": "", "stream": "", "at": None, "text": safe(text, LONGEST_LINE), "kind": "note"}
 
 

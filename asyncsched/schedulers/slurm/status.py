@@ -130,7 +130,7 @@ def describe_app(record: AppRecord, found: Evidence, job: JobRow | None) -> Desc
     """
     if job is not None and job.is_past and _is_alive(job.state):
         job = None  # the controller knows better: the accounts may learn of the end later, or never
-    verdict = _of_nobody(found) if _is_over(found) else _verdict(record, found, job)
+    verdict = _without_row(found) if _is_over(found) else _verdict(record, found, job)
     restarts = job.restarts if job is not None else 0
     is_next_round = any(runs and runs[-1].round.endswith("+") for runs in found.runs)
     groups: dict[str, list[ReplicaStatus]] = {}
@@ -217,10 +217,10 @@ def _verdict(record: AppRecord, found: Evidence, job: JobRow | None) -> _Verdict
         if found.before and (job is None or not is_taken):
             words = well_formed(": ".join(filter(None, (f"{found.before}, so no replica was started", found.log))))
             return _Verdict(AppState.FAILED, FailureCause.CONFIG, words)
-    return _of_nobody(found) if job is None else _of_the_cluster(record, found, job)
+    return _without_row(found) if job is None else _of_the_cluster(record, found, job)
 
 
-def _of_nobody(found: Evidence) -> _Verdict:
+def _without_row(found: Evidence) -> _Verdict:
     """Return the state of an app if the cluster has no row for its job."""
     if not found.job_id and found.is_bare:
         return _Verdict(AppState.UNKNOWN, None, _BARE)
