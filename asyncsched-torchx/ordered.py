@@ -1,6 +1,6 @@
-"""The build backend: hatchling, whose wheel gets its entry points back in the order of pyproject.toml.
+"""The build backend: hatchling, with the wheel's entry points in the order of pyproject.toml.
 
-TorchX takes the first scheduler that is registered for its default one, and hatchling sorts them by name.
+TorchX uses the first registered scheduler as its default, and hatchling sorts entry points by name.
 """
 
 import base64

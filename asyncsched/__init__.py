@@ -1,12 +1,12 @@
 """Launch, watch, read and stop jobs on any scheduler from asyncio.
 
-Every name below is imported on its first use (PEP 562): ``import asyncsched`` alone loads
-neither asyncio nor a scheduler's SDK.
+Every name below is imported on its first use (PEP 562): ``import asyncsched`` alone loads neither asyncio nor a
+scheduler's SDK.
 """
 
 from __future__ import annotations
 
-# Type checkers know it by its name; `typing` would cost more than this whole package.
+# Type checkers know this name; importing `typing` would cost more than this whole package.
 TYPE_CHECKING = False
 
 # A public name is one line here, for type checkers ...
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from asyncsched.specs import resource as resource
     from asyncsched.specs import runopts as runopts
 
-# ... and one line here, which says where it lives. A test compares both.
+# ... and one line here, with the module that defines it. A test compares both.
 _HOME = {
     "ActivityStream": "asyncsched.runner",
     "AppDef": "asyncsched.specs",
@@ -183,7 +183,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     value: object = getattr(import_module(home), name)
-    globals()[name] = value  # the next look-up does not come here
+    globals()[name] = value  # the next look-up does not reach this function
     return value
 
 

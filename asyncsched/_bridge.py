@@ -1,12 +1,12 @@
-"""Calling coroutines from code that cannot await: a private event loop in a daemon thread.
+"""Call coroutines from code that cannot await, on a private event loop in a daemon thread.
 
 ::
 
     facade, iterators ──hold──> Bridge ──holds──> _LoopThread <──runs── thread
 
-Nothing in the thread holds the `Bridge`, so that dropping the last facade and iterator ends the thread. Explicit
-close, garbage collection and the interpreter's exit all go through `_LoopThread.stop`, which is idempotent and never
-waits; close and exit join the thread after it, for a bounded time.
+Nothing in the thread holds the `Bridge`, so that dropping the last facade and iterator ends the thread. Explicit close,
+garbage collection and the interpreter's exit all call `_LoopThread.stop`, which is idempotent and never waits; close
+and exit then join the thread, for a bounded time.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ __all__ = ["Bridge"]
 R = TypeVar("R")
 
 CLEANUP_TIMEOUT = 11.0
-"""Seconds that an interrupted call may take to remove what it has half made."""
+"""Seconds that an interrupted call may take to clean up."""
 
 EXIT_TIMEOUT = 30.0
-"""Seconds for which `close`, and the interpreter's exit, wait for the thread at most."""
+"""The most seconds that `close`, and the interpreter's exit, wait for the thread."""
 
 
 class _Call(Generic[R]):
-    """One coroutine on its way through the thread."""
+    """One coroutine to run in the thread."""
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, R]]) -> None:
         self._make = make
         self._cancelled = False
         self.task: asyncio.Task[None] | None = None
         self.answer: Future[R] = Future()
-        self.over: Future[None] = Future()  # when nothing of it runs any more, whatever the answer was
+        self.over: Future[None] = Future()  # done when the coroutine has ended, whatever the answer was
 
     def begin(self, tasks: set[asyncio.Task[None]]) -> None:
         """Start it, in the loop."""
@@ -59,18 +59,18 @@ class _Call(Generic[R]):
         try:
             result = await self._make()
         except (KeyboardInterrupt, SystemExit) as error:
-            self.fail(error)  # the caller's, wherever it was raised: it must not end the loop of all callers
+            self.fail(error)  # belongs to the caller, wherever it was raised: it must not end the loop of all callers
         except asyncio.CancelledError:
             self.fail(ClosedError("this call was cancelled"))
             raise
-        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self.fail(error)
         else:
             with contextlib.suppress(InvalidStateError):
                 self.answer.set_result(result)
 
     def fail(self, error: BaseException) -> None:
-        """Give the caller an error in place of an answer that it does not have yet."""
+        """Raise an error in the caller, if it has no answer yet."""
         with contextlib.suppress(InvalidStateError):
             self.answer.set_exception(error)
 
@@ -96,17 +96,17 @@ class _LoopThread:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def call(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """Run a coroutine to its end and return its result; an exception in the caller's thread cancels it."""
+        """Run a coroutine and return its result; an exception in the caller's thread cancels it."""
         call = _Call(make)
         loop = self._enter(call)
         try:
-            with contextlib.suppress(RuntimeError):  # the loop has ended since: `stop` has told this call so
+            with contextlib.suppress(RuntimeError):  # the loop has ended since, and `stop` has failed this call
                 loop.call_soon_threadsafe(call.begin, self._tasks)
             return call.answer.result()
         except BaseException as error:
-            if not call.answer.done():  # Ctrl-C, or another asynchronous exception: the coroutine must not go on
+            if not call.answer.done():  # Ctrl-C, or another asynchronous exception: the coroutine must not continue
                 loop.call_soon_threadsafe(call.cancel)
-                with contextlib.suppress(TimeoutError):  # what it had half made is being removed
+                with contextlib.suppress(TimeoutError):  # the coroutine is cleaning up
                     call.over.result(CLEANUP_TIMEOUT)
             if call.answer.done() and call.answer.exception() is None and isinstance(call.answer.result(), str):
                 error.add_note(f"The call had succeeded when it was interrupted: {call.answer.result()}")
@@ -117,13 +117,13 @@ class _LoopThread:
     def _enter(self, call: _Call[Any]) -> asyncio.AbstractEventLoop:
         if self._stopping:
             raise ClosedError("it is closed", fix="make a new one")
-        if self._pid != os.getpid():  # asked before the lock, which may have been held by a thread that is not here
+        if self._pid != os.getpid():  # checked before taking the lock, which a thread of the parent may hold
             raise UsageError(
                 "this object belongs to the parent process", why="its thread was not forked", fix="make one after fork"
             )
         if threading.current_thread() is self._thread:
             raise UsageError(
-                "a blocking call inside the loop that would have to answer it", fix="call the coroutine there instead"
+                "a blocking call inside the loop that it waits for", fix="await the coroutine there instead"
             )
         with self._lock:
             if self._stopping:
@@ -134,7 +134,7 @@ class _LoopThread:
             return self._loop
 
     def post(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a coroutine some time soon, without waiting for it; nothing happens when the loop has ended."""
+        """Run a coroutine soon, without waiting for it; do nothing if the loop has ended."""
         if self._pid == os.getpid() and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has been closed, and everything in it has ended
                 self._loop.call_soon_threadsafe(_Call(make).begin, self._tasks)
@@ -147,7 +147,7 @@ class _LoopThread:
         return started.result()
 
     def _run(self, started: Future[asyncio.AbstractEventLoop]) -> None:
-        # At the interpreter's exit no thread can be started any more, not even to wait for the loop's own executor.
+        # While the interpreter exits no thread can be started, not even one of the loop's own executor to wait for.
         with contextlib.suppress(RuntimeError), asyncio.Runner() as runner:
             runner.run(self._serve(started))
         atexit.unregister(self._at_exit)
@@ -175,7 +175,7 @@ class _LoopThread:
         self._loop.call_soon_threadsafe(self._stop.set)
 
     def join(self, timeout: float = EXIT_TIMEOUT) -> None:
-        """Wait for the thread's end, unless this is the thread."""
+        """Wait until the thread has ended, unless called from it."""
         if self._pid == os.getpid() and self._thread not in (None, threading.current_thread()):
             self._thread.join(timeout)
 
@@ -185,30 +185,30 @@ class _LoopThread:
 
     @property
     def state(self) -> str:
-        """One word for a repr."""
+        """The state in one word, for a repr."""
         return "closed" if self._stopping else "new" if self._loop is None else "open"
 
 
 class Bridge:
-    """The way into a private loop; the loop ends when this is closed, or collected, or the interpreter exits.
+    """Access to a private loop; the loop ends when this is closed or collected, or the interpreter exits.
 
     Args:
-        aclose: Closes, in the loop, what the calls are made on.
+        aclose: Closes, in the loop, the object that the calls are made on.
     """
 
     def __init__(self, aclose: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._aclose = aclose
         self._thread = _LoopThread(aclose)
-        # A collection may happen in any thread, holding any lock: it must not wait.
+        # Garbage may be collected in any thread, holding any lock: the finalizer must not wait.
         weakref.finalize(self, self._thread.stop).atexit = False
 
     @property
     def state(self) -> str:
-        """One word for a repr."""
+        """The state in one word, for a repr."""
         return self._thread.state
 
     def again(self) -> Bridge:
-        """Return a new one that closes the same."""
+        """Return a new bridge that closes the same object."""
         return Bridge(self._aclose)
 
     def call(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:

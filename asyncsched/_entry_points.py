@@ -1,7 +1,7 @@
-"""What installed packages bring, by the groups of their entry points.
+"""The entry points of installed packages, by group.
 
-Only a package whose file of entry points mentions the group is asked: to import importlib.metadata (which brings the
-e-mail parser) costs as much as to import all that a local job needs, and most installations have no plugins.
+Only a package whose file of entry points mentions the group is loaded: importing importlib.metadata (which imports the
+e-mail parser) costs as much as everything that a local job needs, and most installations have no plugins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["entry_points_of"]
 
 
 def entry_points_of(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, in the order of their names; nothing is loaded."""
+    """Return the entry points of a group, sorted by name, without loading them."""
     if not any(_mentions(folder, group.encode()) for folder in sys.path):
         return []
     from importlib.metadata import entry_points
@@ -29,7 +29,7 @@ def _mentions(folder: str, group: bytes) -> bool:
     try:
         names = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]  # noqa: PTH208
     except NotADirectoryError:
-        return True  # a zip file, perhaps: importlib.metadata looks into it
+        return True  # perhaps a zip file: let importlib.metadata look into it
     except OSError:
         return False
     return any(_file_mentions(os.path.join(folder, name, "entry_points.txt"), group) for name in names)  # noqa: PTH118

@@ -1,4 +1,4 @@
-"""An error in at most six lines: what happened, why, and what to do; in a terminal and in a notebook."""
+"""Format an error in at most six lines (what happened, why, and what to do), for a terminal and for a notebook."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = [
 
 MOST_LINES = 6
 _TAG_COLUMN = 62
-_PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - telling of an error should not load pathlib
+_PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - formatting an error should not import pathlib
 _RED, _GREEN, _RESET = "\x1b[1;31m", "\x1b[32m", "\x1b[0m"
 
 
 def error_lines(what: str, why: str, fix: str, tag: str = "", most: int = MOST_LINES) -> list[str]:
-    """Return the lines that tell of an error.
+    """Return the lines of an error message.
 
     Args:
         what: What happened.
-        why: Why, where it is known.
+        why: The reason, if known.
         fix: What can be done.
-        tag: Who says so.
-        most: How many lines there are at most.
+        tag: The source of the error.
+        most: The maximum number of lines.
     """
     first = f"error: {what}"
     if tag:
@@ -55,7 +55,7 @@ def _block(title: str, text: str, most: int) -> list[str]:
 
 
 def tag_of(error: AsyncSchedError) -> str:
-    """Return which backend an error is of, and which kind it is; "" for one that is of no backend."""
+    """Return an error's backend and class; "" for one without a backend."""
     backend = getattr(error, "backend", None)
     if backend is None:
         return ""
@@ -63,14 +63,14 @@ def tag_of(error: AsyncSchedError) -> str:
 
 
 def notebook_lines(error: AsyncSchedError) -> list[str]:
-    """Return the line of the cell that an error comes from, and those that tell of it; at most six in all."""
+    """Return the notebook cell's line that an error comes from, and the error's lines; at most six in all."""
     return _notebook_lines(error, error.__traceback__)
 
 
 def group_lines(group: ExceptionGroup[AppStatusError]) -> list[str]:
-    """Return the same for the errors of several apps: the first of them, and how many more there are."""
+    """Return the same for the errors of several apps: the first error, and the number of the others."""
     first, *others = group.exceptions
-    while isinstance(first, ExceptionGroup):  # `except*` puts what it has not caught into groups
+    while isinstance(first, ExceptionGroup):  # `except*` wraps what it has not caught in groups
         first, *others = [*first.exceptions, *others]
     more = [f"  and {len(others)} more: `error.exceptions` of this ExceptionGroup has them"] if others else []
     told = _notebook_lines(first, group.__traceback__, getattr(group, "__notes__", ()), MOST_LINES - len(more))
@@ -78,9 +78,10 @@ def group_lines(group: ExceptionGroup[AppStatusError]) -> list[str]:
 
 
 def let_notebook_show(*kinds: type[AsyncSchedError | ExceptionGroup[AppStatusError]]) -> None:
-    """Let the notebook around us, if there is one, show errors of these kinds shortly.
+    """If this runs in a notebook, make it show errors of these classes shortly.
 
-    It asks no group how to, nor an error that is raised while a group is handled. A handler that is set already stays.
+    It has no method for that on groups, nor uses one for an error raised while a group is handled. A handler that the
+    user has set is kept.
     """
     shell: Any = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
@@ -114,7 +115,7 @@ def _notebook_lines(
 
 
 def _why(error: AsyncSchedError) -> str:
-    """Return why, in words: of a whole status, which some errors tell there, what counts."""
+    """Return the reason in words; some errors have a whole status instead."""
     status = getattr(error, "status", None)
     if status is None or "\n" not in error.why:
         return error.why
@@ -123,7 +124,7 @@ def _why(error: AsyncSchedError) -> str:
 
 
 def _calling_line(trace: TracebackType | None) -> list[str]:
-    """Return the last line before the call went into this package."""
+    """Return the user's last line before the call into this package."""
     import linecache
 
     calling = None
@@ -143,12 +144,12 @@ def _visible(text: str) -> str:
 
 
 def quiet(error: BaseException, text: str, before: Callable[[], object] | None = None) -> None:
-    """Let a notebook show an error, which nobody is to worry about, as this one line.
+    """Make a notebook show a harmless error as this one line.
 
     Args:
         error: The error.
         text: The line.
-        before: Is called before a notebook shows it.
+        before: Called before a notebook shows the error.
     """
 
     def render() -> list[str]:
@@ -156,4 +157,4 @@ def quiet(error: BaseException, text: str, before: Callable[[], object] | None =
             before()
         return [text]
 
-    error._render_traceback_ = render  # type: ignore[attr-defined]  # what IPython asks for
+    error._render_traceback_ = render  # type: ignore[attr-defined]  # IPython's hook

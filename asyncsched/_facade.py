@@ -38,14 +38,14 @@ CLOSE_TIMEOUT = 11.0
 
 
 class Facade(Generic[WrappedT]):
-    """What the blocking classes share: the object that they stand for, and the way to its loop.
+    """The base of the blocking classes: the wrapped object, and the bridge to its loop.
 
-    A loop is not forked. After a fork both are made anew where that is possible; what the parent has open stays there.
+    A loop does not survive a fork. After a fork both are created again if possible; the parent's stay with the parent.
 
     Args:
         wrapped: The object.
-        bridge: The way to its loop.
-        again: Makes both in another process; without it, what was used before a fork is refused after it.
+        bridge: The bridge to its loop.
+        again: Creates both in another process; without it, an object that was used before a fork is refused after it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Facade(Generic[WrappedT]):
     ) -> None:
         self._first = wrapped, bridge
         self._again = again
-        # By process. The parent's stay: to collect them here would take its sockets out of its own loop.
+        # By process. The parent's are kept: collecting them here would remove its sockets from its own loop.
         self._made = {os.getpid(): self._first}
 
     @property
@@ -65,23 +65,23 @@ class Facade(Generic[WrappedT]):
         return self._here()[1]
 
     def _here(self) -> tuple[WrappedT, Bridge]:
-        """Return what belongs to this process."""
+        """Return the object and the bridge of this process."""
         made = self._made.get(os.getpid())
-        # Of threads that come here together, all get what the first one has made.
+        # If several threads come here at once, all get the first thread's.
         return self._made.setdefault(os.getpid(), self._after_fork()) if made is None else made
 
     def _after_fork(self) -> tuple[WrappedT, Bridge]:
         wrapped, bridge = self._first
         if bridge.state == "closed":
             return self._first
-        if bridge.state == "new":  # nothing of it is in the parent
+        if bridge.state == "new":  # it has nothing in the parent
             return wrapped, bridge.again()
         if self._again is not None:
             return self._again()
         raise UsageError(
             "this object belongs to the parent process",
             why="its thread was not forked",
-            fix="make one after fork, or give it a factory in place of a scheduler",
+            fix="make one after fork, or pass a factory instead of a scheduler",
         )
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ class Facade(Generic[WrappedT]):
         return f"<{type(self).__name__} {bridge.state} of {wrapped!r}>"
 
     def close(self) -> None:
-        """End everything that is open and the thread; a call of another thread gets a ClosedError. Never raises."""
+        """End everything that is open, and the thread; calls of other threads get a ClosedError. Never raises."""
         made = self._made.setdefault(os.getpid(), (self._first[0], self._first[1].again()))
         made[1].close()
 
@@ -107,7 +107,7 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> C
 
     @functools.wraps(method)
     def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        # Looked up by name, so that a subclass that overrides the method is heard.
+        # Looked up by name, so that a subclass can override the method.
         own: Callable[P, Coroutine[Any, Any, R]] = getattr(self._wrapped, method.__name__)
         return self._bridge.call(functools.partial(own, *args, **kwargs))
 
@@ -115,7 +115,7 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> C
 
 
 def on_loop(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Return the twin of a method that is no coroutine but looks at what lives in the loop."""
+    """Return the twin of a method that is not a coroutine but reads objects of the loop."""
 
     @functools.wraps(method)
     def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -128,7 +128,7 @@ def on_loop(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[An
 
 
 class Items(Protocol[ItemT_co]):
-    """What an iterator needs of an async generator."""
+    """The methods of an async generator that an iterator needs."""
 
     def __aiter__(self) -> AsyncIterator[ItemT_co]: ...
     def __anext__(self) -> Awaitable[ItemT_co]: ...
@@ -150,7 +150,7 @@ def blocking_iter(
     Args:
         method: The method.
         item: The type of its items, for `inspect.signature` and the docs.
-        ahead: How many items are fetched at a time.
+        ahead: How many items to fetch at a time.
     """
 
     @functools.wraps(method)
@@ -163,10 +163,10 @@ def blocking_iter(
 
 
 def set_return(twin: Callable[..., object], annotation: object) -> None:
-    """Have a twin say what it returns itself, and not what the method that it wraps does."""
+    """Set a twin's own return annotation, in place of the wrapped method's."""
     twin.__annotations__ = {**twin.__annotations__, "return": annotation}
     signature = inspect.signature(twin).replace(return_annotation=annotation)
-    twin.__signature__ = signature  # type: ignore[attr-defined]  # inspect looks for it, wherever it is
+    twin.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect
 
 
 def blocking_watch(
@@ -189,16 +189,15 @@ def blocking_watch(
 
 
 class BlockingIterator(Iterator[ItemT_co]):
-    """An async generator, read from threads, a batch for each change of threads.
+    """Iterates over an async generator from other threads, fetching several items at a time.
 
-    Leave it by `close` (or ``with``), by breaking out of the loop and dropping it, or by reading to its end: each
-    closes the generator in its loop. A `next` that is interrupted loses nothing. Threads may share it: each item goes
-    to one of them.
+    To leave it, call `close` (or use ``with``), break out of the loop and drop it, or read to its end: each closes the
+    generator in its loop. An interrupted `next` loses nothing. Threads may share it: each item goes to one of them.
 
     Args:
-        bridge: The way to the loop.
-        make: Makes the generator; called in the loop. What it raises is raised here.
-        ahead: How many items are fetched at a time.
+        bridge: The bridge to the loop.
+        make: Creates the generator; called in the loop. Its exceptions are raised here.
+        ahead: How many items to fetch at a time.
     """
 
     def __init__(self, bridge: Bridge, make: Callable[[], Items[ItemT_co]], ahead: int) -> None:
@@ -223,8 +222,8 @@ class BlockingIterator(Iterator[ItemT_co]):
                 raise StopIteration
 
     def close(self) -> None:
-        """Close the generator; what has been fetched is dropped. Idempotent."""
-        with contextlib.suppress(ClosedError):  # the loop has ended, and closed what it held
+        """Close the generator; drop fetched items. Idempotent."""
+        with contextlib.suppress(ClosedError):  # the loop has ended, and has closed its objects
             self._bridge.call(self._pump.aclose)
         self._ready.clear()
 
@@ -238,7 +237,7 @@ class BlockingIterator(Iterator[ItemT_co]):
 
 
 class BlockingWatch(BlockingIterator[ItemT_co]):
-    """A watch, read from threads: `add` and `discard` change its set of apps, also while another thread waits."""
+    """A watch for other threads: `add` and `discard` change its set of apps, even while another thread waits."""
 
     def __init__(self, bridge: Bridge, make: Callable[[], Watch[ItemT_co]]) -> None:
         async def open_watch() -> Watch[ItemT_co]:
@@ -248,11 +247,11 @@ class BlockingWatch(BlockingIterator[ItemT_co]):
         super().__init__(bridge, lambda: self._watch, ahead=1)
 
     def add(self, *names: str) -> None:
-        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
+        """Watch these apps too; one that is already watched, or whose end was reported, is not changed."""
         self._do(self._watch.add, names)
 
     def discard(self, *names: str) -> None:
-        """Watch these apps no more; an event of theirs that waits is dropped."""
+        """Stop watching these apps; drop their pending events."""
         self._do(self._watch.discard, names)
 
     def _do(self, change: Callable[..., None], names: Iterable[str]) -> None:
@@ -263,7 +262,7 @@ class BlockingWatch(BlockingIterator[ItemT_co]):
 
 
 class _Pump(Generic[ItemT]):
-    """The side of an iterator in the loop: reads the generator, so many items ahead as are asked for at a time."""
+    """An iterator's part in the loop: reads the generator, as many items ahead as it is told."""
 
     def __init__(self, items: Items[ItemT], ahead: int) -> None:
         self.ready: deque[ItemT] = deque()  # filled in the loop, emptied in other threads: both ends are atomic
@@ -275,7 +274,7 @@ class _Pump(Generic[ItemT]):
         self._error: Exception | None = None
 
     async def more(self) -> bool:
-        """Wait for an item, and return whether there is one; raise, once, what the generator raises."""
+        """Wait for an item, and return whether there is one; raise the generator's exception once."""
         if self._task is None:
             self._task = asyncio.create_task(self._read())
             self._task.add_done_callback(lambda _: self._told.set())
@@ -296,13 +295,13 @@ class _Pump(Generic[ItemT]):
                 if len(self.ready) >= self._ahead:
                     self._asked.clear()
                     await self._asked.wait()
-        except Exception as error:  # noqa: BLE001 - it is raised where the next item is asked for
+        except Exception as error:  # noqa: BLE001 - raised when the next item is requested
             self._error = error
 
     async def aclose(self) -> None:
         """Close the generator."""
         if self._task is None:
-            self._task = asyncio.create_task(asyncio.sleep(0))  # nothing is read any more
+            self._task = asyncio.create_task(asyncio.sleep(0))  # stop reading
         self._task.cancel()
         try:
             await outlast([self._task], CLOSE_TIMEOUT)

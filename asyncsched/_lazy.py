@@ -1,4 +1,4 @@
-"""Packages whose names are imported on their first use: a module of theirs may be needed without all the others."""
+"""Packages whose names are imported on their first use, so that one module can be used without the others."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value: object = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # the next look-up does not come here
+        setattr(sys.modules[package], name, value)  # the next look-up does not reach this function
         return value
 
     return get
 
 
 def names_in(package: str, homes: Mapping[str, str]) -> Callable[[], list[str]]:
-    """Return the ``__dir__`` of such a package, which tells the names that have not been used yet as well."""
+    """Return the ``__dir__`` of such a package, which also lists names that have not been used yet."""
     return lambda: sorted({*vars(sys.modules[package]), *homes})

@@ -1,4 +1,4 @@
-"""Belonging to one event loop, which is known with the first operation."""
+"""Bind an object to one event loop, that of its first operation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ OTHERWISE = "make one for each loop; from several loops or threads, use asyncsch
 
 
 def one_loop(known: asyncio.AbstractEventLoop | None, what: str, fix: str = OTHERWISE) -> asyncio.AbstractEventLoop:
-    """Return the running loop, which must be the one that is known already, if any is.
+    """Return the running loop; it must be the known one, if there is one.
 
     Raises:
-        WrongLoopError: It is another; `what` begins the sentence that says so, and `fix` tells what to do.
+        WrongLoopError: It is another loop; `what` is the subject of the message, and `fix` its advice.
     """
     loop = asyncio.get_running_loop()
     if known is not None and known is not loop:
@@ -26,7 +26,7 @@ def one_loop(known: asyncio.AbstractEventLoop | None, what: str, fix: str = OTHE
 
 
 class AsyncOnly:
-    """Answers ``with`` where ``async with`` is meant; type checkers know that there is no ``with``."""
+    """Raises a helpful error for ``with`` instead of ``async with``; type checkers see no ``with`` at all."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class AsyncOnly:
 
         def __enter__(self) -> None:
             raise UsageError(
-                f"with is not for {type(self).__name__}", fix="write `async with`, or use asyncsched.sync, which blocks"
+                f"{type(self).__name__} does not support with", fix="use `async with`, or the blocking asyncsched.sync"
             )
 
         def __exit__(self, *error: object) -> None: ...  # looked up before `__enter__` is called

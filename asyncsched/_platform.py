@@ -1,6 +1,6 @@
-"""What an operating system may lack: asyncsched imports everywhere, and says what cannot be done where it runs.
+"""What an operating system may lack: asyncsched imports everywhere, and reports what this system cannot do.
 
-Flags of `os.open` that a system does not know are 0 here.
+Flags of `os.open` that a system does not have are 0 here.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
 
 def check_linux(backend: str) -> None:
-    """Raise ConfigError where a backend cannot work because this is not Linux, or Python lacks modules of Linux."""
+    """Raise ConfigError if a backend cannot work because this is not Linux, or Python lacks Linux-only modules."""
     try:
         for module in ("fcntl", "resource"):
             import_module(module)
     except ImportError as error:
         why = f"this Python on {sys.platform} has no module {error.name}"
     else:
-        system: str = sys.platform  # type checkers take that of the machine that they run on for certain
+        system: str = sys.platform  # type checkers assume that it is the platform they run on
         if system == "linux":
             return
         why = f"this is {system}, which has neither /proc nor inotify"
@@ -54,7 +54,7 @@ def check_linux(backend: str) -> None:
 
 
 def has_file_locks() -> bool:
-    """Tell whether `lock_file` works."""
+    """Return whether `lock_file` works."""
     try:
         import_module("fcntl")
     except ImportError:
@@ -63,11 +63,11 @@ def has_file_locks() -> bool:
 
 
 def lock_file(fd: int, *, shared: bool = False) -> None:
-    """Lock an open file, without waiting; the lock goes with its process, however that ends.
+    """Lock an open file, without waiting; the lock ends with its process, however that ends.
 
     Raises:
-        BlockingIOError: Somebody else holds it.
-        OSError: There are no such locks here (ENOSYS).
+        BlockingIOError: Another process holds it.
+        OSError: This system has no such locks (ENOSYS).
     """
     try:
         import fcntl
@@ -77,12 +77,12 @@ def lock_file(fd: int, *, shared: bool = False) -> None:
 
 
 def can_open_relative() -> bool:
-    """Tell whether files can be opened relative to an open directory."""
+    """Return whether files can be opened relative to an open directory."""
     return os.open in os.supports_dir_fd
 
 
 def user_id() -> int | None:
-    """Return the number of the user that this process acts for; None where users have none."""
+    """Return the user id that this process acts for; None on systems without user ids."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 

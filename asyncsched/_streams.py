@@ -1,4 +1,4 @@
-"""What the streams have in common: async generators that are classes, so that a cancelled step does not end them."""
+"""The base of all streams: async generators that are classes, so that a cancelled step does not end them."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ __all__ = ["AsyncStream", "SteppedStream", "StreamCore", "Waiter", "for_one"]
 ItemT_co = TypeVar("ItemT_co", covariant=True)
 StepT = TypeVar("StepT")
 
-HERE = "use it where its first step was; from several loops or threads, use asyncsched.sync"
-STOPPED = "stopped: what was followed runs on"
+HERE = "use it in the loop of its first step; from several loops or threads, use asyncsched.sync"
+STOPPED = "stopped: the apps keep running"
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 
 def for_one(error: ErrorT) -> ErrorT:
-    """Return a copy of an error that several streams end with, for one of them.
+    """Return a copy of an error that ends several streams, for one of them.
 
-    Whoever raises an exception adds to its traceback, and may add notes: raised by a thousand streams, one and the
-    same object would hold the frames of them all.
+    Raising an exception extends its traceback, and may add notes: if a thousand streams raised the same object, it
+    would hold the frames of them all.
     """
     try:
         own = copy.copy(error)
-    except Exception:  # noqa: BLE001 - not every vendor's exception can be copied: to share it is the lesser evil
+    except Exception:  # noqa: BLE001 - not every vendor's exception can be copied: sharing it is the lesser evil
         return error
     own.__cause__ = error.__cause__
     return own
 
 
 class AsyncStream(AsyncOnly, AsyncGenerator[ItemT_co, None]):
-    """An async generator made of `__anext__` and `aclose`; what else the protocol asks for follows from those.
+    """An async generator made of `__anext__` and `aclose`; the rest of the protocol follows from those.
 
-    A native generator is finished by the first step that is cancelled or times out, and that looks like its end.
+    A native generator is finished by the first step that is cancelled or times out, which looks like its end.
     """
 
     @abc.abstractmethod
@@ -57,14 +57,14 @@ class AsyncStream(AsyncOnly, AsyncGenerator[ItemT_co, None]):
     if not TYPE_CHECKING:
 
         def __getitem__(self, index: object) -> None:
-            # Where there is no `__iter__`, this is what `for`, `list` and `sorted` call first.
+            # Without `__iter__`, this is what `for`, `list` and `sorted` call first.
             raise UsageError(
-                f"a {type(self).__name__} is neither iterated over by a plain `for` nor indexed",
-                fix="write `async for`, or use asyncsched.sync, which blocks",
+                f"a {type(self).__name__} cannot be indexed, or iterated over with a plain `for`",
+                fix="use `async for`, or the blocking asyncsched.sync",
             )
 
     async def asend(self, value: None) -> ItemT_co:
-        """Return the next item; `value` is ignored, as there is no ``yield`` to receive it."""
+        """Return the next item; `value` is ignored, because there is no ``yield`` to receive it."""
         return await self.__anext__()
 
     async def athrow(
@@ -89,7 +89,7 @@ class AsyncStream(AsyncOnly, AsyncGenerator[ItemT_co, None]):
 
 
 class Waiter:
-    """Holds up one step until it is woken; cancelling the wait loses nothing."""
+    """Blocks one step until it is woken; cancelling the wait loses nothing."""
 
     def __init__(self) -> None:
         self._future: asyncio.Future[None] | None = None
@@ -103,20 +103,20 @@ class Waiter:
             self._future = None
 
     def wake(self) -> None:
-        """Wake the step that waits, if one does."""
+        """Wake the waiting step, if there is one."""
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
 
 class StreamCore(abc.ABC):
-    """What a stream's tasks hold, so that nothing but its user holds the stream itself.
+    """The state that a stream's tasks hold, so that only its user holds the stream itself.
 
     Attributes:
         closed: Whether it has ended or was closed.
     """
 
     WHAT: ClassVar[str]
-    """The stream, for messages."""
+    """The stream's name, for messages."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -124,24 +124,24 @@ class StreamCore(abc.ABC):
 
     @property
     def state(self) -> str:
-        """One word for a repr."""
+        """The state in one word, for a repr."""
         return "closed" if self.closed else "new" if self._loop is None else "open"
 
     @abc.abstractmethod
     async def aclose(self) -> None:
-        """End everything that the stream has begun."""
+        """End everything that the stream has started."""
 
     @abc.abstractmethod
     def _detach(self) -> object:
-        """Close it without waiting for what that ends."""
+        """Close it without waiting for its tasks to end."""
 
     def _enter(self) -> bool:
-        """Check, at the beginning of a step, that it runs in the loop of the first one; return whether it is that."""
+        """Check, at the start of a step, that it runs in the first step's loop; return whether it is the first."""
         known, self._loop = self._loop, one_loop(self._loop, self.WHAT, HERE)
         return known is None
 
     def abandon(self) -> None:
-        """End it from outside: its user has dropped the stream, in whatever thread it was collected."""
+        """End it from outside: its user has dropped the stream, which may be collected in any thread."""
         if self._loop is not None and not self.closed:
             with contextlib.suppress(RuntimeError):  # the loop has been closed, and its tasks with it
                 self._loop.call_soon_threadsafe(self._detach)
@@ -151,31 +151,31 @@ CoreT = TypeVar("CoreT", bound=StreamCore)
 
 
 class SteppedStream(AsyncStream[ItemT_co], Generic[ItemT_co, CoreT]):
-    """A stream with a core: one step at a time, and dropped it ends like one that was closed."""
+    """A stream with a core: it runs one step at a time, and ends when it is dropped, as if it were closed."""
 
     def __init__(self, core: CoreT) -> None:
         self._core = core
         self._stepping = False
 
     async def _alone(self, step: Callable[[], Awaitable[StepT]]) -> StepT:
-        """Take a step, unless another one has not ended yet."""
+        """Run a step, unless another one is still running."""
         if self._stepping:
-            raise RuntimeError(f"another step of {self._core.WHAT} has not ended yet")
+            raise RuntimeError(f"another step of {self._core.WHAT} is still running")
         self._stepping = True
         try:
             return await step()
         except asyncio.CancelledError as error:
-            quiet(error, STOPPED)  # a cell of a notebook was stopped, which is no fault
+            quiet(error, STOPPED)  # the user stopped a notebook cell, which is not an error
             raise
         finally:
             self._stepping = False
 
     async def aclose(self) -> None:
-        """End the stream; the apps are not touched. Idempotent."""
+        """End the stream; the apps are not affected. Idempotent."""
         await self._core.aclose()
 
     def __del__(self) -> None:
-        core: CoreT | None = getattr(self, "_core", None)  # missing if __init__ was given wrong arguments
+        core: CoreT | None = getattr(self, "_core", None)  # missing if __init__ got wrong arguments
         if core is not None:
             core.abandon()
 

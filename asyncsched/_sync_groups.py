@@ -30,21 +30,21 @@ _LINES_AHEAD = 1024
 
 
 class SyncJob(Facade[Job]):
-    """A job of a group; `wait` stands for awaiting it. Left as ``with`` before its end, it is ended."""
+    """A job of a group; `wait` replaces awaiting it. Leaving it as ``with`` before its end ends the job."""
 
     @property
     def name(self) -> str:
-        """Its name, unique in the group."""
+        """The job's name, unique in the group."""
         return self._wrapped.name
 
     @property
     def index(self) -> int:
-        """Its number in the group."""
+        """The job's number in the group."""
         return self._wrapped.index
 
     @property
     def app(self) -> AppDef:
-        """What it runs."""
+        """The app that it runs."""
         return self._wrapped.app
 
     @property
@@ -54,17 +54,17 @@ class SyncJob(Facade[Job]):
 
     @property
     def attempts(self) -> tuple[AppHandle, ...]:
-        """The handles of its attempts."""
+        """The handles of all attempts."""
         return self._wrapped.attempts
 
     @property
     def status(self) -> AppStatus:
-        """How it is doing, as far as is known here."""
+        """Its last known status."""
         return self._wrapped.status
 
     @property
     def state(self) -> AppState:
-        """Its state, which is that of `status`."""
+        """The state in `status`."""
         return self._wrapped.state
 
     @property
@@ -74,16 +74,16 @@ class SyncJob(Facade[Job]):
 
     @property
     def error(self) -> Exception | None:
-        """Why it could not be launched, if it could not."""
+        """The error of its launch, or None."""
         return self._wrapped.error
 
     @property
     def timed_out(self) -> bool:
-        """Whether its last attempt ran longer than it was allowed to."""
+        """Whether its last attempt exceeded its timeout."""
         return self._wrapped.timed_out
 
     def wait(self) -> AppStatus:
-        """Wait until it is over and return its last status; raises nothing for a failure."""
+        """Wait until it is over and return its last status; a failure raises nothing."""
         return self._bridge.call(self._wrapped._wait)
 
     def raise_for_status(self) -> None:
@@ -96,7 +96,7 @@ class SyncJob(Facade[Job]):
 
     @override
     def close(self) -> None:
-        """End it, unless it is over. The group goes on."""
+        """End it, unless it is over. The group continues."""
         self._bridge.call(functools.partial(self._wrapped.__aexit__, None, None, None))
 
     def __eq__(self, other: object) -> bool:
@@ -126,39 +126,39 @@ class SyncJobGroup(Facade[JobGroup]):
 
     @property
     def name(self) -> str:
-        """Its name, which its jobs carry."""
+        """The group's name, which its jobs carry."""
         return self._wrapped.name
 
     @property
     def jobs(self) -> Sequence[SyncJob]:
-        """Its jobs, in the order in which they were started."""
+        """The group's jobs, in the order in which they were started."""
         return self._blocking(self._wrapped.jobs)
 
     @property
     def failed(self) -> Sequence[SyncJob]:
-        """Those that have failed for good."""
+        """The jobs that have failed for good."""
         return self._blocking(self._wrapped.failed)
 
     @property
     def left_running(self) -> Sequence[SyncJob]:
-        """Those whose end was not confirmed, or that were left."""
+        """The jobs whose end was not confirmed, or that were left running."""
         return self._blocking(self._wrapped.left_running)
 
     @property
     def lost_logs(self) -> Mapping[AppHandle, Exception]:
-        """Why the logs of apps are not in the files of `keep_logs` to their ends."""
+        """The apps whose logs in the files of `keep_logs` are incomplete, with the reason."""
         return self._wrapped.lost_logs
 
     @property
     def counts(self) -> JobCounts:
-        """How many of its jobs are where."""
+        """The numbers of its jobs by state."""
         return self._wrapped.counts
 
     def _blocking(self, jobs: Sequence[Job]) -> Sequence[SyncJob]:
         return tuple(SyncJob(job, self._bridge) for job in jobs)
 
     def as_completed(self) -> BlockingIterator[SyncJob]:
-        """Iterate over the jobs, each once, as it ends."""
+        """Iterate over the jobs in the order in which they end."""
         return BlockingIterator(self._bridge, lambda: _Ends(self._wrapped.as_completed(), self._bridge), 1)
 
     start = blocking_job(JobGroup.start)
@@ -170,7 +170,7 @@ class SyncJobGroup(Facade[JobGroup]):
 
     @override
     def close(self) -> None:
-        """End the group: nothing more starts, and what runs is ended or left, as `on_leave` says."""
+        """End the group: no more jobs start, and running ones are ended or left, as `on_leave` says."""
         self._bridge.call(self._wrapped.aclose)
 
     @override
@@ -206,7 +206,7 @@ class _Ends:
 
 
 def blocking_group(method: Callable[Concatenate[Any, P], JobGroup]) -> Callable[Concatenate[Any, P], SyncJobGroup]:
-    """Return the blocking twin of a method that makes a group."""
+    """Return the blocking twin of a method that creates a group."""
 
     @functools.wraps(method)
     def twin(self: Facade[Any], /, *args: P.args, **kwargs: P.kwargs) -> SyncJobGroup:

@@ -1,4 +1,4 @@
-"""Ending tasks for certain: in a cleanup that is itself cancelled, and within a bound."""
+"""End tasks reliably: in a cleanup that may itself be cancelled, and within a time limit."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _log = logging.getLogger("asyncsched")
 
 LONGEST_CALL = 60.0
 STARTED_IN_A_STEP = 100
-"""Tasks that are made before the loop gets its turn: a stream may have thousands of sources to close."""
-# Here, below every room that has a task: without a handler Python itself would write our warnings to stderr in programs
-# that have not set up logging.
+"""Tasks that are created before the loop runs again: a stream may have thousands of sources to close."""
+# Here, below all modules that have tasks: without a handler Python would write our warnings to stderr in programs that
+# have not set up logging.
 _log.addHandler(logging.NullHandler())
 
 
 async def outlast(tasks: Iterable[asyncio.Future[Any]], timeout: float) -> bool:
-    """Wait until all `tasks` are done, for `timeout` seconds at most, and return whether they are.
+    """Wait until all `tasks` are done, for at most `timeout` seconds, and return whether they are.
 
-    Being cancelled does not end the wait: callers that cancel by level (anyio) cancel every await of a cleanup
-    again. The cancellation goes on when the wait is over.
+    Being cancelled does not end the wait, because callers that cancel by level (anyio) cancel every await of a cleanup
+    again. The cancellation is raised after the wait.
     """
     pending: set[asyncio.Future[Any]] = {task for task in tasks if not task.done()}
     loop = asyncio.get_running_loop()
@@ -57,7 +57,7 @@ async def outlast(tasks: Iterable[asyncio.Future[Any]], timeout: float) -> bool:
 
 
 class SharedTask:
-    """A task that serves several callers: it begins with the first of them and ends with the last."""
+    """A task that serves several callers: it starts with the first of them and ends with the last."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -65,10 +65,10 @@ class SharedTask:
         self._ending: set[asyncio.Task[None]] = set()
 
     def begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start it, unless it runs; `run` is called once the one before it is over."""
+        """Start it, unless it runs; `run` is called once the previous run is over."""
         if self._task is None:
             work = self._after_the_last_one(run)
-            context = contextvars.Context()  # it must not carry that of the caller that came first
+            context = contextvars.Context()  # not that of the first caller
             self._task = asyncio.get_running_loop().create_task(work, name=self._name, context=context)
 
     async def _after_the_last_one(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -76,7 +76,7 @@ class SharedTask:
         await run()
 
     def end(self) -> None:
-        """Cancel it; nothing happens if it does not run."""
+        """Cancel it; do nothing if it does not run."""
         if self._task is not None:
             self._task.cancel()
             self._ending.add(self._task)
@@ -84,14 +84,14 @@ class SharedTask:
             self._task = None
 
     async def settle(self, timeout: float = 10.0) -> None:
-        """Wait until what was ended is over."""
+        """Wait until an ended run is over."""
         others = [task for task in self._ending if task is not asyncio.current_task()]
         if others:
             await outlast(others, timeout)
 
 
 async def close_all(closing: Iterable[Awaitable[object]], timeout: float) -> None:
-    """Await all of `closing` at once, for `timeout` seconds at most; what fails or hangs is logged and left."""
+    """Await all of `closing` at once, for at most `timeout` seconds; log failures and calls that hang."""
     tasks: list[asyncio.Future[Any]] = []
     cancelled: asyncio.CancelledError | None = None
     for each in closing:
@@ -116,12 +116,13 @@ async def close_all(closing: Iterable[Awaitable[object]], timeout: float) -> Non
 
 
 class BackgroundTasks:
-    """Work that goes on behind its callers, until it ends or its owner does.
+    """Work in the background, until it ends or its owner is closed.
 
-    Nobody waits for it, so a failure is logged. It has the context of no caller: it may serve several.
+    No caller waits for it, so failures are logged. It does not inherit a caller's context, because it may serve
+    several.
 
     Args:
-        log: Where failures are logged.
+        log: The logger for failures.
     """
 
     def __init__(self, log: logging.Logger) -> None:
@@ -129,7 +130,7 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
-        """Let something go on."""
+        """Run a coroutine in the background."""
         task = asyncio.get_running_loop().create_task(work, name=name, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -141,7 +142,7 @@ class BackgroundTasks:
             self._log.warning("%s", error, exc_info=None if isinstance(error, AsyncSchedError) else error)
 
     async def close(self, timeout: float, *, patience: float = 0.0) -> None:
-        """End what goes on, and wait for that for `timeout` seconds; give it `patience` seconds to end by itself."""
+        """Wait `patience` seconds for the work to end by itself, then cancel it and wait at most `timeout` seconds."""
         if patience and self._tasks:
             await outlast(list(self._tasks), patience)
         for task in self._tasks:
@@ -152,7 +153,7 @@ class BackgroundTasks:
 async def gather_bounded(
     work: Callable[[ItemT], Coroutine[Any, Any, ResultT]], items: Iterable[ItemT], at_once: int
 ) -> list[ResultT]:
-    """Return the results of `work` over `items` in order, at most `at_once` running; a failure ends the others."""
+    """Return the results of `work` over `items` in order, at most `at_once` at a time; a failure ends the others."""
     todo = list(items)
     results: list[ResultT | None] = [None] * len(todo)
     numbers = iter(range(len(todo)))
@@ -176,7 +177,7 @@ async def gather_bounded(
 
 
 class _Handing(Generic[ResultT]):
-    """A value that a thread makes for a caller that may leave first; the second of the two to finish undoes it."""
+    """A value that a thread makes for a caller that may leave first; the later of the two undoes it."""
 
     def __init__(self, make: Callable[[], ResultT], undo: Callable[[ResultT], object]) -> None:
         self._make = make
@@ -186,7 +187,7 @@ class _Handing(Generic[ResultT]):
         self._made: list[ResultT] = []
 
     def make(self) -> ResultT:
-        """Make it, in a thread."""
+        """Make the value, in a thread."""
         made = self._make()
         with self._lock:
             is_left = self._is_left
@@ -197,7 +198,7 @@ class _Handing(Generic[ResultT]):
         return made
 
     def leave(self) -> None:
-        """Undo what is made, now or once it is."""
+        """Undo the value, now or when it has been made."""
         with self._lock:
             self._is_left = True
         while self._made:
@@ -207,14 +208,14 @@ class _Handing(Generic[ResultT]):
 async def made_in_thread(
     make: Callable[[], ResultT], undo: Callable[[ResultT], object], *, waits: bool = False
 ) -> ResultT:
-    """Return what `make` returns, called in a thread; if this is cancelled, `undo` is called with it once it is there.
+    """Call `make` in a thread and return its result; after a cancellation, pass the result to `undo`.
 
-    A thread cannot be stopped: without this, whatever it opens for someone who has left stays open.
+    A thread cannot be stopped: without this, a resource that it opens for a cancelled caller would stay open.
 
     Args:
-        make: What to call.
-        undo: Takes back what it has returned, maybe in the thread.
-        waits: Whether a cancellation goes on only once it is undone, as in `finished_in_thread`.
+        make: The function to call.
+        undo: Releases the result, maybe in the thread.
+        waits: Whether a cancellation is raised only once the result is released, as in `finished_in_thread`.
     """
     handing = _Handing(make, undo)
     try:
@@ -227,11 +228,11 @@ async def made_in_thread(
 async def finished_in_thread(
     call: Callable[[], ResultT], run: Callable[[Callable[[], ResultT]], Coroutine[Any, Any, ResultT]] | None = None
 ) -> ResultT:
-    """Return what `call` returns, called in a thread; a cancellation goes on once it has returned.
+    """Call a function in a thread and return its result; a cancellation is raised once the function has returned.
 
     Args:
-        call: What to call.
-        run: Calls it in a thread; the loop's own pool by default.
+        call: The function.
+        run: Runs it in a thread; the loop's own pool by default.
 
     Raises:
         OSError: It hangs (ETIMEDOUT after `LONGEST_CALL` seconds); the thread cannot be stopped.
@@ -240,14 +241,14 @@ async def finished_in_thread(
     try:
         is_done = await outlast([calling], LONGEST_CALL)
     finally:
-        calling.cancel()  # it hangs; nothing happens to one that has returned
+        calling.cancel()  # it hangs; this does nothing if it has returned
     if not is_done:
         raise OSError(errno.ETIMEDOUT, f"no answer from the operating system within {LONGEST_CALL:g} s")
     return calling.result()
 
 
 async def _in_thread(make: Callable[[], ResultT]) -> ResultT:
-    """Call it in a thread; when the interpreter is leaving, where none can be started any more, without one."""
+    """Call it in a thread, or directly while the interpreter exits, when no thread can be started."""
     has_begun = False
 
     def begin() -> ResultT:

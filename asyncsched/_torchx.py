@@ -1,4 +1,4 @@
-"""Apps that somebody made with TorchX's classes: they are known by name, and TorchX is not imported for them."""
+"""Recognise apps of TorchX's classes by their names, without importing TorchX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["TorchXApp", "adopted", "is_torchx_app"]
 if TYPE_CHECKING:
 
     class TorchXApp(Protocol):
-        """An `AppDef` of ``torchx.specs``, as far as types go."""
+        """An `AppDef` of ``torchx.specs``, for type checkers."""
 
         name: str
         roles: list[Any]
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 else:
 
     class TorchXApp:
-        """The same where nobody checks types: a protocol takes a millisecond to make."""
+        """The same at run time: a protocol takes a millisecond to create."""
 
 
 def is_torchx_app(kind: type[object]) -> bool:
-    """Tell whether a class is TorchX's AppDef, or a subclass of it."""
+    """Return whether a class is TorchX's AppDef, or a subclass of it."""
     return any(each.__name__ == "AppDef" and each.__module__.startswith("torchx.") for each in kind.__mro__)
 
 
 def adopted(app: AppDef | TorchXApp) -> AppDef:
-    """Return an app of TorchX's as ours, and any other object as it is, for others to check.
+    """Convert an app of TorchX's to ours; return any other object unchanged, for others to check.
 
     Raises:
-        ConfigError: The app says something that cannot be said here.
+        ConfigError: The app cannot be converted.
     """
     if not is_torchx_app(type(app)):
         return cast("AppDef", app)
-    from asyncsched.torchx.convert import adopt  # loaded only for an app of TorchX
+    from asyncsched.torchx.convert import adopt  # imported only for an app of TorchX
 
     return adopt(app)

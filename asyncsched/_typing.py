@@ -1,4 +1,4 @@
-"""What `typing` has in newer versions of Python, without ``typing_extensions``, which takes 2 ms to import."""
+"""Parts of `typing` in newer versions of Python, without ``typing_extensions``, which takes 2 ms to import."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ else:
     MethodT = TypeVar("MethodT")
 
     def override(method: MethodT) -> MethodT:
-        """Say to type checkers that a method takes the place of an inherited one."""
+        """Mark a method that overrides an inherited one, for type checkers."""
         return method
 
     class Doc:
-        """What a field is for, as a note in its annotation."""
+        """The documentation of a field, in its annotation."""
 
         def __init__(self, documentation: str, /) -> None:
             self.documentation = documentation

@@ -1,4 +1,4 @@
-"""Time, as something that is handed in: real for users, virtual for tests."""
+"""Time as a parameter: real for users, virtual for tests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["Clock", "Timeout", "TimerHandle"]
 
 
 class TimerHandle(Protocol):
-    """What `Clock.call_later` returns."""
+    """The result of `Clock.call_later`."""
 
     def cancel(self) -> None:
-        """Forget the call; does nothing when it has been made."""
+        """Cancel the call; does nothing if it has been made."""
 
 
 class Clock:
     """The machine's clock and the running loop's timers.
 
-    Everything of ours that waits for time to pass (polling, back-off, deadlines) asks a clock, so that a
-    test can hand in one that does not wait.
+    Everything in asyncsched that waits for time to pass (polling, back-off, deadlines) uses a clock, so that a test can
+    pass one that does not wait.
     """
 
     def time_ns(self) -> int:
@@ -32,7 +32,7 @@ class Clock:
         return time.time_ns()
 
     def monotonic(self) -> float:
-        """Return seconds that never run backwards; only differences mean something."""
+        """Return seconds that never go backwards; only differences are meaningful."""
         return time.monotonic()
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
@@ -42,10 +42,10 @@ class Clock:
         return asyncio.get_running_loop().call_later(delay, callback)
 
     def call_at_latest(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
-        """Do what `call_later` does, for a deadline: the call is to be cancelled by what it puts an end to.
+        """Like `call_later`, but for a deadline, which is cancelled when the guarded work ends.
 
-        To a clock that runs by itself it makes a difference. It moves to whatever somebody waits for, but must not
-        move to where something runs out of time that only needs a moment.
+        A self-advancing clock jumps to the next timer. It must not jump to a deadline, because the guarded work may
+        only need real time to finish.
         """
         return self.call_later(delay, callback)
 
@@ -64,16 +64,16 @@ class Clock:
             timer.cancel()
 
     def timeout(self, seconds: float | None) -> Timeout:
-        """Return an async context manager that raises TimeoutError when its body takes longer: a limit to waiting."""
+        """Return an async context manager that raises TimeoutError if its body waits longer than this."""
         return Timeout(self.call_later, seconds)
 
     def deadline(self, seconds: float | None) -> Timeout:
-        """Do what `timeout` does, around work that is on its way, such as a request; see `call_at_latest`."""
+        """Like `timeout`, but for work in progress, such as a request; see `call_at_latest`."""
         return Timeout(self.call_at_latest, seconds)
 
 
 class Timeout:
-    """`asyncio.timeout`, told the time by a `Clock`."""
+    """Like `asyncio.timeout`, but timed by a `Clock`."""
 
     def __init__(self, call_later: Callable[[float, Callable[[], None]], TimerHandle], seconds: float | None) -> None:
         self._call_later = call_later
@@ -88,7 +88,7 @@ class Timeout:
 
         self._task = asyncio.current_task()
         if self._task is None:
-            raise RuntimeError("a timeout works inside a task only")
+            raise RuntimeError("a timeout works only inside a task")
         self._cancelling = self._task.cancelling()
         if self._seconds is not None:
             self._timer = self._call_later(self._seconds, self._expire)
@@ -109,7 +109,7 @@ class Timeout:
         task, self._task = self._task, None
         if not self.expired or task is None:
             return
-        # Only our own cancellation becomes a TimeoutError: a second one came from outside and goes on.
+        # Only our own cancellation becomes a TimeoutError: a second one came from outside and is raised.
         if task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
             raise TimeoutError(f"no answer within {self._seconds:g} s") from error
 

@@ -1,4 +1,4 @@
-"""Everything that asyncsched raises on purpose, in one tree.
+"""All exceptions that asyncsched raises on purpose, in one tree.
 
 ::
 
@@ -12,7 +12,7 @@
      │   ├─ ComponentError                    a component cannot be found, read or called
      │   └─ MissingExtraError (ModuleNotFoundError)  an optional package is not installed
      ├─ UnknownAppError (LookupError)         no such app, role or replica
-     ├─ AppStatusError                        an app ended in a state that was not wanted
+     ├─ AppStatusError                        an app did not end in the expected state
      ├─ UsageError (RuntimeError)             the library was called in a way that cannot work
      │   ├─ ClosedError                       the object has been closed
      │   └─ WrongLoopError                    the object belongs to another event loop
@@ -25,12 +25,12 @@
          ├─ NotFoundError
          ├─ InvalidRequestError
          ├─ ConflictError
-         └─ LogStreamError                    a log cannot be delivered any further
+         └─ LogStreamError                    the rest of a log cannot be read
 
-Each says *what* happened, *why*, and what to do next (*fix*); a vendor's exception is its
-``__cause__`` and never leaves a backend on its own. All of them pickle.
+Each has *what* happened, *why*, and what to do next (*fix*). A vendor's exception is its ``__cause__`` and never leaves
+a backend by itself. All of them can be pickled.
 
-Four have a second name, that of the TorchX documents, for an ``except`` that was written for those:
+Four have an alias, their name in the TorchX documents, for existing ``except`` clauses:
 `InvalidRunConfigException` (`RunOptionError`), `MalformedAppHandleException` (`MalformedHandleError`),
 `UnknownAppException` (`UnknownAppError`) and `UnknownSchedulerException` (`UnknownSchedulerError`).
 """
@@ -78,11 +78,11 @@ __all__ = [
 
 
 class AsyncSchedError(Exception):
-    """The root of the tree: ``except AsyncSchedError`` catches all that is ours.
+    """The root of the tree: ``except AsyncSchedError`` catches every exception of asyncsched.
 
     Args:
         what: What happened, as a sentence without a full stop.
-        why: The reason, where it is known.
+        why: The reason, if known.
         fix: What the reader can do next.
     """
 
@@ -97,13 +97,13 @@ class AsyncSchedError(Exception):
         return f"{text}; {self.fix}" if self.fix else text
 
     def _render_traceback_(self) -> list[str]:
-        """Return what a notebook shows in place of a traceback: the cell's line, and at most five about the error."""
-        from asyncsched._error_text import notebook_lines  # only notebooks pay for it
+        """Return what a notebook shows instead of a traceback: the cell's line, and at most five about the error."""
+        from asyncsched._error_text import notebook_lines  # only notebooks need it
 
         return notebook_lines(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions are rebuilt by calling the class with `args`, which loses keyword-only fields.
+        # Exceptions are unpickled by calling the class with `args`, which loses keyword-only fields.
         return _restore, (type(self), self.args), self.__dict__
 
 
@@ -138,7 +138,7 @@ class RunOptionError(ConfigError):
 
     @property
     def cfg_key(self) -> str:
-        """The option's name, under the documents' name."""
+        """The option's name, as the documents call this attribute."""
         return self.key
 
 
@@ -155,15 +155,15 @@ class ComponentError(ConfigError):
 
 
 class MissingExtraError(ConfigError, ModuleNotFoundError):
-    """A package that this feature needs is not installed; `fix` holds the command that installs it."""
+    """A package that a feature needs is not installed; `fix` has the command that installs it."""
 
 
 class UnknownAppError(AsyncSchedError, LookupError):
-    """No such app, or no such role or replica in it; the message names those that exist."""
+    """The app does not exist, or has no such role or replica; the message names those that exist."""
 
 
 class AppStatusError(AsyncSchedError):
-    """An app ended in another state than the one that was waited for.
+    """An app did not end in the expected state.
 
     Attributes:
         status: The app's status.
@@ -195,7 +195,7 @@ class SchedulerError(AsyncSchedError):
 
     Attributes:
         backend: The scheduler's name, such as ``local_docker``.
-        operation: What was being done, such as ``submit``.
+        operation: The operation that failed, such as ``submit``.
         retryable: Whether the same call may succeed later.
     """
 
@@ -222,7 +222,7 @@ class UnavailableError(SchedulerError, ConnectionError):
     """The service cannot be reached, or did not answer in time.
 
     Attributes:
-        is_set_up: False where nothing here names the service and nothing of it was found: it is not used from here.
+        is_set_up: False if nothing here configures the service and none was found, so that it is not in use here.
     """
 
     retryable = True
@@ -234,14 +234,14 @@ class AuthError(SchedulerError):
 
 
 class PermissionDeniedError(SchedulerError, PermissionError):
-    """The credentials are good, but what was asked is not allowed."""
+    """The credentials are valid, but do not allow the request."""
 
 
 class ThrottledError(SchedulerError):
     """The service asks for fewer calls.
 
     Attributes:
-        retry_after: The pause in seconds that the service asked for, if it did.
+        retry_after: The pause in seconds that the service asked for, or None.
     """
 
     retryable = True
@@ -269,17 +269,17 @@ class InvalidRequestError(SchedulerError):
 
 
 class ConflictError(SchedulerError):
-    """Something of that name exists already and is not the same."""
+    """Something else of that name exists already."""
 
 
 class ReplicaFailure:
-    """Why the log of one replica could not be delivered to its end.
+    """Why the rest of one replica's log cannot be read.
 
     Attributes:
         role: The replica's role.
         replica: Its number in the role.
-        cause: What went wrong.
-        last_timestamp: When the last line that was delivered had been written, where that is known.
+        cause: The error.
+        last_timestamp: The time of the last delivered line, if known.
         app_id: The replica's app.
     """
 
@@ -305,7 +305,7 @@ class ReplicaFailure:
 
 
 class LogStreamError(SchedulerError):
-    """A log cannot be delivered any further; what could be read has been delivered.
+    """The rest of a log cannot be read; all lines before have been delivered.
 
     Attributes:
         failures: One entry for each replica whose log is incomplete.
@@ -333,7 +333,7 @@ UnknownSchedulerException = UnknownSchedulerError
 
 
 class LeftBehind(str):
-    """A note on an exception: a launch that has failed has left an app, or parts of one.
+    """A note on an exception: a failed launch has left an app, or parts of one.
 
     Attributes:
         app_id: The app.
@@ -345,12 +345,12 @@ class LeftBehind(str):
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """Return the notes on an exception, and on those that it comes from."""
+    """Return the notes on an exception, and on those that it was raised from."""
     return [note for each in _chain(error) for note in getattr(each, "__notes__", ())]
 
 
 def left_behind(error: BaseException) -> str:
-    """Return the id of the app that a launch has left, as notes on its error tell it; empty if it has left none."""
+    """Return the id of the app that a failed launch has left, from the notes on its error; empty if there is none."""
     return next((note.app_id for note in notes_of(error) if isinstance(note, LeftBehind)), "")
 
 

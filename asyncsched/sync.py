@@ -1,4 +1,4 @@
-"""The same verbs for code that cannot await.
+"""The same API for code that cannot await.
 
 ::
 
@@ -8,8 +8,8 @@
             print(line, end="")
         print(runner.wait(handle))
 
-Each runner has an event loop of its own in a daemon thread. It may be used from any thread, inside a running loop too
-(which it then blocks, as every blocking call does); it ends when it is closed, dropped, or the interpreter exits.
+Each runner has its own event loop in a daemon thread. It may be used from any thread, even inside a running loop (which
+it then blocks, like every blocking call). It ends when it is closed or dropped, or the interpreter exits.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
     """A scheduler with the documents' blocking interface.
 
     Args:
-        scheduler: The scheduler, which nothing else has used yet; it is closed with this. Or what makes one: then it is
-            made again after a fork.
+        scheduler: The scheduler, which must be unused; it is closed with this object. Or a function that creates one,
+            which is called again after a fork.
     """
 
     def __init__(self, scheduler: Scheduler[Any, Any] | Callable[[], Scheduler[Any, Any]]) -> None:
@@ -72,12 +72,12 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
 
     @property
     def options(self) -> type[Any]:
-        """The dataclass of the run options; it needs no loop."""
+        """The dataclass of the run options; needs no loop."""
         return self._wrapped.options
 
     @property
     def backend(self) -> str:
-        """The name under which the scheduler is registered."""
+        """The name that the scheduler is registered under."""
         return self._wrapped.backend
 
     @property
@@ -119,7 +119,7 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
         attempts: int | Iterable[int] | None = None,
         gaps: Literal["tell", "raise"] = "tell",
     ) -> BlockingIterator[LogLine]:
-        """Iterate over the lines of one replica, the first by default; ``k=None`` gives those of all, merged."""
+        """Iterate over the lines of one replica, by default the first; ``k=None`` merges those of all replicas."""
         return self._log_iter(
             app_id,
             role_name,
@@ -135,7 +135,7 @@ class SyncScheduler(Facade[Scheduler[Any, Any]]):
         )
 
     def close(self) -> None:
-        """End everything of this scheduler. One that belongs to a runner is closed with that, and not here."""
+        """End everything of this scheduler. A runner's scheduler is closed with the runner, not here."""
         if self._owner:
             super().close()
 
@@ -155,17 +155,17 @@ class _RunnersScheduler(SyncScheduler):
             return runner._scheduler(name), runner._bridge
 
         self._owner = False
-        super(SyncScheduler, self).__init__(*again(), again)  # without that one's own loop
+        super(SyncScheduler, self).__init__(*again(), again)  # without the parent class's own loop
 
 
 class SyncRunner(Facade[_Runner]):
     """A `Runner` whose calls block.
 
     Args:
-        name: The session that submitted apps are marked with.
-        schedulers: What it may use, by name: factories, or schedulers that nothing else has used yet, which are closed
-            with this. All that are installed by default.
-        component_defaults: Arguments of components that are used where a call gives none, by component.
+        name: The session to mark submitted apps with.
+        schedulers: The schedulers to use, by name: factories, or unused schedulers, which are closed with this object.
+            All installed schedulers by default.
+        component_defaults: Default arguments of components, by component.
         scheduler_params: Parameters of schedulers by their names, such as ``aws_batch={"region": "eu-west-1"}``.
     """
 
@@ -221,7 +221,7 @@ class SyncRunner(Facade[_Runner]):
 
 
 def create_scheduler(name: str, session_name: str, **kwargs: object) -> SyncScheduler:
-    """Make the scheduler of this name."""
+    """Create the scheduler of this name."""
     return SyncScheduler(functools.partial(registry.get_scheduler, name, session_name, **kwargs))
 
 
@@ -235,7 +235,7 @@ def get_runner(
     component_defaults: Mapping[str, Mapping[str, object]] | None = None,
     **scheduler_params: Mapping[str, object],
 ) -> SyncRunner:
-    """Make a runner with all schedulers that are installed."""
+    """Create a runner with all installed schedulers."""
     return SyncRunner(name, None, component_defaults, **scheduler_params)
 
 
@@ -246,8 +246,8 @@ def build_workspace_image(
     platform: str | None = None,
     on_progress: Callable[[ImageProgress], None] | None = None,
 ) -> str:
-    """Do as `asyncsched.workspace.build_workspace_image` does, and block; `on_progress` is called in another thread."""
-    from asyncsched.workspace import build_workspace_image as build  # few have a workspace
+    """Like `asyncsched.workspace.build_workspace_image`, but blocking; `on_progress` is called in another thread."""
+    from asyncsched.workspace import build_workspace_image as build  # rarely needed
 
     async def nothing() -> None: ...
 
@@ -275,7 +275,7 @@ async def _close(runner: _Runner, given: Collection[Scheduler[Any, Any]]) -> Non
 
 
 def __getattr__(name: str) -> object:
-    """Raise AttributeError for what is not here; the runner that is awaited is in `asyncsched`."""
+    """Raise AttributeError for unknown names; the async Runner is in `asyncsched`."""
     if name == "Runner":
-        raise AttributeError("asyncsched.sync has no Runner; SyncRunner is the one whose calls block")
+        raise AttributeError("asyncsched.sync has no Runner: use SyncRunner, whose calls block")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -136,7 +136,7 @@ def test_every_line_is_on_the_page() -> None:
     page = (ROOT / "docs/extending.md").read_text()
     marks = re.findall(r"^# part: (\w+)$", SOURCE.read_text(), re.MULTILINE)
     begun = re.findall(r'literalinclude} examples/spool.py\n:start-after: "# part: (\w+)"', page)
-    ended = re.findall(r':end-before: "# part: (\w+)"', page.partition("## Holding it")[0])
+    ended = re.findall(r':end-before: "# part: (\w+)"', page.partition("## Testing the contract")[0])
 
     assert ["request", "answer", "status", "scheduler"] == begun == ended
     assert {*marks} - {"options"} == {*begun}

@@ -1,20 +1,20 @@
-"""Talking to a Docker daemon: where it is, requests with our errors, images, networks, files in containers.
+"""Talk to a Docker daemon: find it, send requests with this package's errors, manage images, networks and files.
 
-Importing it imports aiodocker, which takes longer than a loop may be held: do it in a thread.
+Importing it imports aiodocker, which takes longer than the loop may be held: import it in a thread.
 
-aiodocker makes the connection and sends what it offers soundly: containers are created, started, renamed, killed and
-removed, files put into them, images inspected, named and removed, networks made and removed through it. These requests
-go through its session instead:
+aiodocker makes the connection and sends the requests that it supports well: create, start, rename, kill and remove
+containers, put files into them, inspect, tag and remove images, create and remove networks. These requests use its
+session directly instead:
 
-- lists of containers and networks, and inspections: its own reader makes an object of each item and hides the JSON.
-- stopping a container: nothing tells when the daemon has the request, and so goes on without us.
-- logs and events: its readers take a broken connection for the end, and drop the stream that a line was written to.
-- pulls: what the daemon says in the stream about a registry has to become an error of ours, and has no time limit.
-- builds: its own takes a file object, which a thread would have to fill; and nothing cancels a build.
-- images that are made of a container: unpacking and committing many bytes takes longer than its time limit.
-- pushes: as pulls; and nothing asks a registry what it has (``/distribution``).
-- a file of a container: its reader takes a whole archive into memory, however large; and nothing offers HEAD.
-- the API's version and the daemon's time: it asks for the version of the version, and offers no header.
+- listing containers and networks, and inspecting: its reader makes an object of each item and hides the JSON.
+- stopping a container: it does not report when the daemon has the request, and so would stop the container without us.
+- logs and events: its readers treat a broken connection as the end, and drop the stream that a line was written to.
+- pulls: a registry's error inside the stream must become one of this package's errors, and a pull has no time limit.
+- builds: it takes a file object, which a thread would have to fill, and it cannot cancel a build.
+- committing containers as images: unpacking and committing many bytes takes longer than its time limit.
+- pushes: as for pulls; and it has no call to look an image up in a registry (``/distribution``).
+- a file of a container: its reader loads a whole archive into memory, whatever its size; and it has no HEAD.
+- the API's version and the daemon's time: it puts a version into the URL of that request, and returns no headers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Single files in containers: the daemon takes them and hands them out as tar archives."""
+"""Read and write single files in containers, which the daemon transfers as tar archives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asyncsched.errors import SchedulerError
 __all__ = ["ensure_tmp", "read_file"]
 
 _HEADERS = 64 * 1024
-"""Bytes that may stand before a file's content: its name, its times, its extended attributes."""
+"""The most bytes before a file's content: its name, its times, its extended attributes."""
 
 _OTHERS = {
     tarfile.SYMTYPE: "a symbolic link",
@@ -22,9 +22,9 @@ _OTHERS = {
 
 
 async def read_file(daemon: Daemon, container: str, path: str, longest: int, *, operation: str) -> bytes:
-    """Return what a file in a container holds, at most its first `longest` bytes; the container may have ended.
+    """Return a file in a container, at most its first `longest` bytes; the container may have ended.
 
-    Links are not followed: a container's program may have made one to any place.
+    Links are not followed: the container's program may have pointed one anywhere.
 
     Raises:
         NotFoundError: There is no such file, or no such container.
@@ -58,7 +58,7 @@ def _first_file(archive: bytes, longest: int) -> bytes:
 
 
 async def ensure_tmp(daemon: Daemon, container: str, *, operation: str) -> bool:
-    """Make /tmp, where everybody may write, in a container that has not started; False if its image has one."""
+    """Create a world-writable /tmp in a container that has not started; return False if its image has one."""
     if await daemon.has_path(container, "/tmp", operation=operation):  # noqa: S108 - in the container
         return False
     directory = tarfile.TarInfo("tmp")
@@ -69,6 +69,6 @@ async def ensure_tmp(daemon: Daemon, container: str, *, operation: str) -> bool:
     try:
         await daemon.put_archive(container, "/", archive.getvalue(), operation=operation)
     except SchedulerError as error:
-        if "read-only" not in error.why:  # then its program can write where something is mounted, if anywhere
+        if "read-only" not in error.why:  # then the program can write only to mounts, if anywhere
             raise
     return True

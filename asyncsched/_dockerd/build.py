@@ -29,7 +29,7 @@ __all__ = ["BUILD_LABEL", "Build", "Reader", "build_image", "closed"]
 _log = logging.getLogger("asyncsched.dockerd")
 
 BUILD_LABEL = "asyncsched.build"
-"""The label of all that one build makes: a builder that is interrupted may have made an image, and not tell its id."""
+"""The label of everything that one build makes: an interrupted builder may leave an image without telling its id."""
 
 _LAST_LINES = 20
 _LONGEST_LINE = 4096
@@ -39,7 +39,7 @@ _STEP = re.compile(r"Step \d+/\d+ : (?P<instruction>\S+)")
 _RESULT = re.compile(r" ---> (?P<id>[0-9a-f]{12,64})$")
 _RUNNING = re.compile(r" ---> Running in (?P<id>[0-9a-f]{12,64})$")
 _OWN = re.compile(r"Step \d+/\d+ : | ---> |Removing intermediate container |Successfully ")
-"""How the classic builder's own lines begin: each is a record, whatever a command has written before."""
+"""How the classic builder's own lines begin: each is a new line, even if a command's last line has no end."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _WRAPPING = re.compile(r"^(failed to solve( with frontend [\w.]+)?: |failed to create LLB definition: )+")
 
@@ -109,13 +109,13 @@ class Reader:
         self.image = ""
         self.made: list[str] = []
         self.container = ""
-        self._begun: dict[object, str] = {}  # lines that have no end yet, by what they come from
+        self._begun: dict[object, str] = {}  # lines that have no end yet, by their source
 
     def read(self, record: Mapping[str, Any]) -> None:
         raise NotImplementedError
 
     def say(self, text: str, source: object = None) -> None:
-        """Tell the lines of a text; the last one goes on with the next text from there if it has no end."""
+        """Report the lines of a text; if its last line has no end, the source's next text continues it."""
         *whole, begun = (self._begun.pop(source, "") + _COLOUR.sub("", text)).replace("\r", "\n").split("\n")
         if begun:
             self._begun[source] = begun[-_LONGEST_LINE:]
@@ -123,7 +123,7 @@ class Reader:
             self._tell(line[-_LONGEST_LINE:].rstrip())
 
     def finish(self) -> None:
-        """Tell the lines that have no end."""
+        """Report the lines that have no end."""
         for line in self._begun.values():
             self._tell(line.rstrip())
         self._begun.clear()
@@ -187,14 +187,14 @@ class _BuildKit(Reader):
 
 
 class Build:
-    """A build in progress: when it is cancelled, nothing is left of it.
+    """A build in progress; nothing of it is left if it is cancelled.
 
     Args:
         daemon: The daemon that builds.
         name: The image's name and tag.
-        context: Returns a new stream of what the daemon is sent.
-        params: The request's parameters; `buildid` is the value of the label of all that it makes.
-        reader: Reads what the daemon answers.
+        context: Returns a new stream of the context's archive.
+        params: The request's parameters; `buildid` is the value of the label of everything that the build makes.
+        reader: Reads the daemon's records.
         operation: The operation that errors name.
     """
 
@@ -211,7 +211,7 @@ class Build:
         self._operation = operation
         self._what = f"cannot build the image {name}"
         self._params = params
-        self._can_cut = True  # whether the connection can be cut without the daemon going on alone
+        self._can_cut = True  # whether the daemon stops when the connection is cut
         self._is_named = False  # true as soon as the tag was requested
         self._is_given_up = False
         self._broken: Exception | None = None  # the error of the context
@@ -237,7 +237,7 @@ class Build:
             await tag_image(self._daemon, self._reader.image, self._name, operation=self._operation)
 
     async def _request(self) -> None:
-        self._can_cut = True  # it makes nothing before it has the whole context
+        self._can_cut = True  # the daemon makes nothing before it has the whole context
         body = self._body()
         headers = {"Content-Type": "application/x-tar"}
         what, operation = self._what, self._operation
@@ -278,17 +278,17 @@ class Build:
         self._can_cut = False
 
     def _failed(self, error: SchedulerError) -> AsyncSchedError:
-        if error.what != self._what:  # it is not from the build itself
+        if error.what != self._what:  # not from the build itself
             return error
         text = _WRAPPING.sub("", error.why)
         fix = "correct the Dockerfile or the workspace"
         if "no active session" in text or "unset secret" in text.lower():
-            fix = "secrets and SSH keys need a session with `docker build`: build the image with it, and name that"
+            fix = "secrets and SSH keys need a session: build the image with `docker build`, and name it in the role"
         lines = [line for line in self._reader.lines if line not in text.splitlines()]
         why = "\n  ".join([f"{text}; the builder's last lines:", *lines]) if lines else text
         return WorkspaceError(self._what, why=why, fix=("\n" if lines else "") + fix)
 
-    # Being cancelled
+    # Cancellation
 
     async def _undo(self, task: asyncio.Task[None]) -> None:
         """End the build and remove what it has made, even if this is cancelled again."""
@@ -296,10 +296,10 @@ class Build:
         try:
             await outlast([undoing], _CLEANUP)
         except asyncio.CancelledError:
-            pass  # `outlast` has waited nevertheless, and the caller raises its own cancellation
+            pass  # `outlast` has waited all the same, and the caller raises the first cancellation
         if not undoing.done():
             undoing.cancel()
-            task.cancel()  # this closes the connection, which ends the build too, but later
+            task.cancel()  # closes the connection, which ends the build too, but later
             await asyncio.wait([undoing, task], timeout=1.0)
             _log.warning("the build of %s did not end within %g s: parts of it may be left", self._name, _CLEANUP)
         elif (error := undoing.exception()) is not None:
@@ -325,7 +325,7 @@ class Build:
             await remove_image(self._daemon, image, unnamed=True, operation=self._operation)
 
     async def _interrupt(self) -> None:
-        """Ask the daemon to end the build: closing the connection would not show when it has ended."""
+        """Ask the daemon to end the build: a closed connection would not show when it has ended."""
         if self._params["version"] == "2":
             path, params = "build/cancel", {"id": self._params["buildid"]}
             what = f"cannot end the build of {self._name}"
@@ -336,12 +336,12 @@ class Build:
             try:
                 await self._daemon.kill_container(self._reader.container, operation=self._operation)
             except (ConflictError, NotFoundError):
-                pass  # it has ended
+                pass  # the build has ended
 
 
 async def closed(body: AsyncGenerator[bytes]) -> None:
-    """Close what a request was sent from, if that is not read any more."""
+    """Close the generator of a request's body if the request no longer reads it."""
     try:
         await body.aclose()
     except RuntimeError:
-        pass  # aiohttp is still reading it, and closes it when it notices that the request is over
+        pass  # aiohttp is still reading it, and closes it when it notices that the request has ended

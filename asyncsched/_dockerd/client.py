@@ -1,6 +1,6 @@
-"""A Docker daemon as this package uses it: few requests, our errors, raw streams.
+"""A client for a Docker daemon: the few requests that this package needs, our errors, raw streams.
 
-What goes through aiodocker and what does not, and why, stands in the docstring of the package.
+The package's docstring lists what goes through aiodocker, what does not, and why.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ResultT = TypeVar("ResultT")
 
 
 class Daemon:
-    """The daemon that the environment names; connected on first use, closed by `close`.
+    """The environment's daemon; connected on first use, closed by `close`.
 
     Attributes:
-        backend: The scheduler on whose behalf it is used, for errors.
-        calls: How many requests were made, by what they were for.
-        pulls: How many images were asked of a registry.
-        searches: Taken by those who have a log read from somewhere within it: the daemon reads it from its
-            beginning to find the place, and if many ask at once, nobody gets an answer for a long time.
+        backend: The scheduler that uses it, for errors.
+        calls: The number of requests, by their purpose.
+        pulls: The number of images requested from a registry.
+        searches: A lock to hold while reading a log from the middle: the daemon reads the log from its beginning to
+            find the position, and many such requests at once would all wait for a long time.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Daemon:
         return f"<Daemon {self._endpoint or 'of the environment'}, {state}>"
 
     async def close(self) -> None:
-        """Close every connection; requests under way fail, later ones raise ClosedError."""
+        """Close every connection; requests in progress fail, later ones raise ClosedError."""
         self._closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -85,7 +85,7 @@ class Daemon:
     async def list_containers(
         self, labels: Sequence[str] = (), *, names: Sequence[str] = (), operation: str
     ) -> list[dict[str, Any]]:
-        """List the containers, running or not, with all of these labels (`key`, `key=value`) and such a `/name`."""
+        """List containers, running or not, that have all of these labels (`key`, `key=value`) and match `/name`."""
         filters = json.dumps({"label": list(labels), "name": list(names)})
         params = {"all": "1", "filters": filters}
         found: list[dict[str, Any]] = await self.get_json(
@@ -106,13 +106,13 @@ class Daemon:
             return str(container.id)
 
     async def start_container(self, name: str, *, operation: str) -> None:
-        """Start a container; one that runs already is left as it is."""
+        """Start a container; do nothing if it runs already."""
         container = _container(await self._connected(operation), name)
         with self._translating(f"cannot start the container {name}", operation):
             await container.start()
 
     async def rename_container(self, name: str, new_name: str, *, operation: str) -> None:
-        """Give a container another name; one that has it already is no error."""
+        """Rename a container; do nothing if it has the name already."""
         container = _container(await self._connected(operation), name)
         try:
             await self.ask(lambda: container.rename(new_name), f"cannot rename the container {name}", operation)
@@ -124,9 +124,9 @@ class Daemon:
         """Stop a container: TERM, and KILL after the grace period that it was created with.
 
         Args:
-            name: The container's name or id; one that has ended or is gone is no error.
-            on_sent: Called when the daemon has the request: it goes on by itself from there.
-            operation: For messages.
+            name: The container's name or id; one that has ended or is gone is not an error.
+            on_sent: Called when the daemon has the request, and so stops the container even without us.
+            operation: The operation that errors name.
         """
         connection = await self._connected(operation)
         url = self._url(connection, f"containers/{name}/stop")
@@ -138,7 +138,7 @@ class Daemon:
                     await self._raise(response, f"cannot stop the container {name}", operation)
 
     async def kill_container(self, name: str, *, operation: str) -> None:
-        """End a container at once; one that has ended or is gone is no error."""
+        """Kill a container; one that has ended or is gone is not an error."""
         container = _container(await self._connected(operation), name)
         try:
             await self.ask(container.kill, f"cannot kill the container {name}", operation)
@@ -146,7 +146,7 @@ class Daemon:
             pass
 
     async def remove_container(self, name: str, *, operation: str, force: bool = False) -> None:
-        """Remove a container with its anonymous volumes; one that is gone is no error."""
+        """Remove a container with its anonymous volumes; one that is gone is not an error."""
         container = _container(await self._connected(operation), name)
         try:
             what = f"cannot remove the container {name}"
@@ -158,7 +158,7 @@ class Daemon:
                 raise
 
     async def has_path(self, name: str, path: str, *, operation: str) -> bool:
-        """Tell whether there is something at a path in a container; False if the container is gone, too."""
+        """Return whether a path exists in a container; False if the container is gone."""
         connection = await self._connected(operation)
         what = f"cannot look into the container {name}"
 
@@ -191,15 +191,15 @@ class Daemon:
         return [identity for _, identity in same]
 
     async def create_network(self, name: str, labels: Mapping[str, str], *, operation: str) -> str:
-        """Make a bridge network and return its id."""
+        """Create a bridge network and return its id."""
         docker = (await self._connected(operation)).docker
         config = {"Name": name, "Driver": "bridge", "Labels": dict(labels)}
-        with self._translating(f"cannot make the network {name}", operation):
+        with self._translating(f"cannot create the network {name}", operation):
             network: Any = await docker.networks.create(config)
             return str(network.id)
 
     async def remove_network(self, name: str, *, operation: str) -> None:
-        """Remove a network; one that is gone is no error."""
+        """Remove a network; one that is gone is not an error."""
         networks: Any = (await self._connected(operation)).docker.networks
 
         async def remove() -> None:
@@ -211,15 +211,15 @@ class Daemon:
             pass
 
     async def ask_time(self, *, operation: str) -> float:
-        """Return the daemon's own time in seconds since the epoch, to the second below."""
+        """Return the daemon's time in seconds since the epoch, rounded down."""
         date = (await self._ping(operation)).get("Date")
         return parsedate_to_datetime(date).timestamp() if date else time.time()
 
     async def has_buildkit(self, *, operation: str) -> bool:
-        """Return whether the daemon builds with BuildKit when it is asked to."""
+        """Return whether the daemon can build with BuildKit."""
         said = await self._ping(operation)
         version = tuple(map(int, (await self._connected(operation)).docker.api_version.removeprefix("v").split(".")))
-        if version >= (1, 42):  # it is on wherever it works, and "1" says that it was turned off
+        if version >= (1, 42):  # BuildKit is on wherever it works, and "1" means that it was turned off
             return said.get("Builder-Version") == "2"
         return version >= (1, 39) and said.get("Ostype") == "linux"
 
@@ -237,7 +237,7 @@ class Daemon:
     async def get_json(
         self, path: str, params: Mapping[str, str], what: str, operation: str, headers: Mapping[str, str] | None = None
     ) -> Any:
-        """Return what the daemon answers to a GET."""
+        """Return the daemon's answer to a GET."""
         connection = await self._connected(operation)
 
         async def get() -> Any:
@@ -260,10 +260,10 @@ class Daemon:
         operation: str,
         end_is_marked: bool = True,
     ) -> AsyncGenerator[aiohttp.StreamReader]:
-        """Open a long answer, as bytes; leaving the context closes its connection.
+        """Open a long answer as a stream of bytes; leaving the context closes its connection.
 
-        A connection that breaks raises `UnavailableError`; one that the daemon ends, ends the answer. Without
-        `end_is_marked` a break may look like the end: where nobody relies on it, reading costs a third.
+        A broken connection raises `UnavailableError`; if the daemon closes it, the answer ends. Without
+        `end_is_marked` a break may look like the end; where no caller relies on the end, reading costs a third.
         """
         connection = await self._connected(operation)
         session = connection.session if end_is_marked else connection.plain
@@ -292,8 +292,8 @@ class Daemon:
     ) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
         """Make a request that the daemon answers with one JSON object per line until it is done; it has no time limit.
 
-        Once `given_up` is done, the daemon is told to stop, and its answer ends when it has stopped. Where the
-        answer refuses the request, the error is that of the status `refusal`; with None, of the answer's status.
+        Once `given_up` is done, the daemon is told to stop, and its answer ends when it has stopped. If the daemon
+        refuses the request, the error is that of the status `refusal`, or of the answer's status if that is None.
         """
         connection = await self._connected(operation)
         with self._translating(what, operation):
@@ -317,11 +317,11 @@ class Daemon:
                 yield step
 
     async def images(self, operation: str) -> DockerImages:
-        """Return what aiodocker does with images; use it inside `ask`."""
+        """Return aiodocker's methods for images; use them inside `ask`."""
         return (await self._connected(operation)).docker.images
 
     async def ask(self, request: Callable[[], Awaitable[ResultT]], what: str, operation: str) -> ResultT:
-        """Make a request through aiodocker that does no harm twice."""
+        """Make an idempotent request through aiodocker."""
 
         async def ask() -> ResultT:
             with self._translating(what, operation):
@@ -330,9 +330,9 @@ class Daemon:
         return await self.repeated(ask)
 
     async def repeated(self, request: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Make a request that does no harm twice, again and again while its connection is cut, for `retry_for` seconds.
+        """Make an idempotent request, and repeat it for `retry_for` seconds while its connection is cut.
 
-        A daemon that cannot be connected to is not waited for.
+        It is not repeated if the daemon does not accept connections.
         """
         backoff = Backoff(self._clock, retry_for=self._retry_for, longest=_LONGEST_PAUSE)
         deadline = self._clock.monotonic() + self._retry_for
@@ -376,7 +376,7 @@ class Daemon:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError("this connection to Docker is closed", why="its scheduler was closed meanwhile")
+            raise ClosedError("this connection to Docker is closed", why="its scheduler has been closed")
 
     async def _connect(self, operation: str) -> Connection:
         endpoint = self._endpoint
@@ -395,6 +395,6 @@ class Daemon:
 
 
 def _container(connection: Connection, name: str) -> Any:
-    # aiodocker's containers are typed in part only, which strict checkers refuse to look into.
+    # aiodocker's containers are only partly typed, which strict type checkers reject.
     containers: Any = connection.docker.containers
     return containers.container(name)

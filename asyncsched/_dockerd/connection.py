@@ -1,4 +1,4 @@
-"""Connections to a Docker daemon: over a socket, TCP, TLS or SSH, with a version of its API that it speaks."""
+"""Connect to a Docker daemon over a socket, TCP, TLS or SSH, with a version of the API that it supports."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Connection(NamedTuple):
     docker: Docker
     session: aiohttp.ClientSession
     plain: aiohttp.ClientSession
-    """Speaks HTTP/1.0, which has no marks around each piece, and none at the end."""
+    """A session that speaks HTTP/1.0, which marks neither the pieces nor the end of an answer."""
 
     async def close(self) -> None:
-        """Close every connection of it."""
+        """Close every connection of both sessions."""
         await self.plain.close()
         await self.session.close()
 
 
 async def open_connection(endpoint: Endpoint, request_timeout: float) -> Connection:
-    """Connect to the daemon and agree on a version of its API; raises what aiohttp does, or ForeignAnswerError."""
+    """Connect to the daemon and agree on an API version; raises what aiohttp does, or ForeignAnswerError."""
     connection = await _open(endpoint, request_timeout)
     try:
         connection.docker.api_version = await _agree_on_version(connection)
@@ -44,7 +44,7 @@ async def open_connection(endpoint: Endpoint, request_timeout: float) -> Connect
 
 
 async def _agree_on_version(connection: Connection) -> str:
-    # Through the session: aiodocker would ask for the version of the version.
+    # Through the session: aiodocker would request the version with a version in the URL.
     async with connection.session.get(f"{connection.docker.docker_host}/version") as response:
         response.raise_for_status()
         answer: Any = await response.json()
@@ -66,8 +66,8 @@ async def _open(endpoint: Endpoint, request_timeout: float) -> Connection:
 
 
 def _prepare(endpoint: Endpoint) -> tuple[Callable[[], aiohttp.BaseConnector], str]:
-    """Read certificates and import what an address needs: blocking, for a thread."""
-    # A tail holds a connection for as long as it lasts: a limit would stop every further request.
+    """Read certificates and import what the address needs; it blocks: use a thread."""
+    # Each tail keeps a connection open: a limit would block all other requests.
     if endpoint.socket is not None:
         path = str(endpoint.socket)
         return (lambda: aiohttp.UnixConnector(path, limit=0)), "unix://localhost"
@@ -99,15 +99,15 @@ async def _tell_sent(
 
 
 def hang_up(response: aiohttp.ClientResponse) -> None:
-    """Close our half of a connection, which cancels the request: closing all of it would not show when that ends."""
+    """Close our half of a connection, which cancels the request: closing both would not show when it has ended."""
     connection = response.connection
     if connection is None or connection.transport is None or not connection.transport.can_write_eof():
-        return  # the answer is complete, or the connection has TLS, which cannot do it: the request goes on
+        return  # the answer is complete, or the connection has TLS, which has no half-close: the request continues
     assert connection.protocol is not None
-    connection.protocol.force_close()  # nothing more can be asked over it
+    connection.protocol.force_close()  # it cannot be used for another request
     connection.transport.write_eof()
 
 
 def endless() -> aiohttp.ClientTimeout:
-    """Return the limits of a request that takes as long as it takes."""
+    """Return the time limits of a request that may take as long as it needs."""
     return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)

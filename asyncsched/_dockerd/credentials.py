@@ -1,7 +1,7 @@
-"""The user name and password for an image's registry, from Docker's own configuration.
+"""The user name and password for an image's registry, from Docker's configuration.
 
-Reads files and may start a credential helper: call `registry_auth` in a thread. What it returns is a
-secret: it goes into one request header and nowhere else.
+`registry_auth` reads files and may start a credential helper: call it in a thread. Its result is a secret: it goes into
+one request header and nowhere else.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["registry_auth", "registry_of"]
 
 _HUB = "https://index.docker.io/v1/"
 _HELPER_TIMEOUT = 20.0
-_FOR_TOKENS = "<token>"  # the user name with which a helper says that the password is an identity token
+_FOR_TOKENS = "<token>"  # a helper's user name for an identity token, which is then the password
 
 
 def registry_of(image: str) -> str:
-    """Name an image's registry as Docker's configuration does: its host, or the Hub's old address."""
+    """Return an image's registry as Docker's configuration names it: its host, or the Hub's old address."""
     first, slash, _ = image.partition("/")
     is_host = slash and ("." in first or ":" in first or first == "localhost")
     return first if is_host and first not in ("docker.io", "index.docker.io") else _HUB
 
 
 def registry_auth(image: str, environ: Mapping[str, str], home: Path) -> str:
-    """Make the ``X-Registry-Auth`` header for an image; empty when no login is stored for its registry."""
+    """Return the ``X-Registry-Auth`` header for an image; empty if no login is stored for its registry."""
     registry = registry_of(image)
     config = _read(config_directory(environ, home) / "config.json")
     login = _from_helper(config, registry) or _from_file(config, registry)
@@ -65,7 +65,7 @@ def _from_helper(config: dict[str, Any], registry: str) -> dict[str, str]:
         found = json.loads(answer.stdout)
         user, secret = str(found["Username"]), str(found["Secret"])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, RecursionError):
-        return {}  # helpers answer "not found" in many ways; the pull without a login says what is wrong
+        return {}  # helpers report "not found" in many ways; a pull without a login tells what is wrong
     return {"identitytoken": secret} if user == _FOR_TOKENS else {"username": user, "password": secret}
 
 
@@ -82,13 +82,13 @@ def _from_file(config: dict[str, Any], registry: str) -> dict[str, str]:
 
 
 def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a part of the configuration; what is no object there, such as ``null``, holds nothing."""
+    """Return a section of the configuration; empty if it is not an object, such as ``null``."""
     found: Any = config.get(name)
     return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType] - any JSON
 
 
 def _names(registry: str) -> tuple[str, ...]:
-    """List the ways in which logins were written by Docker's versions."""
+    """Return the names under which the versions of Docker store a registry's login."""
     if registry == _HUB:
         return (_HUB, "index.docker.io", "docker.io")
     return (registry, f"https://{registry}", f"https://{registry}/v1/", f"https://{registry}/v2/")

@@ -1,8 +1,8 @@
-"""Where the Docker daemon is: ``DOCKER_HOST``, the current context, or a usual socket.
+"""Find the Docker daemon: ``DOCKER_HOST``, the current context, or one of the usual sockets.
 
-The order is the one of Docker's own command line: ``DOCKER_HOST`` beats ``DOCKER_CONTEXT``, which beats the
-configuration file's ``currentContext``. (aiodocker asks in another order, so it is told the answer.)
-Everything here reads files: call `find_endpoint` in a thread.
+The order is that of Docker's command line: ``DOCKER_HOST`` beats ``DOCKER_CONTEXT``, which beats the configuration
+file's ``currentContext``. (aiodocker uses another order, so it is passed the result.) Everything here reads files: call
+`find_endpoint` in a thread.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SCHEMES = ("unix", "tcp", "http", "https", "ssh")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLS:
-    """The certificates of a connection; a path is None where there is no such file.
+    """The certificates of a connection; a path is None if there is no such file.
 
     Attributes:
-        ca: Whom to trust.
-        certificate: The caller's own certificate.
-        key: Its key.
-        verify: Whether the server's certificate is checked.
-        given: What has read all of these already.
+        ca: The certificates to trust.
+        certificate: The client's certificate.
+        key: The client's key.
+        verify: Whether to check the server's certificate.
+        given: A context that has loaded all of these already.
     """
 
     ca: Path | None = None
@@ -43,7 +43,7 @@ class TLS:
     given: ssl.SSLContext | None = field(default=None, repr=False)
 
     def context(self) -> ssl.SSLContext:
-        """Read the certificates; the server's name is checked unless `verify` is off."""
+        """Load the certificates; the server's name is checked unless `verify` is off."""
         if self.given is not None:
             return self.given
         context = ssl.create_default_context(cafile=str(self.ca) if self.ca else None)
@@ -61,9 +61,9 @@ class Endpoint:
 
     Attributes:
         url: ``unix:///path``, ``http://host:port``, ``https://host:port`` or ``ssh://user@host``.
-        source: Who named it, for messages: "DOCKER_HOST", "the context 'prod'", "the default socket".
+        source: Where the address comes from, for messages: "DOCKER_HOST", "the context 'prod'", "the default socket".
         tls: The certificates, for an ``https`` address.
-        is_found: Whether anything names it, or it is there; false where it is looked for at the usual place only.
+        is_found: Whether it is configured or exists; False for the default address that nothing was found at.
     """
 
     url: str
@@ -73,7 +73,7 @@ class Endpoint:
 
     @property
     def socket(self) -> Path | None:
-        """The path of a unix socket, if it is one."""
+        """The path of a unix socket, else None."""
         return Path(self.url.removeprefix("unix://")) if self.url.startswith("unix://") else None
 
     def __str__(self) -> str:
@@ -81,16 +81,16 @@ class Endpoint:
 
 
 def config_directory(environ: Mapping[str, str], home: Path) -> Path:
-    """Name the directory of Docker's own configuration file and contexts."""
+    """Return the directory of Docker's configuration file and contexts."""
     named = environ.get("DOCKER_CONFIG")
     return Path(named) if named else home / ".docker"
 
 
 def find_endpoint(environ: Mapping[str, str], home: Path) -> Endpoint:
-    """Find the daemon that the ``docker`` command would talk to.
+    """Find the daemon that the ``docker`` command would use.
 
     Raises:
-        ConfigError: The address or the context that was named cannot be used.
+        ConfigError: The configured address or context cannot be used.
     """
     config = config_directory(environ, home)
     if host := environ.get("DOCKER_HOST"):
@@ -110,19 +110,19 @@ def find_endpoint(environ: Mapping[str, str], home: Path) -> Endpoint:
 def _usual_sockets(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
     yield _DEFAULT_SOCKET
     if runtime := environ.get("XDG_RUNTIME_DIR"):
-        yield Path(runtime) / "docker.sock"  # a daemon without root
+        yield Path(runtime) / "docker.sock"  # a rootless daemon
     yield home / ".docker/run/docker.sock"
     yield home / ".docker/desktop/docker.sock"
 
 
 def _endpoint(host: str, source: str, tls: TLS | None) -> Endpoint:
-    """Bring an address into the one form of each scheme that the client knows."""
+    """Convert an address to the form that the client expects for its scheme."""
     address = host if "://" in host else f"tcp://{host}"
     scheme, _, rest = address.partition("://")
     if scheme not in _SCHEMES:
         raise ConfigError(
             f"cannot use the Docker address {host!r}",
-            why=f"{source} names the scheme {scheme!r}",
+            why=f"{source} has the scheme {scheme!r}",
             fix=f"use one of {', '.join(f'{scheme}://' for scheme in _SCHEMES)}",
         )
     if scheme == "unix":
@@ -145,8 +145,8 @@ def _host_and_port(address: str, host: str, source: str) -> tuple[str, int | Non
     except ValueError as error:
         raise ConfigError(
             f"cannot use the Docker address {host!r}",
-            why=f"{source} names no host and port: {error}",
-            fix="write for instance tcp://127.0.0.1:2375",
+            why=f"{source} does not name a host and a port: {error}",
+            fix="write for example tcp://127.0.0.1:2375",
         ) from error
     return f"[{name}]" if ":" in name else name, port
 

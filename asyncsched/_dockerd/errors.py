@@ -1,4 +1,4 @@
-"""What a Docker daemon answers, or does not answer, as errors of ours."""
+"""Translate a Docker daemon's errors, and failures to reach it, into this package's errors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from asyncsched.errors import (
 __all__ = ["IN_BAND", "CutOffError", "ForeignAnswerError", "answer_error", "translate", "translating"]
 
 _START = "start it (sudo systemctl start docker), set DOCKER_HOST, or use the scheduler local_cwd"
-_NO_ANSWER = 900  # aiodocker's own status for a daemon that could not be reached
+_NO_ANSWER = 900  # aiodocker's status for a daemon that could not be reached
 _CUT = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 IN_BAND = 0
-"""The status of what a stream of progress says went wrong: it is about a registry."""
+"""The status of an error in a stream of progress: it comes from a registry."""
 
 
 _BY_STATUS: dict[int, type[SchedulerError]] = {
@@ -46,25 +46,25 @@ _BY_STATUS: dict[int, type[SchedulerError]] = {
 
 
 class CutOffError(UnavailableError):
-    """Raised where a daemon was there, and the connection to it was cut before its answer was complete."""
+    """Raised if the connection to a daemon is cut before the answer is complete."""
 
 
 class ForeignAnswerError(Exception):
-    """Raised inside `translating` for an answer that no Docker daemon gives."""
+    """Raised inside `translating` for an answer that does not come from a Docker daemon."""
 
 
 FOREIGN = (DockerError, aiohttp.ClientError, OSError, json.JSONDecodeError, ForeignAnswerError)
-"""What may go wrong with a daemon; TimeoutError, of the loop and of sockets alike, is an OSError."""
+"""The errors of talking to a daemon; TimeoutError, of the loop and of sockets alike, is an OSError."""
 
 _TO_REGISTRY = re.compile(r'\b(?:Get|Head|Patch|Post|Put) "https?://')
-"""How a daemon's message begins when a request failed that it sent itself; it sends requests to registries only."""
+"""How a daemon's message begins if a request of its own failed; it sends requests only to registries."""
 
-# What a daemon's message says of a request that cannot be met, and what to do about it.
+# Parts of a daemon's messages about requests that it cannot fulfil, and what to do about them.
 _REQUESTS = (
-    ("could not select device driver", "ask for no gpu, or install the driver's container toolkit where the daemon is"),
-    ("gathering device information", "check the device's path where the daemon is"),
-    ("bind source path does not exist", "make the directory where the daemon is, or correct the mount"),
-    ("unable to find user", "name a user that the image has"),
+    ("could not select device driver", "set gpu to 0, or install the GPU's container toolkit on the daemon's machine"),
+    ("gathering device information", "check the device's path on the daemon's machine"),
+    ("bind source path does not exist", "create the directory on the daemon's machine, or correct the mount"),
+    ("unable to find user", "use a user that exists in the image"),
     ("rlimit", "check the run option ulimits"),
     ("exec: ", "check the role's entrypoint and its image"),
     ("executable file not found", "check the role's entrypoint and its image"),
@@ -74,23 +74,23 @@ _REQUESTS = (
 
 @contextmanager
 def translating(endpoint: Endpoint, what: str, *, backend: str, operation: str) -> Generator[None]:
-    """Turn what goes wrong inside into an error of ours; see `translate`."""
+    """Turn exceptions of the body into this package's errors; see `translate`."""
     try:
         yield
     except AsyncSchedError:
-        raise  # some of ours are OSErrors, too
+        raise  # some of this package's errors are OSErrors, too
     except FOREIGN as error:
         raise translate(error, operation, endpoint=endpoint, what=what, backend=backend) from error
 
 
 def translate(error: Exception, operation: str, *, endpoint: Endpoint, what: str, backend: str) -> SchedulerError:
-    """Return our error for one of the SDK's, of the network's, or of reading the answer.
+    """Return this package's error for one of the SDK, of the network, or of reading the answer.
 
     Args:
         error: One of `FOREIGN`.
         operation: The scheduler's operation.
-        endpoint: The daemon that is talked to.
-        what: What is being done, as the beginning of the message: "cannot start the container x".
+        endpoint: The daemon's address.
+        what: The beginning of the message: "cannot start the container x".
         backend: The scheduler's name.
     """
     if not isinstance(error, DockerError):
@@ -102,31 +102,31 @@ def translate(error: Exception, operation: str, *, endpoint: Endpoint, what: str
 
 
 def answer_error(status: int, message: str, what: str, backend: str, operation: str) -> SchedulerError:
-    """Make the error for an answer that is not a good one."""
+    """Return the error for an answer with an error status."""
     text = message.strip()
     lower = text.lower()
     if "no space left on device" in lower:
         return SchedulerError(
             what,
             why=f"the daemon's disk is full ({text})",
-            fix="make room on it, for instance with `docker system prune`",
+            fix="free some space, for example with `docker system prune`",
             backend=backend,
             operation=operation,
         )
-    is_of_registry = status >= 500 and _TO_REGISTRY.search(text)  # it could not be reached, or was cut off
+    is_of_registry = status >= 500 and _TO_REGISTRY.search(text)  # the registry was unreachable, or cut the connection
     if status == IN_BAND or is_of_registry or "pull access denied" in lower or "no basic auth credentials" in lower:
         return _registry_error(text, what, backend, operation)
     kind = _BY_STATUS.get(status, SchedulerError)
     fix = next((fix for phrase, fix in _REQUESTS if phrase in lower), "")
     if fix and kind is SchedulerError:
-        kind = InvalidRequestError  # the daemon says 500 of some requests that can never succeed
+        kind = InvalidRequestError  # the daemon answers 500 to some requests that can never succeed
     return kind(what, why=text or f"status {status}", fix=fix, backend=backend, operation=operation)
 
 
 def _registry_error(text: str, what: str, backend: str, operation: str) -> SchedulerError:
     lower = text.lower()
     if any(word in lower for word in ("unauthorized", "no basic auth", "access denied", "denied:")):
-        # A registry says "denied" of a repository that does not exist, too.
+        # A registry also answers "denied" for a repository that does not exist.
         return AuthError(
             what,
             why=text,
@@ -151,7 +151,7 @@ def _unreachable(endpoint: Endpoint, error: Exception, backend: str, operation: 
     if number in (errno.EACCES, errno.EPERM):
         return PermissionDeniedError(
             "no permission to use Docker",
-            why=f"user {_platform.user_id()} may not open {endpoint}",
+            why=f"user {_platform.user_id()} cannot open {endpoint}",
             fix="join the group that owns the socket (sudo usermod -aG docker $USER), then log in again",
             backend=backend,
             operation=operation,
@@ -180,5 +180,5 @@ def _reason(number: object, error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, (json.JSONDecodeError, ForeignAnswerError)):
-        return "its answer was cut off, or is not Docker's"
+        return "its answer was cut off, or does not come from Docker"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Images: is it there, and fetch it when it is not."""
+"""Images of a daemon: look them up, pull, tag and remove them."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ async def provide_image(
     operation: str = "submit",
     given_up: asyncio.Future[None] | None = None,
 ) -> None:
-    """Make sure that the daemon has an image: pulled at most once, and only when the policy says so.
-
-    Args:
-        daemon: Where it is wanted.
-        image: The image.
-        policy: When to pull it.
-        on_progress: Told what the daemon says.
-        platform: Which of its platforms to pull; else the daemon's own.
-        auth: The login; else the one that Docker's configuration has for its registry.
-        operation: For messages.
-        given_up: Ends the pull once it is done; this returns, or raises, when the daemon pulls no more.
+    """Make sure that the daemon has an image: pull it at most once, and only if the policy says so.
 
     Cancelling ends the pull a little later; layers that have arrived stay with the daemon.
 
+    Args:
+        daemon: The daemon that needs the image.
+        image: The image.
+        policy: When to pull it.
+        on_progress: Called with the daemon's progress.
+        platform: The platform to pull; the daemon's by default.
+        auth: The login; by default the one in Docker's configuration for the registry.
+        operation: The operation that errors name.
+        given_up: Ends the pull once it is done; this then returns, or raises, when the daemon has stopped pulling.
+
     Raises:
-        NotFoundError: It is not there and may not or cannot be pulled.
-        AuthError: The registry wants a login.
+        NotFoundError: The daemon does not have the image, and it may not or cannot be pulled.
+        AuthError: The registry requires a login.
     """
     is_there = policy != "always" and await _is_there(daemon, image, operation)
     if is_there:
@@ -59,9 +59,9 @@ async def provide_image(
     try:
         await daemon.repeated(lambda: _pull(daemon, image, on_progress, platform, auth, operation, given_up))
     except SchedulerError as error:
-        # What only exists on this daemon cannot be pulled again: that is no reason to fail.
+        # An image that exists only on this daemon cannot be pulled again: that is not a failure.
         if policy == "always" and await _is_there(daemon, image, operation):
-            _log.warning("the image %s is used as the daemon has it: %s", image, error)
+            _log.warning("using the daemon's copy of the image %s: %s", image, error)
             return
         raise
     if not await _is_there(daemon, image, operation):
@@ -69,7 +69,7 @@ async def provide_image(
 
 
 async def inspect_image(daemon: Daemon, image: str, *, operation: str = "submit") -> dict[str, Any] | None:
-    """Return what the daemon knows of an image, by name, digest or id; None if it has none."""
+    """Return the daemon's description of an image, by name, digest or id; None if it does not have the image."""
     images = await daemon.images(operation)
     try:
         return dict(await daemon.ask(lambda: images.inspect(image), f"cannot look up the image {image}", operation))
@@ -85,20 +85,20 @@ async def list_labelled(daemon: Daemon, label: str, *, operation: str = "submit"
 
 
 async def tag_image(daemon: Daemon, image: str, name: str, *, operation: str = "submit") -> None:
-    """Give an image one more name, which another may have had."""
+    """Give an image another name, which is taken from any image that has it."""
     repository, _, tag = name.rpartition(":")
     images = await daemon.images(operation)
-    await daemon.ask(lambda: images.tag(image, repository, tag=tag), f"cannot name the image {name}", operation)
+    await daemon.ask(lambda: images.tag(image, repository, tag=tag), f"cannot tag the image {name}", operation)
 
 
 async def remove_image(daemon: Daemon, image: str, *, unnamed: bool = False, operation: str = "submit") -> None:
-    """Remove an image by name or id; one that is gone or in use is no error.
+    """Remove an image by name or id; one that is gone or in use is not an error.
 
     Args:
-        daemon: Where it is.
+        daemon: The daemon that has it.
         image: The image.
-        unnamed: Leave it if it has a name: with its id its only name would go.
-        operation: For messages.
+        unnamed: Keep it if it has a name: removing it by its id would remove its only name.
+        operation: The operation that errors name.
     """
     if unnamed:
         found = await inspect_image(daemon, image, operation=operation)
@@ -143,7 +143,7 @@ async def _pull(
 
 
 def progress_of(image: str, step: dict[str, Any]) -> ImageProgress:
-    """Return what the daemon says of a transfer."""
+    """Return the progress that the daemon reports of a transfer."""
     detail: dict[str, Any] = step.get("progressDetail") or {}
     return ImageProgress(
         image=image,

@@ -1,7 +1,7 @@
-"""Files laid over an image without a builder: unpacked into a container that is never started, which becomes an image.
+"""Lay files over an image without a builder: unpack them into a container that is never started, and commit it.
 
-A builder unpacks what it is sent, copies it into a layer and reads it again; here the daemon unpacks it into the layer.
-Which images that suits, so that what comes out is what ``COPY . .`` gives, `can_lay_over` tells.
+A builder unpacks the files, copies them into a layer and reads them again; here the daemon unpacks them into the layer.
+`can_lay_over` returns for which images the result is the same as that of ``COPY . .``.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _log = logging.getLogger("asyncsched.dockerd")
 
 _JSON, _TAR = "application/json", "application/x-tar"
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""What a builder sets where an image says nothing."""
+"""The value that a builder uses if the image has none."""
 _NAME = "asyncsched-build-"
-"""What the name of a container begins with; its labels are no sign of it, for they are those of its image."""
+"""How the names of these containers begin; labels cannot mark them, because they come from the image."""
 
 _ABANDONED_AFTER = 24 * 3600
-"""A container that is older than a new one by so many seconds of the daemon's clock was left by a killed build."""
+"""A container this many seconds older than a new one, by the daemon's clock, was left by a killed build."""
 
 _PLACEHOLDER = ["/never-started"]
-"""The program of a container of an image that has none: without one the daemon makes no container."""
+"""The command for a container of an image that has none: without a command the daemon creates no container."""
 
 
 def can_lay_over(base: Mapping[str, Any]) -> bool:
-    """Return whether files can be laid over an image as a builder's ``COPY . .`` would do it.
+    """Return whether files laid over an image give the same result as a builder's ``COPY . .``.
 
-    A builder runs an image's triggers (ONBUILD), and writes below its volumes, which a container has elsewhere.
+    A builder runs an image's triggers (ONBUILD), and writes below its volumes, which are elsewhere in a container.
 
     Args:
-        base: What `inspect_image` returns of it.
+        base: The image, as `inspect_image` returns it.
     """
     config: Mapping[str, Any] = base.get("Config") or {}
     return base.get("Os") == "linux" and not config.get("OnBuild") and not config.get("Volumes")
@@ -58,17 +58,17 @@ async def lay_over(
     on_progress: Callable[[ImageProgress], None],
     operation: str = "submit",
 ) -> str:
-    """Make an image of files in an image's working directory, tag it, and return its id.
+    """Build an image with files in another image's working directory, tag it, and return its id.
 
     Cancelling before its end leaves neither an image nor a container.
 
     Args:
-        daemon: The daemon that has the image.
+        daemon: The daemon that has the base image.
         name: The new image's name and tag.
-        base: What `inspect_image` returns of the image, where `can_lay_over` says so.
+        base: The base image, as `inspect_image` returns it; `can_lay_over` must be true for it.
         files: Returns a new stream of the files' tar archive; called again after a broken connection.
-        labels: Labels of the new image, beside those of the image.
-        on_progress: Called with what has been sent.
+        labels: Labels of the new image, added to those of the base image.
+        on_progress: Called with the bytes sent so far.
         operation: The operation that errors name.
 
     Raises:
@@ -79,18 +79,18 @@ async def lay_over(
 
 
 def abandoned(found: Sequence[Mapping[str, Any]], own: Collection[str]) -> list[str]:
-    """Return the containers of builds that nobody goes on with, such as those of a process that was killed.
+    """Return the containers that builds have abandoned, for example because their process was killed.
 
     Args:
         found: The containers of builds, as the daemon lists them.
-        own: Those of a build that goes on: what is much older than all of them is abandoned, by one clock.
+        own: Containers of the current build; those that are much older, by the daemon's clock, are abandoned.
     """
     now = min((each["Created"] for each in found if each["Id"] in own), default=0)
     return [each["Id"] for each in found if each["State"] == "created" and each["Created"] < now - _ABANDONED_AFTER]
 
 
 class _Layer(Build):
-    """An image that is made of a container."""
+    """An image that is built by committing a container."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _Layer(Build):
         build = secrets.token_hex(16)
         super().__init__(daemon, name, files, {"version": "1", "buildid": build}, reader, operation)
         self._base = base
-        self._has_asked = False  # for the image
+        self._has_asked = False  # whether the commit was requested
         self._created = 0
         self._label = f"{BUILD_LABEL}={build}"
         self._config: dict[str, Any] = dict(base.get("Config") or {})
@@ -127,17 +127,17 @@ class _Layer(Build):
         except NotFoundError as error:
             if "no such container" not in error.why.lower():
                 raise
-            # Someone has removed it, as `docker container prune` does: it is made again.
+            # Someone has removed the container, for example `docker container prune`: make it again.
             raise CutOffError(self._what, why=error.why, backend=error.backend, operation=error.operation) from error
         finally:
-            self._can_cut = False  # and so it stays while the image is named
+            self._can_cut = False  # and this stays so while the image is tagged
             await self._clear()
 
     async def _create(self) -> str:
         config: dict[str, Any] = {"Image": self._base["Id"], "Labels": self._config["Labels"]}
         if not self._config.get("Entrypoint") and not self._config.get("Cmd"):
             config["Entrypoint"] = _PLACEHOLDER
-            self._config["Entrypoint"] = []  # None would leave the container's
+            self._config["Entrypoint"] = []  # None would keep the container's
         config["HostConfig"] = {"NetworkMode": "none"}
         self._created += 1
         name = {"name": f"{_NAME}{self._params['buildid']}-{self._created}"}
@@ -160,7 +160,7 @@ class _Layer(Build):
         return str(made["Id"])
 
     async def _is_committed(self) -> bool:
-        """Return whether the image is there: the answer that said so may have been cut off."""
+        """Return whether the image exists: the answer to its commit may have been cut off."""
         found = await list_labelled(self._daemon, self._label, operation=self._operation) if self._has_asked else []
         self._reader.image = next(iter(found), "")
         return bool(found)

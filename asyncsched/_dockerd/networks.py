@@ -1,9 +1,9 @@
-"""One network for everybody, made once although many may want to make it at the same moment.
+"""Create the one shared network once, even if many processes want to create it at the same moment.
 
-A daemon lets any number of networks have the same name: its own check for duplicates does not see one that
-is being made (measured: 12 requests at once make 12 networks). So processes of this machine take turns, and
-where several networks of the name exist all the same (made from several machines), everybody takes the
-oldest and removes the others.
+A daemon allows several networks of the same name: its own check for duplicates misses one that is being created
+(measured: 12 simultaneous requests create 12 networks). So the processes of this machine take turns. If there are
+several networks of the name all the same (created from several machines), each process uses the oldest and removes the
+others.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _PATIENCE = 10.0
 
 
 async def ensure_network(daemon: Daemon, name: str, labels: Mapping[str, str], *, operation: str) -> str:
-    """Return the id of the bridge network of this name; make it if there is none.
+    """Return the id of the bridge network of this name; create it if there is none.
 
-    Cancelling it may leave the network, which is for everybody and stays.
+    Cancelling may leave the network, which is shared and stays.
     """
     found = await daemon.find_networks(name, operation=operation)
     if len(found) == 1:
@@ -39,8 +39,8 @@ async def ensure_network(daemon: Daemon, name: str, labels: Mapping[str, str], *
             found = await daemon.find_networks(name, operation=operation)
         oldest, *others = found
         for other in others:
-            # With two of a name the daemon starts no container in either of them.
-            with contextlib.suppress(PermissionDeniedError, ConflictError):  # somebody is in it
+            # With two networks of a name, the daemon starts no container in either of them.
+            with contextlib.suppress(PermissionDeniedError, ConflictError):  # it is in use
                 await daemon.remove_network(other, operation=operation)
         return oldest
 
@@ -49,7 +49,7 @@ async def _create(daemon: Daemon, name: str, labels: Mapping[str, str], operatio
     try:
         await daemon.create_network(name, labels, operation=operation)
     except UnavailableError:
-        # Nobody knows whether it will be made: a second one must not be asked for before that is clear.
+        # It may still be created: do not request a second one before that is clear.
         for pause in (0.1, 0.3, 0.6):
             await asyncio.sleep(pause)
             if await daemon.find_networks(name, operation=operation):
@@ -61,7 +61,7 @@ async def _create(daemon: Daemon, name: str, labels: Mapping[str, str], operatio
         raise SchedulerError(
             error.what,
             why="the daemon has no address range left for another network",
-            fix="remove networks that nobody uses with `docker network prune`",
+            fix="remove unused networks with `docker network prune`",
             backend=error.backend,
             operation=operation,
         ) from error
@@ -69,10 +69,10 @@ async def _create(daemon: Daemon, name: str, labels: Mapping[str, str], operatio
 
 @asynccontextmanager
 async def _in_turn(name: str) -> AsyncGenerator[None]:
-    """Hold a lock among the processes of this machine, for as long as the body runs.
+    """Hold a lock among the processes of this machine while the body runs.
 
-    An abstract socket's name can be taken once, needs no file, and is free again when its process ends,
-    however it ends. Where there are none, or the holder does not come to an end, it goes on without.
+    The name of an abstract socket can be taken only once, needs no file, and is free again when its process ends in any
+    way. If abstract sockets do not exist, or the holder does not finish, the body runs without the lock.
     """
     if sys.platform != "linux":
         yield

@@ -1,4 +1,4 @@
-"""Answers that the daemon gives bit by bit: one JSON object per line, for as long as it lasts."""
+"""Read answers that arrive piece by piece: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class _Content(Protocol):
 
 
 async def read_objects(content: _Content) -> AsyncGenerator[dict[str, Any]]:
-    """Yield the objects as they come; raises JSONDecodeError for what is none.
+    """Yield the objects as they arrive; raise JSONDecodeError for a line that is not JSON.
 
-    A line may be of any length: an event carries all labels of its container, and the readers of aiohttp and
-    asyncio refuse a line that is longer than their buffer.
+    A line may have any length: an event carries all labels of its container, and the readers of aiohttp and asyncio
+    refuse a line that is longer than their buffer.
     """
-    pieces: list[bytes] = []  # of the line that is not complete yet
+    pieces: list[bytes] = []  # of the incomplete line
     while chunk := await content.read(_CHUNK):
         first, *others = chunk.split(b"\n")
         pieces.append(first)

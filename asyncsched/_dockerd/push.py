@@ -1,4 +1,4 @@
-"""Pushing images to registries, and asking registries for what they have: the daemon does both for us."""
+"""Push images to registries, and look images up in registries: the daemon does both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Remote:
 
     Attributes:
         digest: Its digest.
-        platforms: The platforms it runs on, such as ``linux/amd64``; empty if the registry does not tell them.
+        platforms: The platforms it runs on, such as ``linux/amd64``; empty if the registry does not list them.
     """
 
     digest: str
@@ -35,7 +35,7 @@ async def find_remote(daemon: Daemon, image: str, auth: str, *, operation: str =
     """Look an image up in its registry, without pulling it; None if the registry has no such image.
 
     Raises:
-        AuthError: The registry requires a login. Some registries say so of images that do not exist, too.
+        AuthError: The registry requires a login. Some registries also answer this for images that do not exist.
         UnavailableError: The registry, or the daemon, cannot be reached.
     """
     what = f"cannot ask the registry for {image}"
@@ -66,8 +66,8 @@ async def push_image(
 ) -> None:
     """Tag an image of the daemon, and push it. Cancelling leaves layers in the registry.
 
-    A push that is interrupted continues: the daemon tries each layer five times, and if our connection to the daemon
-    breaks, the push is requested again. Layers that have arrived are not sent again.
+    An interrupted push continues: the daemon tries each layer five times, and if the connection to the daemon breaks,
+    the push is requested again. Layers that have arrived are not sent again.
 
     Args:
         daemon: The daemon that has the image.
@@ -94,7 +94,7 @@ async def push_image(
         path = f"images/{repository}/push"
         async with daemon.progress(path, {"tag": tag}, headers, what=what, operation=operation) as steps:
             async for step in steps:
-                is_pushed = is_pushed or "aux" in step  # the digest, which comes last and is no step
+                is_pushed = is_pushed or "aux" in step  # the digest, which comes last
                 if "status" in step:
                     on_progress(progress_of(name, step))
         if not is_pushed:

@@ -1,6 +1,6 @@
-"""BuildKit's records of progress: protobuf messages (`moby.buildkit.v1.StatusResponse`), as far as people read them.
+"""Decode BuildKit's progress records: protobuf messages (`moby.buildkit.v1.StatusResponse`), as far as needed.
 
-The format is that of moby/buildkit's ``api/services/control/control.proto``. Fields that are not known are passed over.
+The format is moby/buildkit's ``api/services/control/control.proto``. Unknown fields are skipped.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _VERTEXES, _STATUSES, _LOGS = 1, 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a record says of one step.
+    """A record about one step.
 
     Attributes:
         step: The step's digest.
-        name: Its name, such as ``[2/2] RUN make``; empty where only its output is told.
+        name: Its name, such as ``[2/2] RUN make``; empty in a record that has only output.
         started: Whether it has begun.
-        completed: Whether it is over.
-        cached: Whether its result was there already.
-        error: Why it failed.
-        output: What it has written.
-        stream: Where it has written that: 1 is stdout, and 2 is stderr.
-        current: Bytes so far, of what is transferred.
-        total: Bytes in all, where it is known.
+        completed: Whether it has ended.
+        cached: Whether its result came from the cache.
+        error: The reason of its failure.
+        output: Its output.
+        stream: The stream of the output: 1 is stdout, 2 is stderr.
+        current: The bytes transferred so far.
+        total: The bytes to transfer, if known.
     """
 
     step: str
@@ -45,7 +45,7 @@ class Trace:
 
 
 def read_trace(record: bytes) -> Iterator[Trace]:
-    """Yield what a record says, in its order; raises ValueError for what is cut off or malformed."""
+    """Yield a record's traces in order; raise ValueError if the record is cut off or malformed."""
     for number, value in _fields(record):
         if isinstance(value, int):
             continue
@@ -62,7 +62,7 @@ def read_trace(record: bytes) -> Iterator[Trace]:
 
 
 def _vertex(message: bytes) -> Trace:
-    found = dict(_fields(message))  # of its inputs, which repeat, only the last stays
+    found = dict(_fields(message))  # its inputs repeat; only the last one stays
     return Trace(
         step=_text(found.get(1)),
         name=_text(found.get(3)),
@@ -85,7 +85,7 @@ def _status(message: bytes) -> Trace:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field; what has a length is bytes."""
+    """Yield the number and the value of each field; values with a length are bytes."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
@@ -99,7 +99,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
-            raise ValueError(f"field {number} is of the unknown kind {kind}")
+            raise ValueError(f"field {number} has the unknown kind {kind}")
         if at + size > len(message):
             raise ValueError(f"field {number} is cut off")
         yield number, message[at : at + size]

@@ -1,6 +1,6 @@
-"""Components: functions that make an `AppDef`, and whose annotations and docstring are their command line.
+"""Components: functions that return an `AppDef`; their annotations and docstring define their command line.
 
-``utils`` and ``dist`` hold the built-in ones. Others are named by where they are (``module.function``,
+``utils`` and ``dist`` have the built-in ones. Others are named by their place (``module.function``,
 ``path/file.py:function``) or come from installed packages (entry points in the group ``asyncsched.components``).
 """
 

@@ -17,11 +17,11 @@ _BOOLS = frozenset(("1", "true", "yes", "on", "0", "false", "no", "off"))
 
 
 class HelpAskedError(Exception):
-    """``--help`` stands among the arguments."""
+    """``--help`` is among the arguments."""
 
 
 class _Reader:
-    """Walks through a command line once."""
+    """Reads a command line, word by word."""
 
     def __init__(self, component: str, parameters: Iterable[Parameter]) -> None:
         self._component = component
@@ -33,7 +33,7 @@ class _Reader:
         self.given: dict[str, object] = {}
 
     def read(self, words: Sequence[str]) -> None:
-        """Read options up to the first word that is none; what follows it, or ``--``, is left as it is."""
+        """Read options up to the first word that is not one; keep the words after it, or after ``--``, unchanged."""
         position = 0
         while position < len(words):
             word = words[position]
@@ -46,7 +46,7 @@ class _Reader:
             position += 1 + self._read_option(word, words[position + 1 : position + 2])
 
     def _read_option(self, word: str, following: Sequence[str]) -> int:
-        """Read one option and return how many words after it were its value."""
+        """Read one option and return how many of the following words were its value."""
         name, equals, text = word.lstrip("-").partition("=")
         name = name.replace("-", "_")
         if name == "help" or (word == "-h" and "h" not in self._options):
@@ -72,7 +72,7 @@ class _Reader:
         return 1
 
     def _shortened(self, word: str, name: str) -> Parameter | None:
-        """Return the parameter of TorchX's whose name begins so, if it is the only one."""
+        """Return the parameter of a TorchX component whose name begins like this, if there is only one."""
         known = [each for each in self._options.values() if each.of_torchx and each.name.startswith(name)]
         return known[0] if len(known) == 1 and word.startswith("--") else None
 
@@ -95,9 +95,9 @@ class _Reader:
         if self._rest is None:
             if words:
                 raise ComponentError(
-                    f"{self._component}: nothing takes the argument {words[0]!r}",
+                    f"{self._component} does not take the argument {words[0]!r}",
                     why="its arguments are given by name",
-                    fix=f"it has {', '.join(option.flag for option in self._options.values()) or 'none'}",
+                    fix=f"use {', '.join(option.flag for option in self._options.values()) or 'no arguments'}",
                 )
             return
         self.given[self._rest.name] = [_value(self._component, self._rest, word) for word in words]
@@ -117,13 +117,13 @@ def _joined(earlier: object, value: object) -> object:
 
 
 def parse_arguments(component: str, parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, object]:
-    """Return the arguments that a command line gives, by name; lists and dicts given twice are joined.
+    """Return the arguments of a command line, by name; lists and dicts given twice are joined.
 
-    Of components of TorchX the last one counts, and names may be shortened, as there.
+    For TorchX's components, the last value counts and names may be shortened, as in TorchX.
 
     Raises:
         ComponentError: An argument is unknown (the message names the nearest) or has a wrong value.
-        HelpAskedError: ``--help`` is among them, before any word that is no option.
+        HelpAskedError: ``--help`` is among them, before any word that is not an option.
     """
     reader = _Reader(component, parameters)
     reader.read(words)
@@ -131,7 +131,7 @@ def parse_arguments(component: str, parameters: Sequence[Parameter], words: Sequ
 
 
 def convert(component: str, parameters: Sequence[Parameter], values: Mapping[str, object]) -> dict[str, object]:
-    """Return values by name as the component takes them; a text is read as on a command line.
+    """Convert values by name to the types that the component takes; strings are read as on a command line.
 
     Raises:
         ComponentError: A name is unknown (the message names the nearest) or a value is wrong.
@@ -206,8 +206,7 @@ def _value(component: str, parameter: Parameter, text: str) -> Value:
 
 def _mistyped(component: str, parameter: Parameter, value: object, why: str = "") -> ComponentError:
     shown = MASK if is_secret_name(parameter.name) else repr(value)
-    what = f"{component}: {shown} is no value for {parameter.flag}"
-    return ComponentError(what, why=why or f"it takes {parameter.type_name}")
+    return ComponentError(f"{component}: {parameter.flag} must be {parameter.type_name}, got {shown}", why=why)
 
 
 def _unknown(component: str, name: str, known: Sequence[str], rest: Parameter | None) -> ComponentError:
@@ -218,5 +217,5 @@ def _unknown(component: str, name: str, known: Sequence[str], rest: Parameter | 
     if not near and rest is None:
         hints.append(f"it has {', '.join(known) or 'none'}")
     if rest is not None:
-        hints.append(f"what is meant for the program stands after -- : {component} ... -- {name}")
+        hints.append(f"write arguments for the program after -- : {component} ... -- {name}")
     return ComponentError(f"{component} has no argument {name.partition('=')[0]}", fix="; ".join(hints))

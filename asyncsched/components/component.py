@@ -21,11 +21,11 @@ class Component:
     """A function that makes an `AppDef`.
 
     Args:
-        name: The name that it was asked for by.
+        name: The name that was asked for.
         function: The function; its annotations and docstring are read.
 
     Raises:
-        ComponentError: The function cannot be a component; each reason is told with file and line.
+        ComponentError: The function cannot be a component; the message has each reason with file and line.
     """
 
     def __init__(self, name: str, function: Callable[..., object]) -> None:
@@ -73,7 +73,7 @@ class Component:
 
     def _call(self, given: dict[str, object]) -> AppDef:
         arguments = inspect.signature(self.function).bind_partial()
-        # All of them, defaults too: one that is left out would make keywords of those behind it, *args among them.
+        # All arguments, defaults too: if one were left out, those after it, and *args, would become keywords.
         for parameter in self.parameters:
             value = given.get(parameter.name, parameter.default)
             arguments.arguments[parameter.name] = tuple(_list(value)) if parameter.shape == "rest" else value
@@ -81,20 +81,20 @@ class Component:
             app: Any = self.function(*arguments.args, **arguments.kwargs)
         except AsyncSchedError:
             raise
-        except (Exception, SystemExit) as error:  # the user's code: whatever it raises is told
+        except (Exception, SystemExit) as error:  # the user's code: report whatever it raises
             raise ComponentError(
                 f"{self.name} failed", why=f"{place_of(error)}: {type(error).__name__}: {error}"
             ) from error
         app = adopted(app)
         if not isinstance(app, AppDef):
             file, line = where(self.function)
-            raise ComponentError(f"{self.name} made no AppDef", why=f"{file}:{line}: it returned {app!r}")
+            raise ComponentError(f"{self.name} returned no AppDef", why=f"{file}:{line}: it returned {app!r}")
         return app
 
 
 def _read(name: str, function: object) -> tuple[list[Parameter], list[str]]:
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
-        raise ComponentError(f"{name} is not a component", why=f"it is {function!r}, and not a function")
+        raise ComponentError(f"{name} is not a component", why=f"it is {function!r}, not a function")
     return read_parameters(function)
 
 
@@ -105,5 +105,5 @@ def _list(value: object) -> list[object]:
 def _missing(name: str, parameter: Parameter) -> ComponentError:
     help_text = f" ({parameter.help})" if parameter.help else ""
     return ComponentError(
-        f"{name} needs {parameter.flag}", fix=f"give {parameter.flag} {parameter.type_name.upper()}{help_text}"
+        f"{name} needs {parameter.flag}", fix=f"add {parameter.flag} {parameter.type_name.upper()}{help_text}"
     )

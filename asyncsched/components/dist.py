@@ -1,7 +1,7 @@
-"""Components for distributed training with PyTorch's ``torchrun``, one agent in each replica.
+"""Components for distributed training with PyTorch's ``torchrun``, one agent per replica.
 
-The agents meet at replica 0 of the job, whose address every scheduler gives its replicas in the environment
-variable that `macros.rank0_env` names.
+The agents meet at replica 0 of the job. Every scheduler sets its address in the environment variable that
+`macros.rank0_env` names.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ def ddp(
     debug: bool = False,
     tee: int = 3,
 ) -> AppDef:
-    """Train in several processes on several nodes, with torchrun.
+    """Train on several nodes with torchrun, several processes on each.
 
     Args:
         script_args: Arguments for the script or module.
         script: The script to run.
         m: The module to run.
         image: The image to run in; it needs PyTorch.
-        name: The job's name, as experiment/run; what is left out comes from the script or module.
-        h: A named resource, in place of cpu, gpu and memMB.
+        name: The job's name, as experiment/run; missing parts come from the script or module.
+        h: A named resource, instead of cpu, gpu and memMB.
         cpu: Processors per node.
         gpu: GPUs per node.
         memMB: Memory per node in MB.
         j: Nodes and processes on each of them, as [min:]nodesxprocesses: 2x4, or 1:2x4 to start with one node.
         env: Environment variables.
-        max_retries: How often to start again after a failure.
+        max_retries: How often to restart after a failure.
         rdzv_port: The port at replica 0 where the nodes meet.
-        rdzv_backend: How the nodes meet.
-        rdzv_conf: Settings of that, as name=value,name=value.
+        rdzv_backend: torchrun's rendezvous backend.
+        rdzv_conf: Settings of the rendezvous backend, as name=value,name=value.
         mounts: What to mount, as in type=bind,src=/host,dst=/job,readonly.
-        debug: Set the environment variables that make PyTorch say more.
+        debug: Set the environment variables that make PyTorch log more.
         tee: Which streams torchrun shows and keeps: 0 none, 1 stdout, 2 stderr, 3 both.
     """
     size = _job_size(j)
@@ -109,20 +109,20 @@ def spmd(
     mounts: list[str] | None = None,
     debug: bool = False,
 ) -> AppDef:
-    """Run one program on many nodes, with a process for each of their GPUs.
+    """Run one program on several nodes, with one process per GPU.
 
     Args:
         args: Arguments for the script or module.
         script: The script to run.
         m: The module to run.
         image: The image to run in; it needs PyTorch.
-        name: The job's name, as experiment/run; what is left out comes from the script or module.
-        h: The named resource that each node has.
-        j: The number of nodes (a process for each GPU), or nodesxprocesses.
+        name: The job's name, as experiment/run; missing parts come from the script or module.
+        h: The named resource of each node.
+        j: The number of nodes (one process per GPU), or nodesxprocesses.
         env: Environment variables.
-        max_retries: How often to start again after a failure.
+        max_retries: How often to restart after a failure.
         mounts: What to mount, as in type=bind,src=/host,dst=/job,readonly.
-        debug: Set the environment variables that make PyTorch say more.
+        debug: Set the environment variables that make PyTorch log more.
     """
     return ddp(
         *args,
@@ -146,7 +146,7 @@ class _JobSize(NamedTuple):
 
     @property
     def nodes(self) -> str:
-        """What torchrun takes for --nnodes."""
+        """The value of torchrun's --nnodes."""
         return str(self.max_nodes) if self.min_nodes is None else f"{self.min_nodes}:{self.max_nodes}"
 
 
@@ -157,8 +157,8 @@ def _job_size(j: str) -> _JobSize:
         if size.processes and size.max_nodes and size.min_nodes in (None, *range(1, size.max_nodes + 1)):
             return size
     raise ComponentError(
-        f"-j {j} is not a number of nodes and processes",
-        why="-j takes [min:]nodesxprocesses, each at least 1, and min no more than nodes",
+        f"-j must be a number of nodes and processes, got {j}",
+        why="it is [min:]nodesxprocesses, each at least 1, and min at most nodes",
         fix="write -j 2x4 for 2 nodes with 4 processes each, or -j 1:2x4 to start with one node",
     )
 
@@ -167,7 +167,7 @@ def _processes_on(h: str) -> int:
     gpus = get_named_resources(h).gpu
     if gpus <= 0:
         raise ComponentError(
-            "the number of processes on each node is not known",
+            f"cannot tell how many processes to run on each {h}",
             why=f"the resource {h} has no GPUs",
             fix="write -j nodesxprocesses, such as -j 2x4, or choose an -h with GPUs",
         )
@@ -175,7 +175,7 @@ def _processes_on(h: str) -> int:
 
 
 def _names(name: str, script: str | None, module: str | None) -> tuple[str, str]:
-    """Return experiment and run; the name may be run, /run, experiment/ or experiment/run."""
+    """Return the experiment and the run; the name may be run, /run, experiment/ or experiment/run."""
     if (script is None) == (module is None):
         given = "both were given" if script else "neither was given"
         raise ComponentError("a job runs a script or a module", why=given, fix="give exactly one of --script and -m")
@@ -194,10 +194,10 @@ def _environment(experiment: str, env: dict[str, str] | None, *, debug: bool) ->
 
 
 def _endpoint(size: _JobSize, port: int) -> str:
-    """Return a word for the shell that is the place where the nodes meet."""
+    """Return the rendezvous endpoint, as a word of a shell command."""
     if size.max_nodes == 1:
-        return "localhost:0"  # one agent only: it takes any free port
-    # On AWS Batch replica 0 is not told its own address, so an unset or empty variable means here.
+        return "localhost:0"  # a single agent takes any free port
+    # On AWS Batch replica 0 does not get its own address, so an unset or empty variable means this host.
     return f'"$${{{macros.rank0_env}:=localhost}}:{port}"'
 
 
@@ -207,5 +207,5 @@ def _shell(command: list[str], endpoint: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    # Macros are filled in later: what stands for a macro has no character that a shell would read.
+    # Macros are replaced later: a macro's value has no character that is special to a shell.
     return word if word == macros.app_id else shlex.quote(word)

@@ -1,4 +1,4 @@
-"""Read a function's docstring: its summary, and what it says about each argument."""
+"""Read a function's docstring: the summary, and the help of each argument."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OTHER_FIELD = re.compile(r"\s*[:@](?:type|returns?|rtype|raises?|except(?:ion)?
 
 
 class Docstring(NamedTuple):
-    """What a docstring says.
+    """A parsed docstring.
 
     Attributes:
-        summary: All before the first section.
+        summary: Everything before the first section.
         arguments: The help of each argument, in one line.
     """
 
@@ -46,18 +46,18 @@ def parse_docstring(text: str | None) -> Docstring:
 
 
 class _Reader:
-    """Goes through the lines of a docstring once."""
+    """Reads the lines of a docstring in order."""
 
     def __init__(self) -> None:
         self.summary: list[str] = []
         self.arguments: dict[str, str] = {}
-        self._style = ""  # of the section; nothing before the first one
-        self._names: tuple[str, ...] = ()  # the arguments that a line goes on with
+        self._style = ""  # of the current section; empty before the first one
+        self._names: tuple[str, ...] = ()  # the arguments that the next line may continue
         self._depth = -1
         self._after_blank = False
 
     def read(self, line: str, following: str) -> None:
-        """Take a line; the following one may underline it."""
+        """Read a line; the following one may underline it."""
         title = line.strip().removesuffix(":")
         is_title = title in _TITLES and not line[:1].isspace()
         if is_title and _UNDERLINE.fullmatch(following):
@@ -81,7 +81,7 @@ class _Reader:
         self.arguments |= dict.fromkeys(self._names, text)
 
     def _begins(self, line: str) -> bool:
-        """Take the first line of an argument; in Google's style one that is further in goes on with the one before."""
+        """Read the first line of an argument; in Google's style a deeper line continues the argument before."""
         if self._style == "google" and (match := _GOOGLE.fullmatch(line)) and self._depth in (-1, len(match[1])):
             self._depth = len(match[1])
             self._begin([match[2]], match[3])
@@ -100,7 +100,7 @@ class _Reader:
             self.arguments |= {name: f"{self.arguments[name]} {line.strip()}".strip() for name in self._names}
 
     def _is_outside(self, line: str) -> bool:
-        """Tell whether a line stands where no argument's text does."""
+        """Return whether a line is indented less than an argument's help."""
         if line[0].isspace() or _UNDERLINE.fullmatch(line):
             return False
         return self._depth > 0 if self._style == "google" else self._style == "fields" and self._after_blank

@@ -1,4 +1,4 @@
-"""Find components: built-in ones, those of installed packages, and functions named by module or by file."""
+"""Find components: built-in ones, those of installed packages, and functions by module or file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["built_in_components", "functions_in", "get_component", "get_componen
 
 GROUP = "asyncsched.components"
 TORCHX_GROUP = "torchx.components"
-"""What packages bring for TorchX: of a module all components count, those of its submodules too."""
+"""The entry points of packages for TorchX: all components of a module count, with those of its submodules."""
 
 _BUILT_IN = {"dist": "asyncsched.components.dist", "utils": "asyncsched.components.utils"}
 
@@ -35,14 +35,14 @@ _log = logging.getLogger("asyncsched.components")
 
 
 def get_component(name: str) -> Component:
-    """Return the component of this name, which may import a module or run a file.
+    """Return the component of this name; may import a module or run a file.
 
     Args:
-        name: ``utils.echo``, the name that a package has registered, ``module.function``, or
+        name: ``utils.echo``, a name that a package has registered, ``module.function``, or
             ``path/file.py:function``.
 
     Raises:
-        ComponentError: There is none, it cannot be imported, or it does not follow the rules.
+        ComponentError: There is no such component, it cannot be imported, or it does not follow the rules.
     """
     if ":" in name:
         return Component(name, _from_file(name))
@@ -68,18 +68,18 @@ def built_in_components() -> dict[str, Component]:
 
 
 def is_ours(name: str) -> bool:
-    """Tell whether only a built-in component, or an installed package's, can have this name."""
+    """Return whether only a built-in component, or one of an installed package, can have this name."""
     prefix, dot, _ = name.rpartition(".")
     return ":" not in name and (prefix in _BUILT_IN or not dot)
 
 
 def plugin_names() -> list[str]:
-    """Return the names of the entry points of components; nothing is imported."""
+    """Return the names of the components' entry points, without importing them."""
     return [entry.name for entry in _plugins()]
 
 
 def get_components() -> dict[str, Component]:
-    """Return the built-in components and those of installed packages by name; broken ones are logged and left out."""
+    """Return the built-in components and those of installed packages by name; log and skip broken ones."""
     found = built_in_components()
     for entry in _plugins():
         try:
@@ -88,7 +88,7 @@ def get_components() -> dict[str, Component]:
             _log.warning("the components %s of %s cannot be loaded: %s", entry.name, entry.value, error)
             continue
         for name in plugins.keys() & found.keys():
-            # A package for TorchX registers TorchX's own components again, which it would hide otherwise.
+            # A package for TorchX registers TorchX's own components again, which would hide ours.
             level = logging.DEBUG if entry.group == TORCHX_GROUP else logging.WARNING
             _log.log(level, "the component %s of %s is ignored: the name is taken", name, entry.value)
         found = plugins | found
@@ -114,7 +114,7 @@ def _from_plugin(entry: EntryPoint, name: str) -> Callable[..., object] | None:
 
 
 def _submodule(entry: EntryPoint, module: ModuleType, path: str) -> ModuleType | None:
-    """Return the module of this name below another, or None where there is none."""
+    """Return the module of this name below another, or None if there is none."""
     for name in path.split(".") if path else ():
         known = {found.name for found in pkgutil.iter_modules(getattr(module, "__path__", ()))}
         if name not in known:
@@ -125,7 +125,7 @@ def _submodule(entry: EntryPoint, module: ModuleType, path: str) -> ModuleType |
 
 
 def _submodules(entry: EntryPoint, module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
-    """Yield the modules below another with their names, as they follow the prefix."""
+    """Yield the modules below another, with their names relative to the prefix."""
     for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
         inner = _submodule(entry, module, found.name)
         if inner is not None:
@@ -151,14 +151,14 @@ def _loaded(entry: EntryPoint) -> object:
 
 @contextmanager
 def _loading(entry: EntryPoint) -> Generator[None]:
-    """Say which package it is whose modules cannot be imported."""
+    """Name the package in the error if its modules cannot be imported."""
     try:
         yield
     except (Exception, SystemExit) as error:
         raise ComponentError(
             f"the components {entry.name} cannot be loaded from {entry.value}",
             why=f"{type(error).__name__}: {error}",
-            fix="repair or remove the package that brings them",
+            fix="repair or remove the package that provides them",
         ) from error
 
 
@@ -167,7 +167,7 @@ def _is_hidden(entry: EntryPoint) -> bool:
 
 
 def _prefix(entry: EntryPoint) -> str:
-    """Return what stands before the functions' names: nothing, if the entry's name starts with an underscore."""
+    """Return the prefix of the functions' names; empty if the entry's name starts with an underscore."""
     return "" if _is_hidden(entry) else entry.name
 
 
@@ -176,7 +176,7 @@ def _shown_name(entry: EntryPoint) -> str:
 
 
 def _components(prefix: str, module: ModuleType) -> dict[str, Component]:
-    """Return the public functions that the module itself defines, as far as they are components."""
+    """Return the public functions that are defined in the module itself and are components."""
     found: dict[str, Component] = {}
     for function, value in vars(module).items():
         if function.startswith("_") or getattr(value, "__module__", None) != module.__name__:
@@ -185,7 +185,7 @@ def _components(prefix: str, module: ModuleType) -> dict[str, Component]:
         try:
             found[name] = Component(name, value)
         except ComponentError as error:
-            _log.debug("%s", error)  # a helper beside the components is no fault
+            _log.debug("%s", error)  # a helper function beside the components is not an error
     return found
 
 
@@ -199,12 +199,12 @@ def _from_file(name: str) -> Callable[..., object]:
             why=f"looked in {path.absolute().parent}",
             fix=f"did you mean {file}.py:{function}?"
             if near
-            else "a component in a file is written as path/file.py:function",
+            else "write a component in a file as path/file.py:function",
         )
-    # The name is of no consequence, but it must not hide a module that the file imports.
+    # Any name will do, but it must not hide a module that the file imports.
     spec = importlib.util.spec_from_file_location(f"_component_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ComponentError(f"{file} is not a Python file", fix="its name has to end in .py")
+        raise ComponentError(f"{file} is not a Python file", fix="its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     with _importable(path.absolute().parent), _told(name):
         spec.loader.exec_module(module)
@@ -212,14 +212,14 @@ def _from_file(name: str) -> Callable[..., object]:
 
 
 def _a_file(name: str) -> ComponentError:
-    """Return the error for a path where a component has to be named; the file itself is not run."""
+    """Return the error for a path in place of a component; the file itself is not run."""
     path = Path(name).expanduser()
-    form = "a component in a file is written as path/file.py:function"
+    form = "write a component in a file as path/file.py:function"
     if path.is_dir() or (path.exists() and path.suffix != ".py"):
         return ComponentError(f"{name} is a {'directory' if path.is_dir() else 'file'}, not a component", fix=form)
     if path.exists():
         found = next(iter(functions_in(path)), "")
-        fix = f"did you mean {name}:{found}?" if found else f"name the function in it: {name}:function"
+        fix = f"did you mean {name}:{found}?" if found else f"add the function's name: {name}:function"
         return ComponentError(f"{name} is a file, not a component", why="a component is a function in a file", fix=fix)
     near = _nearest(path.name, [each.name for each in path.absolute().parent.glob("*.py")])
     fix = f"did you mean {path.with_name(near)}?" if near else form
@@ -227,7 +227,7 @@ def _a_file(name: str) -> ComponentError:
 
 
 def functions_in(path: Path) -> dict[str, list[str]]:
-    """Return the functions in a file that say that they return an AppDef, with their arguments; it is not run."""
+    """Return the functions of a file that are annotated to return an AppDef, with their arguments; it is not run."""
     import ast
 
     try:
@@ -249,14 +249,14 @@ def _from_module(module_name: str, function: str, name: str) -> Callable[..., ob
         except ModuleNotFoundError as error:
             # The module itself, or one that it imports?
             if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-                raise _unknown(name, f"no module {error.name} can be imported") from None
+                raise _unknown(name, f"cannot import the module {error.name}") from None
             raise
     return _attribute(module, function, name)
 
 
 @contextmanager
 def _importable(directory: Path) -> Generator[None]:
-    """Let modules beside a component be imported while it is, as they are when a script is run."""
+    """Make modules beside a component importable while it is imported, as when a script runs."""
     entry = str(directory)
     sys.path.insert(0, entry)
     try:
@@ -268,7 +268,7 @@ def _importable(directory: Path) -> Generator[None]:
 
 @contextmanager
 def _told(name: str) -> Generator[None]:
-    """Turn whatever importing the user's code raises into a ComponentError with file and line."""
+    """Turn any error of importing the user's code into a ComponentError with file and line."""
     try:
         yield
     except ComponentError:
@@ -276,7 +276,7 @@ def _told(name: str) -> Generator[None]:
     except (Exception, SystemExit) as error:
         told = error.msg if isinstance(error, SyntaxError) else error
         why = f"{place_of(error)}: {type(error).__name__}: {told}"
-        raise ComponentError(f"{name} cannot be imported", why=why) from error
+        raise ComponentError(f"cannot import {name}", why=why) from error
 
 
 def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., object]:
@@ -288,7 +288,7 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
     file = short_path(getattr(module, "__file__", None) or module.__name__)
     raise ComponentError(
         f"no component {name}",
-        why=f"{file} has no function {function or 'without a name'}; it has {', '.join(there) or 'no component'}",
+        why=f"{file} has no function {function or 'without a name'}; it has {', '.join(there) or 'no components'}",
         fix=f"did you mean {name.removesuffix(function)}{near}?"
         if near
         else "a component is a public function with annotations that returns an AppDef",
@@ -297,7 +297,7 @@ def _attribute(module: ModuleType, function: str, name: str) -> Callable[..., ob
 
 def _unknown(name: str, why: str = "") -> ComponentError:
     known = {full.rpartition(".")[2]: full for full in get_components()}
-    # Who writes `ehco` means utils.echo.
+    # `ehco` means utils.echo.
     near = _nearest(name, known.values()) or known.get(_nearest(name, known, 0.75))
     hint = f"did you mean {near}?" if near else f"use one of {', '.join(known.values())}"
     return ComponentError(
@@ -306,6 +306,6 @@ def _unknown(name: str, why: str = "") -> ComponentError:
 
 
 def _nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    import difflib  # only a mistake pays for it
+    import difflib  # imported only after a mistake
 
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), "")

@@ -12,7 +12,7 @@ __all__ = ["component_help"]
 
 
 def component_help(component: Component, width: int = 80) -> str:
-    """Return the help of a component: how it is called, what it is for, and its arguments."""
+    """Return a component's help: its usage, its purpose and its arguments."""
     required = [parameter for parameter in component.parameters if parameter.required]
     optional = [parameter for parameter in component.parameters if not parameter.required]
     usage = f"asyncsched run [OPTIONS] {component.name} {_usage(component.parameters)}".rstrip()

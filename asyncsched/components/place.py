@@ -1,4 +1,4 @@
-"""Say where in the user's code something is: file and line."""
+"""Name a place in the user's code: file and line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["place_of", "short_path", "where"]
 
 
 def where(function: Callable[..., object]) -> tuple[str, int]:
-    """Return the file and the line on which a function begins."""
+    """Return the file and the line where a function begins."""
     code = inspect.unwrap(function).__code__
     return short_path(code.co_filename), code.co_firstlineno
 
 
 def place_of(error: BaseException) -> str:
-    """Return ``file:line`` of the innermost frame that is not the standard library's."""
+    """Return ``file:line`` of the innermost frame outside the standard library."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{short_path(error.filename)}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -28,6 +28,6 @@ def place_of(error: BaseException) -> str:
 
 
 def short_path(file: str) -> str:
-    """Return a path as it is seen from the working directory, if it is below it."""
+    """Return a path relative to the working directory if it is below it, else unchanged."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file

@@ -1,4 +1,4 @@
-"""Read a component's parameters from its annotations, and say what is wrong with them, with file and line."""
+"""Read a component's parameters from its annotations, and report what is wrong with them, with file and line."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Parameter:
     Attributes:
         name: Its name.
         value: The type of one value: str, int, float or bool.
-        shape: One value, a list, a dict from strings, or all that is left (``*args``).
+        shape: One value, a list, a dict with string keys, or the remaining arguments (``*args``).
         required: Whether it must be given.
-        takes_none: Whether its annotation says that None may be given.
-        default: What it is otherwise.
-        choices: The only values that it may have; none means any.
-        help: What the docstring says about it.
-        aliases: Other ways to write its flag, as in ``Annotated[str, "-cn"]``.
+        takes_none: Whether its annotation allows None.
+        default: Its default value.
+        choices: The only values allowed; empty for any.
+        help: Its help, from the docstring.
+        aliases: Other spellings of its flag, as in ``Annotated[str, "-cn"]``.
         of_torchx: Whether the component is TorchX's, and its command line is read as there.
     """
 
@@ -55,18 +55,18 @@ class Parameter:
 
     @property
     def flag(self) -> str:
-        """How it is written on a command line."""
+        """Its flag on a command line."""
         return f"-{self.name}" if len(self.name) == 1 else f"--{self.name}"
 
     @property
     def type_name(self) -> str:
-        """Its type as it is printed."""
+        """Its type for help and messages."""
         one = "|".join(self.choices) or self.value.__name__
         return {"one": one, "rest": one, "list": f"{one},...", "dict": f"name={one},..."}[self.shape]
 
 
 def read_parameters(function: Callable[..., object]) -> tuple[list[Parameter], list[str]]:
-    """Return the parameters that can be used, and a list of what is wrong, as ``file:line: what``."""
+    """Return the usable parameters, and a list of what is wrong, as ``file:line: what``."""
     parameters: list[Parameter] = []
     problems: list[tuple[int, str]] = []
     helps = parse_docstring(function.__doc__).arguments
@@ -81,14 +81,14 @@ def read_parameters(function: Callable[..., object]) -> tuple[list[Parameter], l
 
 
 class _UnusableError(Exception):
-    """A parameter that no command line can give."""
+    """A parameter that a command line cannot set."""
 
 
 def _parameter(parameter: inspect.Parameter, function: Callable[..., object], help_text: str) -> Parameter:
     if parameter.kind is parameter.VAR_KEYWORD:
-        raise _UnusableError(f"**{parameter.name}: a component names all of its arguments")
+        raise _UnusableError(f"**{parameter.name}: a component must name all of its arguments")
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise _UnusableError(f"{parameter.name} can only be given by position: move it behind the /")
+        raise _UnusableError(f"{parameter.name} can only be given by position: move it after the /")
     if parameter.annotation is parameter.empty:
         raise _UnusableError(f"{parameter.name} has no annotation: write its type, such as {parameter.name}: str")
     hint = _evaluated(parameter.annotation, function)
@@ -119,11 +119,11 @@ def _aliases(hint: object) -> tuple[str, ...]:
 def _evaluated(annotation: object, function: Callable[..., object]) -> object:
     names = dict(getattr(inspect.unwrap(function), "__globals__", {}))
     try:
-        while isinstance(annotation, str):  # twice where one is quoted and the file defers them all
+        while isinstance(annotation, str):  # quoted in a file that defers its annotations: a string twice
             annotation = cast("object", eval(annotation, names))  # noqa: S307 - the component's own annotation
         return annotation
-    except Exception as error:  # noqa: BLE001 - an annotation may raise anything, which is told
-        raise _UnusableError(f"the annotation {annotation} cannot be read: {error}") from None
+    except Exception as error:  # noqa: BLE001 - an annotation may raise anything, and the message has it
+        raise _UnusableError(f"cannot read the annotation {annotation}: {error}") from None
 
 
 def _read_hint(hint: object, parameter: inspect.Parameter) -> tuple[Shape, type[Value], tuple[str, ...]]:
@@ -137,7 +137,7 @@ def _read_hint(hint: object, parameter: inspect.Parameter) -> tuple[Shape, type[
         if shape == "dict" and arguments[0] is not str:
             value = None
     if value is None:
-        raise _UnusableError(f"{parameter.name}: {_written(hint)} is no type for a component; there are {_SUPPORTED}")
+        raise _UnusableError(f"{parameter.name} has the unsupported type {_written(hint)}: use {_SUPPORTED}")
     return shape, value, choices
 
 
@@ -165,14 +165,14 @@ def _written(hint: object) -> str:
 
 def _return_problem(function: Callable[..., object]) -> Iterator[str]:
     if inspect.iscoroutinefunction(function):
-        yield f"{function.__name__} is a coroutine: a component is a plain function, write def in place of async def"
+        yield f"{function.__name__} is a coroutine: a component is a plain function, write def instead of async def"
     annotation: object = inspect.signature(function).return_annotation
     if annotation is inspect.Signature.empty:
-        yield f"{getattr(function, '__name__', 'it')} does not say what it returns: write -> AppDef"
+        yield f"{getattr(function, '__name__', 'it')} has no return annotation: write -> AppDef"
         return
     try:
         annotation = _evaluated(annotation, function)
-    except _UnusableError:  # the name may be imported for type checkers only
+    except _UnusableError:  # the name may be imported only for type checkers
         if str(annotation).strip("'\"").rpartition(".")[2] != "AppDef":
             yield f"it returns {annotation}: a component returns an AppDef"
         return
@@ -181,7 +181,7 @@ def _return_problem(function: Callable[..., object]) -> Iterator[str]:
 
 
 def _lines(function: Callable[..., object]) -> Mapping[str, int]:
-    """Return the line of each parameter and of the return annotation, where the source can be read."""
+    """Return the line of each parameter and of the return annotation, if the source can be read."""
     code = inspect.unwrap(function).__code__
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))

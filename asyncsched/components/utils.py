@@ -1,4 +1,4 @@
-"""Components for small things: say something, run a command or a script, copy a file, try a scheduler."""
+"""Components for small jobs: print a message, run a command or a script, copy a file, try a scheduler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncsched.specs.resources import resource
 
 __all__ = ["binary", "booth", "copy", "echo", "python", "sh", "touch"]
 
-# On Debian, `python` exists in environments only.
+# On Debian, `python` exists only in virtual environments.
 PYTHON = "python3"
 
 
@@ -52,18 +52,18 @@ def sh(
     mounts: list[str] | None = None,
     entrypoint: str = "sh",
 ) -> AppDef:
-    """Run a command in a shell: one argument is a line for the shell, several are words that it leaves alone.
+    """Run a command in a shell: a single argument is a shell command line, several are words that it does not expand.
 
     Args:
-        args: The command and its arguments, or one line such as 'cd /data && ls | wc -l'.
+        args: The command and its arguments, or one command line such as 'cd /data && ls | wc -l'.
         image: The image to run in.
         num_replicas: How many replicas run it.
         cpu: Processors per replica.
         gpu: GPUs per replica.
         memMB: Memory per replica in MB.
-        h: A named resource, in place of cpu, gpu and memMB.
+        h: A named resource, instead of cpu, gpu and memMB.
         env: Environment variables.
-        max_retries: How often to start again after a failure.
+        max_retries: How often to restart after a failure.
         mounts: What to mount, as in type=bind,src=/host,dst=/job,readonly.
         entrypoint: The shell.
     """
@@ -99,16 +99,16 @@ def python(
     """Run a Python module, a line of Python, or a script.
 
     Args:
-        args: What is in sys.argv.
+        args: The program's arguments (sys.argv).
         m: A module to run.
-        c: A program, as text.
+        c: A program, as source code.
         script: A file to run.
         image: The image to run in.
         name: The job's name.
         cpu: Processors per replica.
         gpu: GPUs per replica.
         memMB: Memory per replica in MB.
-        h: A named resource, in place of cpu, gpu and memMB.
+        h: A named resource, instead of cpu, gpu and memMB.
         num_replicas: How many replicas run it.
         env: Environment variables.
     """
@@ -145,7 +145,7 @@ def binary(
     """Run a program that is in the image.
 
     Args:
-        args: Its arguments.
+        args: The program's arguments.
         entrypoint: The program.
         image: The image to run in.
         name: The job's name.
@@ -153,7 +153,7 @@ def binary(
         cpu: Processors per replica.
         gpu: GPUs per replica.
         memMB: Memory per replica in MB.
-        h: A named resource, in place of cpu, gpu and memMB.
+        h: A named resource, instead of cpu, gpu and memMB.
         env: Environment variables.
     """
     return _app(
@@ -203,7 +203,7 @@ def booth(
 
 
 def _carried(program: ModuleType) -> list[str]:
-    """Return arguments that hold the whole program, so that any image with Python can run it."""
+    """Return arguments that contain the whole program, so that any image with Python can run it."""
     return ["-c", inspect.getsource(program)]
 
 

@@ -1,6 +1,6 @@
-"""For tests: a scheduler in memory, a clock that does not wait, and the contract that every backend is held to.
+"""For tests: an in-memory scheduler, a clock that does not wait, and the contract suite for backends.
 
-The contract suite needs pytest and stands in `asyncsched.testing.contract`.
+The contract suite is in `asyncsched.testing.contract`, and needs pytest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A clock that does not wait."""
+"""A clock that jumps ahead instead of waiting."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ from asyncsched.clock import Clock
 __all__ = ["VirtualClock"]
 
 SETTLE = 40
-"""Iterations in which the loop has nothing else to run after which whatever could go on is taken to have done so."""
+"""Iterations in which the loop runs nothing else, after which everything that could run has run."""
 
 MOST = 25 * SETTLE
-"""Iterations after which time goes on in any case: somebody may yield for ever until some time has come."""
+"""Iterations after which time moves in any case: a task may yield until some time has come."""
 
 
 class VirtualClock(Clock):
-    """Time that passes only when it is told to, or when nothing else is left to do.
+    """A clock that moves only by `advance`, or when nothing else is left to run.
 
-    By hand: ``await clock.advance(30)`` makes every call that falls due in those seconds, in its order, and lets
-    the loop settle after each.
+    By hand: ``await clock.advance(30)`` makes every call that falls due in those seconds, in order, and lets the loop
+    settle after each.
 
-    By itself: inside ``async with clock:`` it moves to the next due call whenever the loop has nothing to do. Only
-    those who wait for time to pass (`sleep`, `call_later`, `timeout`) move it. A `deadline` holds it back instead:
-    what it bounds may wait for a thread, a socket or a child, whose work takes real time, and is given all the time
-    that it takes; unless its own task sleeps by this clock, so that nothing but time can help it. To see a deadline
-    expire, use `advance`.
+    By itself: inside ``async with clock:`` it jumps to the next timer whenever the loop has nothing to do. Only timers
+    that wait for time to pass (`sleep`, `call_later`, `timeout`) move it. It does not jump to a `deadline`, because the
+    guarded work may need only real time to finish (a thread, a socket, a child process), unless the guarded task itself
+    sleeps by this clock. To see a deadline expire, use `advance`.
     """
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
@@ -44,7 +43,7 @@ class VirtualClock(Clock):
         self._timers: list[_Timer] = []
         self._order = itertools.count()
         self._asleep: set[asyncio.Task[object] | None] = set()
-        self._changes = 0  # timers that were made, have ended or were cancelled
+        self._changes = 0  # timers that were created, have fired or were cancelled
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -86,7 +85,7 @@ class VirtualClock(Clock):
             self._asleep.discard(task)
 
     async def advance(self, seconds: float) -> None:
-        """Let `seconds` pass, making the calls that fall due, deadlines among them."""
+        """Move time by `seconds`, making the calls that fall due, deadlines included."""
         end = self._now + seconds
         await self._settle()
         while (timer := self._next()) is not None and timer.due <= end:
@@ -106,7 +105,7 @@ class VirtualClock(Clock):
         self._note()
 
     async def _settle(self) -> None:
-        """Let the loop run until everything that is ready has had its turn."""
+        """Let the loop run until everything that is ready has run."""
         ready = _ready_calls(asyncio.get_running_loop())
         seen, quiet = self._changes, 0
         for _ in range(MOST):
@@ -140,17 +139,17 @@ class VirtualClock(Clock):
 
 
 def _ready_calls(loop: asyncio.AbstractEventLoop) -> Collection[object]:
-    """Return the loop's own queue of what runs next, its state and not a copy; an empty one if it is not to be found.
+    """Return the loop's queue of ready calls, live and not a copy; empty if it cannot be found.
 
-    No loop has a name for it that others may use, but each holds one deque and nothing else of that kind: asyncio's
-    own in its attributes, uvloop in a structure that only the garbage collector can see into.
+    Loops have no public name for it, but each has exactly one deque: asyncio's loop in its attributes, uvloop's in a
+    structure that only the garbage collector can see.
     """
     queues = [cast("deque[object]", held) for held in gc.get_referents(loop) if isinstance(held, deque)]
     return queues[0] if len(queues) == 1 else ()
 
 
 class _Timer:
-    """A call that falls due; `bounds` is the task that runs out of time then."""
+    """A scheduled call; `bounds` is the task that it is a deadline for."""
 
     __slots__ = ("_note", "bounds", "callback", "cancelled", "due", "order")
 

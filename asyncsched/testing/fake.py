@@ -1,4 +1,4 @@
-"""A scheduler that runs in memory, in the three shapes that real services have."""
+"""A scheduler that runs in memory, in three modes that resemble real services."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["MISSING_PROGRAM", "NEVER_STARTS", "FakeOptions", "FakeRequest", "FakeScheduler", "Mode", "create_scheduler"]
 
 MISSING_PROGRAM = "missing-program"
-"""An entrypoint that the fake service takes, but cannot start."""
+"""An entrypoint that the fake service accepts, but cannot start."""
 
 IGNORES = {"min_replicas": "all replicas start at once", "mounts": "nothing runs", "port_map": "nothing listens"}
 
@@ -45,7 +45,7 @@ Mode = Literal["push", "polled", "hub"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FakeOptions(Value):
-    """Run options of every type that there is."""
+    """Run options of every supported type."""
 
     queue: Annotated[str, Doc("Where the app waits.")] = "default"
     priority: Annotated[int, Doc("Who comes first.")] = 0
@@ -58,11 +58,11 @@ class FakeOptions(Value):
 
 @dataclass(eq=False, repr=False)
 class FakeRequest(Value):
-    """What the fake scheduler sends.
+    """The request of the fake scheduler.
 
     Attributes:
         app: The app, its macros replaced.
-        queue: The queue that was asked for.
+        queue: The queue that was chosen.
         limits: Seconds that it may run, and wait.
         app_id: The app's id.
     """
@@ -76,19 +76,19 @@ class FakeRequest(Value):
 MADE_FROM = {
     field: (field,) for field in ("image", "entrypoint", "args", "env", "mounts", "resource", "port_map", "max_retries")
 }
-"""What of a request is made from which fields of a role: it holds the roles."""
+"""The parts of a request, and the fields of a role that they are made from: the request holds the roles."""
 
 
 class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     """A scheduler over a `FakeService`.
 
     Args:
-        session_name: The session that submitted apps are marked with.
-        service: What runs the apps; share one between schedulers to stand for several processes.
-        mode: ``push``: changes are reported, each replica's log is a connection; ``polled``: both are asked for;
-            ``hub``: one query serves the logs of all apps.
-        log_room: In the mode ``hub``, the number of lines that one stream holds for a slow consumer.
-        tunables: What every scheduler takes; the clock is the service's by default.
+        session_name: The session to mark submitted apps with.
+        service: The service that runs the apps; share one between schedulers to stand for several processes.
+        mode: ``push``: the service reports changes, and each replica's log is a connection; ``polled``: both are
+            polled; ``hub``: one query serves the logs of all apps.
+        log_room: In the mode ``hub``, the number of lines that one stream buffers for a slow consumer.
+        tunables: The parameters of every scheduler; the clock is the service's by default.
     """
 
     options = FakeOptions
@@ -226,7 +226,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
     async def _log_sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
-        from asyncsched.testing.fake_logs import FakeHub, FakePoll, FakePush  # half of the log engine comes with it
+        from asyncsched.testing.fake_logs import FakeHub, FakePoll, FakePush  # imports half of the log engine
 
         if self.mode == "hub":
             self._hub = self._hub or FakeHub(self.service, self.clock, self._log_room)
@@ -236,7 +236,7 @@ class FakeScheduler(Scheduler[FakeOptions, FakeRequest]):
 
 
 def create_scheduler(session_name: str, **tunables: Unpack[Tunables]) -> FakeScheduler:
-    """Return a fake scheduler on a service that nobody else uses."""
+    """Return a fake scheduler with its own service."""
     return FakeScheduler(session_name, **tunables)
 
 

@@ -1,4 +1,4 @@
-"""Where the fake scheduler's lines come from: a connection to each replica, a poll of each, or one query for all."""
+"""Sources of the fake scheduler's lines: a connection to each replica, a poll of each, or one query for all."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class FakePush(ConnectionSource):
 
 
 class FakePoll(FakePush):
-    """One replica's log, asked for again and again."""
+    """One replica's log, polled."""
 
     @override
     async def _wait(self, changed: asyncio.Event) -> None:

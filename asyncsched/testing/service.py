@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["NEVER_STARTS", "FakeApp", "FakeReplica", "FakeService", "Limits", "Record"]
 
 NEVER_STARTS = "never-starts"
-"""An entrypoint for which the service never finds a place."""
+"""An entrypoint that the service never schedules."""
 
 
 class Limits(NamedTuple):
-    """Seconds that an app may run, and wait; None: as long as it takes."""
+    """Seconds that an app may run, and wait; None for no limit."""
 
     timeout: float | None = None
     pending_timeout: float | None = None
@@ -39,7 +39,7 @@ NO_LIMITS = Limits()
 
 
 class Record:
-    """A line that a replica wrote, or its last one without a newline."""
+    """A line that a replica wrote, or its last output without a newline."""
 
     __slots__ = ("attempt", "data", "ns", "number", "stream")
 
@@ -52,7 +52,7 @@ class Record:
 
 
 class FakeReplica:
-    """One replica, and all that it has written."""
+    """One replica, and everything that it has written."""
 
     def __init__(self, role: str, number: int) -> None:
         self.role = role
@@ -67,11 +67,11 @@ class FakeReplica:
         self.cause: FailureCause | None = None
         self.result: bytes | None = None
         self.unfinished: dict[Stream, bytes] = {}
-        self.purged = 0  # the numbers of records below this one can no longer be read
+        self.purged = 0  # records with lower numbers can no longer be read
         self.listeners: set[Callable[[], None]] = set()
 
     def status(self) -> ReplicaStatus:
-        """Return its state as a scheduler describes it."""
+        """Return its status, as a scheduler describes it."""
         return ReplicaStatus(
             self.id,
             self.state,
@@ -87,7 +87,7 @@ class FakeReplica:
 
     @property
     def next_number(self) -> int:
-        """The number that the next record will have."""
+        """The number of the next record."""
         return self.records[-1].number + 1 if self.records else 0
 
     def readable(self) -> Sequence[Record]:
@@ -98,7 +98,7 @@ class FakeReplica:
 class FakeApp:
     """An app that was submitted.
 
-    `roles` and `metadata` are what its note tells; `app` is what runs.
+    `roles` and `metadata` come from its note; `app` is what runs.
     """
 
     def __init__(
@@ -130,12 +130,12 @@ class FakeApp:
 
 
 class FakeService:
-    """What a cluster is to a real scheduler: it runs on, whichever schedulers use it, and can be made to misbehave.
+    """The fake scheduler's counterpart to a cluster: it is independent of schedulers, and can be made to misbehave.
 
     Args:
-        clock: Tells the time, usually a `VirtualClock`.
+        clock: The clock, usually a `VirtualClock`.
         start_delay: Seconds between a submit and the start of its replicas; None: they wait until `start` is called.
-        log_delay: Seconds until a line can be found by a query.
+        log_delay: Seconds until a query finds a new line.
     """
 
     def __init__(self, clock: Clock, *, start_delay: float | None = 0.0, log_delay: float = 0.0) -> None:
@@ -153,27 +153,27 @@ class FakeService:
         self._timers: set[TimerHandle] = set()
         self._hooks: dict[str, Callable[[], None]] = {}
 
-    # What a test makes it do.
+    # Controls for tests.
 
     def start(self, app_id: str, role: str = "", k: int | None = None) -> None:
-        """Start replicas that wait."""
+        """Start waiting replicas."""
         for replica in self._chosen(app_id, role, k):
             if replica.state is AppState.PENDING:
                 self._start(self.apps[app_id], replica)
 
     def say(self, app_id: str, text: str | bytes, role: str = "", k: int | None = None, *, err: bool = False) -> None:
-        """Let replicas write `text` as it is: a newline only where it has one."""
+        """Make replicas write `text` unchanged: no newline is added."""
         data = text.encode() if isinstance(text, str) else text
         for replica in self._chosen(app_id, role, k):
             self._write(replica, data, Stream.STDERR if err else Stream.STDOUT)
 
     def exit(self, app_id: str, code: int = 0, role: str = "", k: int | None = None) -> None:
-        """Let replicas end."""
+        """End replicas with an exit code."""
         for replica in self._chosen(app_id, role, k):
             self._exit(self.apps[app_id], replica, code)
 
     def add_replica(self, app_id: str, role: str, k: int, *, start: bool = True) -> None:
-        """Let a replica appear late."""
+        """Add a replica after the submit."""
         app = self.apps[app_id]
         replica = app.replicas[role, k] = FakeReplica(role, k)
         if start:
@@ -181,7 +181,7 @@ class FakeService:
         self._changed(app_id)
 
     def set_reason(self, app_id: str, reason: str, role: str = "", k: int | None = None) -> None:
-        """Let replicas give a reason for what they do."""
+        """Set the reason in the status of replicas."""
         for replica in self._chosen(app_id, role, k):
             replica.reason = reason
         self._changed(app_id)
@@ -202,27 +202,27 @@ class FakeService:
             cut()
 
     def fail(self, operation: str, *errors: AsyncSchedError) -> None:
-        """Answer the next calls of an operation with these errors."""
+        """Make the next calls of an operation fail with these errors."""
         self._failures.setdefault(operation, deque()).extend(errors)
 
     def slow(self, operation: str, seconds: float) -> None:
-        """Take so long for each call of an operation from now on."""
+        """Make each call of an operation take this long from now on."""
         self._delays[operation] = seconds
 
     def on_call(self, operation: str, hook: Callable[[], None]) -> None:
-        """Call `hook` when an operation is asked for, before it is done."""
+        """Call `hook` at each call of an operation, before it is done."""
         self._hooks[operation] = hook
 
     def close(self) -> None:
-        """Forget the timers of scripts that still run."""
+        """Cancel the timers of scripts that still run."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
 
-    # What the fake scheduler asks of it.
+    # Called by the fake scheduler.
 
     async def call(self, operation: str) -> None:
-        """Count a request, take its time, and fail it if a test said so."""
+        """Count a call, take its time, and fail it if a test said so."""
         self.calls[operation] += 1
         if operation in self._hooks:
             self._hooks[operation]()
@@ -240,7 +240,7 @@ class FakeService:
         limits: Limits = NO_LIMITS,
         note: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """Run an app, and keep the note of it."""
+        """Run an app, and keep its note."""
         told = read_app_note(app_note(app) if note is None else note)
         made = FakeApp(app_id, app, session, digest, self.clock.time_ns(), limits, *told)
         for role in app.roles:
@@ -261,11 +261,11 @@ class FakeService:
             self._stop(app, replica, AppState.CANCELLED, FailureCause.CANCELLED)
 
     def replica(self, app_id: str, role: str, k: int) -> FakeReplica | None:
-        """Return a replica, if it is known."""
+        """Return a replica, or None if it is not known."""
         app = self.apps.get(app_id)
         return app.replicas.get((role, k)) if app is not None else None
 
-    # How it runs.
+    # Running apps.
 
     def _chosen(self, app_id: str, role: str, k: int | None) -> list[FakeReplica]:
         return [
@@ -281,7 +281,7 @@ class FakeService:
             self._set(app, replica, state)
 
     def _give_up(self, app: FakeApp) -> None:
-        """End an app of which nothing has started in time."""
+        """End an app if none of its replicas has started in time."""
         if not any(replica.started_at for replica in app.replicas.values()):
             for replica in app.replicas.values():
                 self._stop(app, replica, AppState.FAILED, FailureCause.UNSCHEDULABLE, "no place was found in time")
@@ -305,7 +305,7 @@ class FakeService:
         if role is not None and role.args[:1] == ["-c"]:
             from asyncsched.testing.shell import parse_script
 
-            script = role.args[1] if len(role.args) > 1 else "exit 2"  # as a shell ends that is given none
+            script = role.args[1] if len(role.args) > 1 else "exit 2"  # as a shell without a script exits
             self._run(app, replica, role, parse_script(script, self._env(role)), replica.attempt)
 
     def _run(

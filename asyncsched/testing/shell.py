@@ -1,4 +1,4 @@
-"""The few words of shell that the fake scheduler runs: the same app then runs on a real one."""
+"""The small part of shell that the fake scheduler runs, so that the same app runs on a real one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asyncsched.specs.stream import Stream
 
 __all__ = ["Exit", "Result", "Sleep", "Step", "Unknown", "Write", "parse_script"]
 
-KNOWN = "it knows echo, printf %s, sleep SECONDS and exit CODE, one to a line"
+KNOWN = "it supports echo, printf %s, sleep SECONDS and exit CODE, one per line"
 
 
 class Write(NamedTuple):
@@ -23,25 +23,25 @@ class Write(NamedTuple):
 
 
 class Sleep(NamedTuple):
-    """Do nothing for some seconds."""
+    """Sleep for some seconds."""
 
     seconds: float
 
 
 class Exit(NamedTuple):
-    """End with a code."""
+    """End with an exit code."""
 
     code: int
 
 
 class Result(NamedTuple):
-    """Write text to a file, which can only be that of the result."""
+    """Write text to a file, which can only be the result file."""
 
     text: str
 
 
 class Unknown(NamedTuple):
-    """Hold something that the fake scheduler does not run, for this reason."""
+    """A line that the fake scheduler cannot run, with the reason."""
 
     reason: str
 
@@ -50,15 +50,15 @@ Step: TypeAlias = Write | Sleep | Exit | Result | Unknown
 
 
 def parse_script(script: str, env: Mapping[str, str]) -> Iterator[Step]:
-    """Read ``echo``, ``printf %s``, ``sleep`` and ``exit``, one to a line, with ``>&2``, ``> FILE`` and ``$NAME``."""
+    """Read ``echo``, ``printf %s``, ``sleep`` and ``exit``, one per line, with ``>&2``, ``> FILE`` and ``$NAME``."""
     for line in script.split("\n"):
-        if result := re.fullmatch(r"echo '([^']*)' > \S+", line):  # which may be long: `shlex` takes its time
+        if result := re.fullmatch(r"echo '([^']*)' > \S+", line):  # may be long, and `shlex` is slow
             yield Result(result[1] + "\n")
             continue
         try:
             yield from _parse_line(line, env)
         except ValueError:
-            yield Unknown(f"the fake scheduler does not run {hidden(line)!r}: {KNOWN}")
+            yield Unknown(f"the fake scheduler cannot run {hidden(line)!r}: {KNOWN}")
 
 
 def _parse_line(line: str, env: Mapping[str, str]) -> Iterator[Step]:

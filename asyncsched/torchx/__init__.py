@@ -1,4 +1,4 @@
-"""For installations of TorchX: its schedulers run on asyncsched, and its apps run here.
+"""For installations of TorchX: TorchX's schedulers run on asyncsched, and TorchX's apps run here.
 
-Of the modules only `convert` and what it uses work without TorchX.
+Only `convert` and the modules it uses work without TorchX.
 """

@@ -1,4 +1,4 @@
-"""What asyncsched answers, as TorchX's classes: descriptions, rows of lists, run options."""
+"""Convert asyncsched's answers to TorchX's classes: descriptions, rows of lists, run options."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _log = logging.getLogger("asyncsched.torchx")
 
 
 def from_description(found: ours.DescribeAppResponse, *, reveal: bool = False) -> DescribeAppResponse:
-    """Return a description as TorchX's.
+    """Return a description as TorchX's class.
 
     Args:
         found: The description.
-        reveal: Whether the roles hold the values of secrets, instead of what prints as ``***``.
+        reveal: Whether the roles hold the values of secrets; otherwise they print as ``***``.
     """
     message = found.structured_error_msg
     writer = next((replica for replica in found.replicas if replica.structured_error_msg == message), None)
@@ -49,12 +49,12 @@ def _roles(found: ours.DescribeAppResponse, *, reveal: bool) -> Iterator[Any]:
     for role in found.roles:
         try:
             yield convert.role_to_theirs(role, theirs, reveal=reveal)
-        except ConfigError as error:  # its state can be told all the same
+        except ConfigError as error:  # the app's state can be described all the same
             _log.warning("%s is described without its role %s: %s", found.app_id, role.name, error)
 
 
 def from_row(row: ours.ListAppResponse) -> ListAppResponse:
-    """Return a row of a list as TorchX's; the runner fills the handle in."""
+    """Return a row of a list as TorchX's class; the runner fills in the handle."""
     listed = ListAppResponse(row.app_id, convert.state_to_theirs(row.state, theirs))
     if any(field.name == "name" for field in dataclasses.fields(listed)):  # not in 0.7
         listed.name = row.name
@@ -62,11 +62,11 @@ def from_row(row: ours.ListAppResponse) -> ListAppResponse:
 
 
 def to_opts(options: specs.runopts, other_names: Mapping[str, str]) -> theirs.runopts:
-    """Return run options as TorchX's; what an option may be, where that is limited, stands in its help.
+    """Return run options as TorchX's class; an option's choices are appended to its help.
 
     Args:
         options: The options.
-        other_names: Further names of some of them, and which these are.
+        other_names: Aliases of options, and the options that they stand for.
     """
     opts = theirs.runopts()
     for name, opt in options:
@@ -74,10 +74,10 @@ def to_opts(options: specs.runopts, other_names: Mapping[str, str]) -> theirs.ru
         opts.add(name, _their_type(opt.opt_type), text, opt.default, opt.is_required)
     known = dict(options)
     for other, name in other_names.items():
-        opts.add(other, _their_type(known[name].opt_type), f"the same as {name}")
+        opts.add(other, _their_type(known[name].opt_type), f"an alias of {name}")
     return opts
 
 
 def _their_type(kind: Any) -> Any:
-    """Return the type as all releases of TorchX know it: 0.7 takes `List[str]`, and not ``list[str]``."""
+    """Return the type as all releases of TorchX know it: 0.7 accepts `List[str]`, but not ``list[str]``."""
     return {list: List[str], dict: Dict[str, str]}.get(get_origin(kind) or kind, kind)  # noqa: UP006 - as above

@@ -1,12 +1,12 @@
-"""Apps, roles and states, from TorchX's classes to ours and back.
+"""Convert apps, roles and states between TorchX's classes and ours.
 
 TorchX is not imported: its objects are read by the names of their fields, and its classes come from the module
-``torchx.specs`` that the caller hands over. TorchX 0.7 and its nightlies are both understood; whether one is old is
-seen by `Role.base_image`, which the nightlies do not have.
+``torchx.specs`` that the caller passes. TorchX 0.7 and its nightlies are both supported; 0.7 is recognised by
+`Role.base_image`, which the nightlies do not have.
 
-A value that only one side has is left out: `Role.base_image` in a nightly, and `Resource.tags`, `Role.workspace` and
-`Role.overrides` (which are resolved by reading the fields) here. What would mean something else on the other side is
-refused.
+A value that only one side has is dropped: `Role.base_image` in a nightly, and `Resource.tags`, `Role.workspace` and
+`Role.overrides` (which are resolved by reading the fields) here. A value that would mean something else on the other
+side is refused.
 """
 
 from __future__ import annotations
@@ -48,35 +48,35 @@ _MOUNTS: dict[str, type[specs.BindMount | specs.VolumeMount | specs.DeviceMount]
 
 
 def to_ours(app: Any) -> specs.AppDef:
-    """Return TorchX's AppDef as ours; the app itself is not changed.
+    """Return TorchX's AppDef as ours, without changing it.
 
-    What TorchX does with an app before it reaches a scheduler is not done here: `Role.pre_proc` and `Role.workspace`
-    are left to it. `adopt` is for apps that TorchX never sees.
+    What TorchX does with an app before it reaches a scheduler (`Role.pre_proc`, `Role.workspace`) is left to TorchX.
+    For apps that TorchX never processes, use `adopt`.
 
     Args:
         app: An object of TorchX's class, or of a subclass.
 
     Raises:
-        ConfigError: A text with macros, or a mount, cannot be written as ours; the message names the role.
+        ConfigError: A text with macros, or a mount, cannot be converted; the message names the role.
     """
     return specs.AppDef(app.name, [role_to_ours(role) for role in app.roles], dict(app.metadata))
 
 
 def adopt(app: Any) -> specs.AppDef:
-    """Return TorchX's AppDef as ours, to be run without TorchX: its roles' `pre_proc` are called by our dry-run.
+    """Return TorchX's AppDef as ours, to run without TorchX: our dry-run calls its roles' `pre_proc`.
 
     Args:
         app: An object of TorchX's class, or of a subclass.
 
     Raises:
-        ConfigError: As in `to_ours`, or a role has a workspace of its own.
+        ConfigError: As in `to_ours`, or a role has its own workspace.
     """
     for role in app.roles:
         if getattr(role, "workspace", None):
             raise ConfigError(
-                f"role {role.name!r} has a workspace of its own",
+                f"role {role.name!r} has its own workspace, which is not supported",
                 why=f"its workspace is {role.workspace!r}",
-                fix="leave it out, and give the workspace to run",
+                fix="remove it, and pass the workspace to run",
             )
     roles = [_with_hook(role, role_to_ours(role)) for role in app.roles]
     return specs.AppDef(app.name, roles, dict(app.metadata))
@@ -86,7 +86,7 @@ def role_to_ours(role: Any) -> specs.Role:
     """Return TorchX's Role as ours.
 
     Raises:
-        ConfigError: A text with macros, or a mount, cannot be written as ours; the message names the role.
+        ConfigError: A text with macros, or a mount, cannot be converted; the message names the role.
     """
     texts = _Texts(
         role.name,
@@ -118,11 +118,11 @@ def to_theirs(app: specs.AppDef, torchx_specs: ModuleType, *, reveal: bool = Fal
     Args:
         app: The app.
         torchx_specs: The module ``torchx.specs``.
-        reveal: Whether a `Secret` becomes its value. Otherwise it stays one: it prints as ``***``, and is known again
-            when it comes back.
+        reveal: Whether a `Secret` becomes its value. Otherwise it stays a `Secret`: it prints as ``***``, and is
+            recognised when it comes back.
 
     Raises:
-        ConfigError: A text with macros cannot be written as TorchX's; the message names the role.
+        ConfigError: A text with macros cannot be converted; the message names the role.
     """
     roles = [role_to_theirs(role, torchx_specs, reveal=reveal) for role in app.roles]
     metadata = {name: _told(value, reveal=reveal) for name, value in app.metadata.items()}
@@ -132,7 +132,7 @@ def to_theirs(app: specs.AppDef, torchx_specs: ModuleType, *, reveal: bool = Fal
 def role_to_theirs(role: specs.Role, torchx_specs: ModuleType, *, reveal: bool = False) -> Any:
     """Return our Role as TorchX's; see `to_theirs`.
 
-    A retry policy that this TorchX does not have becomes APPLICATION, which a warning tells.
+    A retry policy that this TorchX does not have becomes APPLICATION, with a warning.
     """
     kind = torchx_specs.Role
     texts = _Texts(role.name, is_old=_is_old(kind), live=templates.as_theirs, literal=templates.as_their_literal)
@@ -183,11 +183,11 @@ def statuses_to_theirs(statuses: list[specs.RoleStatus], torchx_specs: ModuleTyp
 
 
 def structured_error(message: str, replica: specs.ReplicaStatus | None = None) -> str:
-    """Return the text of an error file in the shape of torchelastic's, which TorchX takes for granted when it prints.
+    """Return an error file's text in torchelastic's format, which TorchX expects when it prints.
 
     Args:
-        message: The text; one of that shape is returned as it is, and "" as ``<NONE>``.
-        replica: The replica that wrote it: its end and its exit code are filled in.
+        message: The text; it is returned unchanged if it has the format, and "" becomes ``<NONE>``.
+        replica: The replica that wrote it; its end and its exit code are filled in.
     """
     if message in ("", NONE):
         return NONE
@@ -212,13 +212,13 @@ def _is_torchelastic(message: str) -> bool:
 
 
 class _Texts:
-    """Translates the texts of one role, and says which of them cannot be.
+    """Converts the texts of one role; its errors name the text.
 
     Args:
         role: The role's name.
-        is_old: Whether TorchX is one with the macro ``base_img_root``, which does not look into dicts in lists.
-        live: Translates a text that TorchX searches.
-        literal: Translates a text that it does not search; asyncsched searches all.
+        is_old: Whether this TorchX has the macro ``base_img_root``, and does not look into dicts in lists.
+        live: Converts a text in which TorchX replaces macros.
+        literal: Converts a text in which TorchX does not; asyncsched replaces macros in all texts.
     """
 
     def __init__(
@@ -230,13 +230,13 @@ class _Texts:
         self._literal = literal
 
     def live(self, place: str, text: str) -> str:
-        """Translate a text that TorchX searches for macros."""
+        """Convert a text in which TorchX replaces macros."""
         names = templates.OLD_NAMES if self._is_old else templates.NAMES
         translated: str = self._translated(place, text, lambda value: self._live(value, names))
         return translated
 
     def metadata(self, value: object, *, is_live: bool = True) -> object:
-        """Translate nested data: TorchX searches the texts in dicts, and those that stand in a list in a dict."""
+        """Convert nested data: TorchX replaces macros in the values of dicts, and in lists inside a dict."""
         if isinstance(value, str):
             return self.live("metadata", value) if is_live else self._translated("metadata", value, self._literal)
         if isinstance(value, dict):
@@ -255,16 +255,16 @@ class _Texts:
         return [self.metadata(item, is_live=isinstance(item, searched)) for item in items]
 
     def _translated(self, place: str, text: Any, translate: Callable[[str], str]) -> Any:
-        # Whatever is not a text is refused where the app is submitted.
+        # Other values than strings are refused when the app is submitted.
         if not isinstance(text, str) or isinstance(text, (SecretRef, NotKept)):
             return text
         try:
             return Secret(translate(text.reveal())) if isinstance(text, Secret) else translate(text)
-        except ValueError as error:  # the text may be a secret, and is not repeated
+        except ValueError as error:  # the text may be a secret, so the message does not contain it
             raise ConfigError(
                 f"role {self._role!r}: {place} cannot be converted between TorchX's macros and asyncsched's",
                 why=str(error),
-                fix="let the program, or a shell, put the text together",
+                fix="build the text in the program, or in a shell",
             ) from None
 
 
@@ -283,7 +283,7 @@ class _Hooked(specs.Role):
 
 def _with_hook(theirs: Any, role: specs.Role) -> specs.Role:
     definer = next((kind for kind in type(theirs).__mro__ if "pre_proc" in vars(kind)), object)
-    if definer.__module__.startswith("torchx."):  # TorchX's own does nothing
+    if definer.__module__.startswith("torchx."):  # TorchX's own method does nothing
         return role
     hooked = _Hooked(**{field.name: getattr(role, field.name) for field in dataclasses.fields(specs.Role)})
     hooked.theirs = theirs
@@ -298,7 +298,7 @@ def _their_policy(role: specs.Role, torchx_specs: ModuleType) -> Any:
     policies = torchx_specs.RetryPolicy
     if role.retry_policy.value in {policy.value for policy in policies}:
         return policies(role.retry_policy.value)
-    _log.warning("role %s: this TorchX has no retry policy %s, APPLICATION is told", role.name, role.retry_policy.value)
+    _log.warning("role %s: this TorchX has no retry policy %s, using APPLICATION", role.name, role.retry_policy.value)
     return policies("APPLICATION")
 
 
@@ -306,7 +306,7 @@ def _mount(role: str, mount: Any) -> specs.Mount:
     kind = next((_MOUNTS[each.__name__] for each in type(mount).__mro__ if each.__name__ in _MOUNTS), None)
     if kind is None:
         raise ConfigError(
-            f"role {role!r}: {mount!r} is not a mount that asyncsched knows", fix=f"there are {', '.join(_MOUNTS)}"
+            f"role {role!r}: {mount!r} is not a mount that asyncsched supports", fix=f"use {', '.join(_MOUNTS)}"
         )
     return _like(kind, mount)
 
@@ -315,7 +315,7 @@ T = TypeVar("T")
 
 
 def _like(kind: type[T], value: Any) -> T:
-    """Return one of this dataclass, with the values of the fields that both have."""
+    """Return an object of this dataclass, with the values of the fields that both have."""
     names = [field.name for field in dataclasses.fields(cast("type[Any]", kind)) if hasattr(value, field.name)]
     return kind(**{name: _copied(getattr(value, name)) for name in names})
 
@@ -325,7 +325,7 @@ def _copied(value: Any) -> Any:
 
 
 def _told(text: str, *, reveal: bool) -> str:
-    """Return a text as TorchX is told it: a value that was not kept as the plain text that says so."""
+    """Return a text for TorchX: a value that was not kept becomes the plain text that says so."""
     if isinstance(text, NotKept):
         return NOT_KEPT
     return specs.reveal(text) if reveal else text

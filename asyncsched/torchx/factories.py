@@ -1,6 +1,6 @@
 """TorchX on asyncsched: the schedulers that the distribution ``asyncsched-torchx`` registers with TorchX.
 
-Nothing here is registered by installing asyncsched alone, and importing this imports neither TorchX nor a backend.
+Installing asyncsched alone registers nothing. Importing this module imports neither TorchX nor a backend.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["KEEP", "NAMES", "Factory"]
 
 KEEP = "ASYNCSCHED_TORCHX_KEEP"
-"""Environment variable: the names, with commas between them, that stay TorchX's own schedulers."""
+"""Environment variable: a comma-separated list of names that stay TorchX's own schedulers."""
 
 OURS = ("local_docker", "local_cwd", "slurm", "kubernetes", "aws_batch", "gcp_batch")
 """The names that run on asyncsched."""
@@ -30,17 +30,17 @@ NAMES = (
     "ray",
     "lsf",
 )
-"""All names that are registered, in TorchX's order: the first is its default scheduler.
+"""All registered names, in TorchX's order: the first is its default scheduler.
 
-TorchX up to 0.7.0 drops its own schedulers as soon as anybody registers one, so those that asyncsched does not have are
-registered, too, and passed through.
+TorchX up to 0.7.0 drops its own schedulers as soon as any plugin registers one, so those that asyncsched does not have
+are registered too, and passed through.
 """
 
 _log = logging.getLogger("asyncsched.torchx")
 
 
 class Factory:
-    """Makes the scheduler of one name, as TorchX calls it: ``factory(session_name, **parameters)``.
+    """Creates the scheduler of one name, as TorchX calls it: ``factory(session_name, **parameters)``.
 
     Args:
         name: The scheduler's name in TorchX.
@@ -53,7 +53,7 @@ class Factory:
         """Return a TorchX scheduler: one that runs on asyncsched, or TorchX's own."""
         if self.name not in OURS or self.name in _kept():
             return _make_theirs(self.name, session_name, parameters)
-        from asyncsched.torchx.making import make  # TorchX and asyncio come with it
+        from asyncsched.torchx.making import make  # imports TorchX and asyncio
 
         return make(self.name, session_name, parameters)
 
@@ -69,22 +69,22 @@ def _kept() -> set[str]:
 
 
 def _make_theirs(name: str, session_name: str, parameters: dict[str, Any]) -> Any:
-    """Make TorchX's own scheduler of this name.
+    """Create TorchX's own scheduler of this name.
 
     Raises:
-        ModuleNotFoundError: This release of TorchX does not have it, or what it needs is not installed; TorchX's
-            ``runopts`` and ``configure`` pass over that.
+        ModuleNotFoundError: This release of TorchX does not have it, or a package that it needs is not installed;
+            TorchX's ``runopts`` and ``configure`` skip such schedulers.
     """
     from torchx.schedulers import DEFAULT_SCHEDULER_MODULES
 
     module = DEFAULT_SCHEDULER_MODULES.get(name)
     if module is None:
-        kept = f"; take it out of {KEEP} to run it on asyncsched" if name in OURS else ""
+        kept = f"; remove it from {KEEP} to run it on asyncsched" if name in OURS else ""
         raise ModuleNotFoundError(f"this release of TorchX has no scheduler {name}{kept}")
     try:
         create = importlib.import_module(module).create_scheduler
-    except NameError as error:  # in 0.7 the module for ray has one where ray is missing
-        told = f"TorchX's own scheduler {name} cannot be imported: {type(error).__name__}: {error}"
+    except NameError as error:  # 0.7's module for ray raises one if ray is not installed
+        told = f"cannot import TorchX's own scheduler {name}: {type(error).__name__}: {error}"
         raise ModuleNotFoundError(told) from error
     return create(session_name, **parameters)
 

@@ -1,4 +1,4 @@
-"""TorchX schedulers whose apps run from images, which TorchX builds of workspaces."""
+"""TorchX schedulers whose apps run from images, which TorchX builds from workspaces."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ __all__ = ["ImageScheduler"]
 
 
 class ImageScheduler(DockerWorkspaceMixin, AsyncSchedScheduler):
-    """One that takes a workspace: TorchX builds the image, and asyncsched pushes it when the app is scheduled."""
+    """A scheduler that supports workspaces: TorchX builds the image, and asyncsched pushes it in `schedule`."""

@@ -1,4 +1,4 @@
-"""Schedulers whose macro ``app_id`` stands for what it does in TorchX: the job's name, without queue or namespace."""
+"""Schedulers whose macro ``app_id`` is the job's name without queue or namespace, as in TorchX."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ JOB_NAMES: Mapping[str, tuple[str, str]] = {
     "kubernetes": ("asyncsched.schedulers.kubernetes", "KubernetesScheduler"),
     "gcp_batch": ("asyncsched.schedulers.gcp_batch", "GCPBatchScheduler"),
 }
-"""Those whose app ids are more than a name, by the scheduler's name: module and class."""
+"""Schedulers whose app ids are more than a name: module and class."""
 
 _APP_ID = re.compile(r"\$\$\{?|\$\{app_id\}")
-"""The macro, and what is read before it could be one."""
+"""The macro, or text before it that could be mistaken for one."""
 
 
 def class_by_job_name(name: str) -> Callable[..., Scheduler[Any, Any]]:
-    """Return a scheduler's class, changed so that ``${app_id}`` is what stands behind the app id's last colon."""
+    """Return a scheduler's class, changed so that ``${app_id}`` is the part after the app id's last colon."""
     module, kind = JOB_NAMES[name]
     original: Any = getattr(importlib.import_module(module), kind)
 
     async def _request(self: Any, app: AppDef, options: Any, app_id: str) -> Any:
-        job = app_id.rpartition(":")[2]  # letters, digits and hyphens: no text becomes a macro by it
+        job = app_id.rpartition(":")[2]  # letters, digits and hyphens, which cannot form a macro
         for role in app.roles:  # the app is a copy, made for this call
             _fill_in(role, job)
         return await original._request(self, app, options, app_id)

@@ -1,4 +1,4 @@
-"""Which TorchX scheduler is made for a name, and of what."""
+"""Create the TorchX scheduler for a name."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ from asyncsched.torchx.scheduler import AsyncSchedScheduler
 __all__ = ["make"]
 
 _WITH_IMAGES = ("local_docker", "kubernetes", "aws_batch")
-"""Those for which TorchX builds an image of a workspace."""
+"""Schedulers for which TorchX builds an image from a workspace."""
 
 _of_runners: weakref.WeakKeyDictionary[Runner, dict[str, AsyncSchedScheduler]] = weakref.WeakKeyDictionary()
-"""What was made for each runner, by name."""
+"""The schedulers created for each runner, by name."""
 
 
 def make(name: str, session_name: str, parameters: Mapping[str, Any]) -> AsyncSchedScheduler:
-    """Make the TorchX scheduler `name`, which runs on asyncsched.
+    """Create the TorchX scheduler `name`, which runs on asyncsched.
 
-    A runner gets one of each name: threads that ask it for the first one together would else get several, of which it
-    keeps one, and closes no other. Which runner asks is seen by who calls.
+    Each runner gets one scheduler per name: if several threads of a runner asked for the first one at the same time,
+    they would otherwise create several, of which the runner keeps and closes only one. The runner is found on the call
+    stack.
 
     Args:
-        name: The name, the same in both.
-        session_name: The session that submitted apps are marked with.
-        parameters: What TorchX gives all of its schedulers, every ``TORCHX_*`` of the environment among it; those
-            that this one does not know are left out.
+        name: The name, the same in TorchX and asyncsched.
+        session_name: The session to mark submitted apps with.
+        parameters: The parameters that TorchX passes to all schedulers, including every ``TORCHX_*`` variable of the
+            environment; unknown ones are ignored.
 
     Raises:
-        ModuleNotFoundError: An extra is missing; TorchX's ``runopts`` and ``configure`` pass over that.
+        ModuleNotFoundError: An extra is missing; TorchX's ``runopts`` and ``configure`` skip such schedulers.
     """
     runner = _asking_runner()
     if runner is None:
         return _make(name, session_name, parameters)
-    # No lock, which a fork could leave held: what comes second has no thread yet, and is dropped.
+    # Without a lock, which a fork could leave held: a second scheduler has no thread yet, and is dropped.
     known = _of_runners.setdefault(runner, {})
     return known.get(name) or known.setdefault(name, _make(name, session_name, parameters))
 
@@ -92,4 +93,4 @@ _TAKEN: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
     "gcp_batch": dict.fromkeys(("project", "credentials_file", "endpoint_url", "logging_url"), str),
     "kubernetes": dict.fromkeys(("context", "kubeconfig"), str),
 }
-"""The parameters that mean the same in both; from the environment they come as text."""
+"""The parameters that mean the same in both; from the environment they come as strings."""

@@ -1,4 +1,4 @@
-"""Registration through ``torchx_plugins.schedulers``, the namespace package that newer releases of TorchX look into."""
+"""Register through ``torchx_plugins.schedulers``, the namespace package that newer releases of TorchX search."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["register_all"]
 
 
 def register_all(module: dict[str, Any]) -> None:
-    """Put a registered factory for each name into the namespace of a module.
+    """Put a registered factory for each name into a module's namespace.
 
-    TorchX looks at a module's attributes in the order of their names, and takes the first scheduler for its default;
-    and only at what says that it was made in this module.
+    TorchX reads a module's attributes in the order of their names, and uses the first scheduler as its default; it
+    reads only functions that claim to be defined in this module.
     """
     from torchx.plugins import register
 

@@ -13,10 +13,10 @@ __all__ = ["TorchXImages"]
 
 
 class TorchXImages(ImageProvider):
-    """One of TorchX's image providers.
+    """Wraps one of TorchX's image providers.
 
     Args:
-        make: Its class.
+        make: The provider's class.
         cfg: The run options.
     """
 
@@ -29,7 +29,7 @@ class TorchXImages(ImageProvider):
         return str(self._theirs.fetch(image))
 
     @override
-    def fetch_role(self, role: Role) -> str:  # the fields that one reads have the same names in both
+    def fetch_role(self, role: Role) -> str:  # the fields that providers read have the same names in both
         return str(self._theirs.fetch_role(role))
 
     @override

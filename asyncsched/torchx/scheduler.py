@@ -25,37 +25,37 @@ from asyncsched.torchx.convert import to_ours
 __all__ = ["REVEAL", "AsyncSchedScheduler"]
 
 REVEAL = "ASYNCSCHED_TORCHX_REVEAL"
-"""Environment variable: 1 has ``describe`` show the values of secrets, as TorchX does."""
+"""Environment variable: with 1, ``describe`` shows the values of secrets, as TorchX does."""
 
 DEFAULTS: Mapping[str, Mapping[str, CfgVal]] = {"local_docker": {"pull": "always"}, "kubernetes": {"kind": "volcano"}}
-"""Where TorchX does something else when nothing is said: it always looks whether an image is outdated, and its jobs are
-Volcano's, for which a dry-run asks no cluster."""
+"""Run options whose TorchX default differs: TorchX always checks whether an image is outdated, and its jobs are
+Volcano's, for which a dry-run makes no request to a cluster."""
 
 LISTED_BY: Mapping[str, Mapping[str, str]] = {
     "gcp_batch": {"project": "project"},
     "kubernetes": {"namespace": "namespaces"},
 }
-"""Run options that say where a list looks, and the parameters by which a scheduler of asyncsched does."""
+"""Run options that select where to list, and the scheduler parameters that do the same in asyncsched."""
 
 OTHER_NAMES: Mapping[str, Mapping[str, str]] = {"slurm": {"mail-user": "mail_user", "mail-type": "mail_type"}}
-"""Where TorchX spells a run option in another way."""
+"""Run options that TorchX spells differently."""
 
 _log = logging.getLogger("asyncsched.torchx")
 
 _INNER = "_asyncsched"
-"""The attribute of TorchX's dry-run that holds ours."""
+"""The attribute of TorchX's dry-run that holds asyncsched's."""
 
 
 class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
-    """A scheduler of asyncsched, as TorchX calls one.
+    """An asyncsched scheduler with TorchX's interface.
 
     It starts a thread with an event loop at the first call that needs one, and may be used from any thread, inside a
     running loop and after a fork.
 
     Args:
-        backend: Its name.
-        session_name: The session that submitted apps are marked with.
-        create: Makes the scheduler of asyncsched; called again after a fork, and to list elsewhere.
+        backend: The scheduler's name.
+        session_name: The session to mark submitted apps with.
+        create: Creates the asyncsched scheduler; called again after a fork, and to list elsewhere.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
         made = create()
         self._options = _with_defaults(specs.runopts.of(made.options), DEFAULTS.get(backend, {}))
         self._create = create
-        self._facades = {os.getpid(): SyncScheduler(made)}  # the parent's stays: its thread is not in this process
-        self._made = threading.local()  # from `_submit_dryrun` to `submit_dryrun`
+        self._facades = {os.getpid(): SyncScheduler(made)}  # the parent's is kept: its thread is not in this process
+        self._made = threading.local()  # carries the dry-run from `_submit_dryrun` to `submit_dryrun`
         self._closed = False
 
     @property
@@ -77,7 +77,7 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
         return self._facades[pid]
 
     def close(self) -> None:
-        """End everything of this scheduler; apps of ``local_cwd`` and readers of logs end with it. Never raises."""
+        """End this scheduler's work; its apps on ``local_cwd`` and its log readers end too. Never raises."""
         self._closed = True
         self._facade.close()
 
@@ -87,12 +87,12 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
         return to_opts(self._options, OTHER_NAMES.get(self.backend, {}))
 
     def _validate(self, app: AppDef, scheduler: str, *_: object) -> None:
-        """Leave the checks to asyncsched; a role may go without resources."""
+        """Leave the checks to asyncsched; a role may have no resource."""
 
     def submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[Any]:
-        """Return the request that would be sent; it may be edited, then given to `schedule`."""
+        """Return the request without sending it; edit it if you like, then pass it to `schedule`."""
         info = super().submit_dryrun(app, cfg)
-        setattr(info, _INNER, self._made.inner)  # a role's `pre_proc` may have made another info
+        setattr(info, _INNER, self._made.inner)  # a role's `pre_proc` may have returned another info
         return info
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[Any]:
@@ -107,17 +107,17 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
         return AppDryRunInfo(inner.request, lambda request: repr(_with_request(inner, request)))
 
     def _known(self, cfg: Mapping[str, CfgVal]) -> dict[str, CfgVal]:
-        """Return the options that there are: 0.7 lets unknown ones pass."""
+        """Return the options that exist: 0.7 does not reject unknown ones."""
         options = {name: value for name, value in cfg.items() if name in self._options}
         if self.backend == "aws_batch" and options.get("share_id") is None and options.pop("priority", None):
-            _log.warning("priority is left out, as TorchX does: it counts inside a share only; give share_id")
+            _log.warning("ignoring priority, as TorchX does: it has an effect only with share_id")
         for other, name in OTHER_NAMES.get(self.backend, {}).items():
             if cfg.get(other) is not None:
                 options[name] = cfg[other]
         return options
 
     def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> str:
-        """Launch what a dry-run has shown, and return its app id; the second time nothing happens."""
+        """Launch a dry-run and return its app id; a second call does nothing."""
         inner = getattr(dryrun_info, _INNER, None)
         if inner is None:  # made by hand: its request names the app
             return self._facade.schedule(specs.AppDryRunInfo(dryrun_info.request))
@@ -126,15 +126,15 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
     # Looking
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
-        """Return what is known of an app, from whatever process it was submitted; None if it does not exist.
+        """Describe an app, whichever process submitted it; return None if it does not exist.
 
-        After `close` it asks through a scheduler of its own: TorchX closes runners while threads of its command line
-        look at apps, and its schedulers answer all the same.
+        After `close`, this uses a new scheduler: TorchX closes runners while threads of its command line still query
+        apps, and TorchX's own schedulers answer then.
         """
         try:
             found = self._facade.describe(app_id)
         except ClosedError:
-            if not self._closed:  # the interpreter ends
+            if not self._closed:  # the interpreter is exiting
                 raise
             with SyncScheduler(self._create()) as other:
                 found = other.describe(app_id)
@@ -151,9 +151,9 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
         should_tail: bool = False,
         streams: Stream | None = None,
     ) -> Iterable[str]:
-        """Iterate over the lines of one replica, each with its newline; the scheduler's close ends it.
+        """Iterate over the lines of one replica, each with its newline; closing the scheduler ends it.
 
-        That there is no such role or replica is an error of the logger: TorchX would print two tracebacks of it.
+        An unknown role or replica is logged as an error, because TorchX would print two tracebacks for an exception.
         """
         wanted = None if streams is None else specs.Stream(streams.value)
         try:
@@ -172,7 +172,7 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
     def _delete_existing(self, app_id: str) -> None:
         try:
             self._facade.delete(app_id)
-        except ConflictError:  # it runs; TorchX cancels it first
+        except ConflictError:  # it is running; TorchX cancels it first
             self._facade.cancel(app_id)
             self._wait(app_id)
             self._facade.delete(app_id)
@@ -183,13 +183,13 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
                 if event.over:
                     return
 
-    # `list` stands last: as a method it would hide the builtin for the annotations below it.
+    # `list` is last: as a method it hides the builtin in the annotations below it.
 
     def list(self, cfg: Mapping[str, CfgVal] | None = None) -> list[ListAppResponse]:
         """Return one row for each app that was submitted through asyncsched, newest first.
 
         Args:
-            cfg: Run options that were given: a project, a namespace and a queue say where to look.
+            cfg: Run options; a project, a namespace and a queue select where to list.
         """
         given = cfg or {}
         elsewhere = {to: given[name] for name, to in LISTED_BY.get(self.backend, {}).items() if given.get(name)}
@@ -203,7 +203,7 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
 
 
 class _Texts(Iterator[str]):
-    """The lines as TorchX wants them: plain texts, and holes in a log as records of a logger."""
+    """Yields lines as TorchX expects them: plain strings; gaps in a log become log records."""
 
     def __init__(self, lines: Iterator[LogLine]) -> None:
         self._lines = lines
@@ -211,7 +211,7 @@ class _Texts(Iterator[str]):
     def __next__(self) -> str:
         try:
             for line in self._lines:
-                if line.gap is None:  # a program's last line may be without one; another's would stand behind it
+                if line.gap is None:  # a program's last line may have no newline, and the next would be appended to it
                     return str(line) if line.endswith("\n") else f"{line}\n"
                 _log.warning("lines of %s/%s are missing here: %s", line.role, line.replica, line.gap.reason)
         except ClosedError:
@@ -235,7 +235,7 @@ def _with_request(inner: specs.AppDryRunInfo[Any], request: Any) -> specs.AppDry
 
 
 def _tags(app: AppDef, options: Mapping[str, CfgVal]) -> dict[str, str]:
-    """Return the tags by which TorchX's own ``list``, and cost reports, know its jobs."""
+    """Return the tags by which TorchX's own ``list``, and cost reports, recognise its jobs."""
     own = {"version": torchx.__version__, "app-name": app.name, "user": str(options.get("user"))}
     return {f"torchx.pytorch.org/{name}": value for name, value in own.items()}
 

@@ -1,8 +1,8 @@
-"""Texts with macros, from TorchX's form to ours and back.
+"""Convert texts with macros between TorchX's syntax and ours.
 
-TorchX fills macros in with `string.Template`: ``$$`` is a dollar sign, ``$app_id`` and ``${app_id}`` are the macro, and
-what is neither stays as it is. Ours are written ``${app_id}`` only, ``$${`` is a ``${`` that is not a macro, and any
-other ``$$`` stays. So most texts can be written in both forms, and some cannot: those are refused.
+TorchX replaces macros with `string.Template`: ``$$`` is a dollar sign, ``$app_id`` and ``${app_id}`` are the macro, and
+anything else is kept. Here macros are written only as ``${app_id}``, ``$${`` is a ``${`` that is not a macro, and any
+other ``$$`` is kept. Most texts can be written in both ways; the others are refused.
 """
 
 from __future__ import annotations
@@ -15,64 +15,64 @@ from typing import NamedTuple
 __all__ = ["NAMES", "OLD_NAMES", "as_our_literal", "as_ours", "as_their_literal", "as_theirs"]
 
 NAMES = frozenset({"img_root", "app_id", "replica_id", "rank0_env"})
-"""The macros that every TorchX knows."""
+"""The macros that every TorchX has."""
 OLD_NAMES = NAMES | {"base_img_root"}
-"""Those of TorchX's releases up to 0.7, and ours."""
+"""The macros of TorchX up to 0.7, and ours."""
 
 
 class _Piece(NamedTuple):
-    """A part of a text, as it is meant: what reaches the program as it stands, or a macro's name."""
+    """A part of a text: literal text for the program, or a macro's name."""
 
     text: str
     is_macro: bool = False
 
 
 def as_ours(text: str, names: Collection[str]) -> str:
-    """Return how a text of TorchX's is written here.
+    """Convert a text of TorchX's to our syntax.
 
     A shell's ``$`` before a variable's name (``$$${rank0_env}``) becomes ``${${rank0_env}}``, the same to a shell.
 
     Args:
-        text: The text, with macros as TorchX writes them.
+        text: The text, with TorchX's macros.
         names: The macros that TorchX knows.
 
     Raises:
-        ValueError: It cannot be written here.
+        ValueError: The text cannot be written in our syntax.
     """
     return _write_ours(_in_braces(_merged(_read_theirs(text, names)))) if "$" in text else text
 
 
 def as_our_literal(text: str) -> str:
-    """Return how a text is written here that TorchX does not search for macros.
+    """Convert a text in which TorchX does not replace macros to our syntax.
 
     Raises:
-        ValueError: It cannot be written here.
+        ValueError: The text cannot be written in our syntax.
     """
     return _write_ours([_Piece(text)]) if "$" in text else text
 
 
 def as_theirs(text: str, names: Collection[str]) -> str:
-    """Return how a text of ours is written for TorchX.
+    """Convert one of our texts to TorchX's syntax.
 
     Args:
-        text: The text, with macros as they are written here.
+        text: The text, with our macros.
         names: The macros that TorchX knows.
 
     Raises:
-        ValueError: It holds a macro that TorchX does not know.
+        ValueError: The text has a macro that TorchX does not know.
     """
     return _write_theirs(_merged(_read_ours(text)), names) if "$" in text else text
 
 
 def as_their_literal(text: str) -> str:
-    """Return what a text of ours is where TorchX does not search for macros.
+    """Convert one of our texts for a place where TorchX does not replace macros.
 
     Raises:
-        ValueError: It holds a macro.
+        ValueError: The text has a macro.
     """
     pieces = _merged(_read_ours(text))
     if any(piece.is_macro for piece in pieces):
-        raise ValueError("TorchX fills in no macro at this place")
+        raise ValueError("TorchX does not replace macros here")
     return "".join(piece.text for piece in pieces)
 
 
@@ -100,7 +100,7 @@ def _read_ours(text: str) -> Iterator[_Piece]:
 
 
 def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
-    """Return the pieces without empty ones, and texts that follow each other as one."""
+    """Return the pieces without empty ones, with adjacent texts joined."""
     merged: list[_Piece] = []
     for piece in pieces:
         if merged and not piece.is_macro and not merged[-1].is_macro:
@@ -111,12 +111,12 @@ def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
 
 
 def _in_braces(pieces: list[_Piece]) -> list[_Piece]:
-    """Write a shell's ``$NAME`` as ``${NAME}``, where a macro gives the name."""
+    """Write a shell's ``$NAME`` as ``${NAME}`` if a macro gives the name."""
     result = [*pieces]
     for number, piece in enumerate(pieces):
         before = result[number - 1].text if number and not pieces[number - 1].is_macro else ""
         after = pieces[number + 1] if number + 1 < len(pieces) else _Piece("")
-        # A letter behind it would belong to the name.
+        # A letter after it would become part of the name.
         ends = not after.is_macro and not re.match(r"(?a)\w", after.text)
         if piece == ("rank0_env", True) and _dollars_at_end(before) % 2 and ends:
             result[number - 1] = _Piece(before + "{")
@@ -136,7 +136,7 @@ def _write_ours(pieces: list[_Piece]) -> str:
     for text, is_macro in pieces:
         result += f"${{{text}}}" if is_macro else _WOULD_BE_MACRO.sub(r"$\1", text)
     if _merged(_read_ours(result)) != pieces:
-        raise ValueError("there is no way to write a $ before ${ here")
+        raise ValueError("a $ cannot be written before ${ here")
     return result
 
 

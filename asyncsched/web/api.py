@@ -1,4 +1,4 @@
-"""The HTTP API: the list, the status and the end of apps, one stream of everything, and the files of the page."""
+"""The HTTP API: list apps, describe and cancel them, stream all changes, and serve the page's files."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from asyncsched.web.wire import detail_of, encoded, safe
 __all__ = ["make_application", "read_files"]
 
 MOST_AT_ONCE = 1000
-"""Apps that one request may cancel."""
+"""The most apps that one request may cancel."""
 LONGEST_REQUEST = 1 << 20
 SEND_BUFFER = 256 * 1024
-"""Bytes that the system holds for a page which takes nothing."""
+"""Bytes that the operating system buffers for a page that does not read."""
 
 FILES = {"app.js": "text/javascript", "style.css": "text/css", "index.html": "text/html"}
 _EXCHANGED = (
     b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./"><title>asyncsched</title>'
 )
-"""Leads on without the token. A redirect would do, but not where another site's link has led here."""
+"""Forwards to the page without the token. A redirect would do, except after a link from another site."""
 
 ValueT = TypeVar("ValueT")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -52,10 +52,10 @@ def make_application(
     """Return the application.
 
     Args:
-        runner: Does what is asked for.
-        hub: Knows what is shown; it has been started.
-        gate: Knows who may ask.
-        pages: The files of the page.
+        runner: Runs the requests.
+        hub: The content of the pages; it must be started.
+        gate: Decides who has access.
+        pages: The page's files.
         allow_submit: Whether apps may be launched and deleted.
     """
 
@@ -81,7 +81,7 @@ def make_application(
 
 
 def _guard(gate: Gate) -> Middleware:
-    """Return what looks at every request first, whatever it asks for. Who is not let in is told nothing."""
+    """Return the middleware that checks every request first; a refused request gets no information."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -107,7 +107,7 @@ def _guard(gate: Gate) -> Middleware:
 
 @web.middleware
 async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer our errors, and those of a wrong request, as JSON with a status that fits."""
+    """Answer an asyncsched error, and that of a wrong request, as JSON with a fitting status."""
     try:
         return await handler(request)
     except UnknownAppError as error:
@@ -116,7 +116,7 @@ async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return _error(409, error)
     except Full as error:
         return _error(503, error)
-    except (ValueError, UsageError) as error:  # ours for a wrong app, option or name are ValueErrors too
+    except (ValueError, UsageError) as error:  # errors for a wrong app, option or name are ValueErrors too
         return _error(400, error)
     except AsyncSchedError as error:
         return _error(502, error)
@@ -144,14 +144,14 @@ class _Api:
         self._allow_submit = allow_submit
 
     async def apps(self, request: web.Request) -> web.Response:
-        """Return the rows of all apps, and what is told of them together."""
+        """Return the rows of all apps, and their summary."""
         rows = self._hub.board.since(0, self._hub.limits.apps).rows
         all_of_them = encoded({**self._hub.overview(), "notes": [*self._hub.notes]})
         body = b'{"apps":[' + b",".join(rows) + b'],"all":' + all_of_them + b"}"
         return web.Response(body=body, content_type="application/json")
 
     async def app(self, request: web.Request) -> web.Response:
-        """Return how one app is doing."""
+        """Return one app's details."""
         handle = _handle(request)
         status = await self._runner.status(handle)
         if status is None:
@@ -159,7 +159,7 @@ class _Api:
         return _json(detail_of(app_view(handle, status), datetime.now(UTC)))
 
     async def cancel(self, request: web.Request) -> web.Response:
-        """Ask for the end of apps; answer with those that could not be asked, and why."""
+        """Cancel apps; answer with those that could not be cancelled, and why."""
         handles = cast("list[object]", _given(await _object(request), "handles", list))
         if not handles or not all(isinstance(each, str) for each in handles):
             raise ValueError("handles must be a list of at least one handle")
@@ -172,7 +172,7 @@ class _Api:
         return _json({"asked": len(told) - len(failed), "failed": failed}, 202)
 
     async def submit(self, request: web.Request) -> web.Response:
-        """Launch an app of one role, if that is allowed; with a `key`, asking again gives the same app."""
+        """Launch an app of one role, if allowed; with a `key`, repeating the request returns the same app."""
         if not self._allow_submit:
             return _not_allowed()
         asked = await _object(request)
@@ -186,12 +186,12 @@ class _Api:
         )
         app = AppDef(_given(asked, "name", str), [role])
         scheduler, cfg, key = (cast("Any", asked.get(name)) for name in ("scheduler", "cfg", "key"))
-        handle = await self._runner.run(app, scheduler, cfg, key=key)  # which checks them
+        handle = await self._runner.run(app, scheduler, cfg, key=key)  # checks scheduler, cfg and key
         self._hub.look_again()
         return _json({"handle": handle}, 201)
 
     async def delete(self, request: web.Request) -> web.Response:
-        """Remove an app that has ended, if that is allowed."""
+        """Remove an app that has ended, if allowed."""
         if not self._allow_submit:
             return _not_allowed()
         await self._runner.delete(_handle(request))
@@ -199,7 +199,7 @@ class _Api:
         return web.Response(status=204)
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        """Stream the changes of all apps, and the lines of those that are named by `log`."""
+        """Stream the changes of all apps, and the lines of the apps named by `log`."""
         hub, handles = self._hub, request.query.getall("log", [])
         if len({*handles}) > hub.limits.selected:
             raise ValueError(f"log must name at most {hub.limits.selected} apps, got {len({*handles})}")
@@ -220,7 +220,7 @@ class _Api:
             try:
                 await stream(hub, page, place, response.write, anew=anew)
             except (TimeoutError, ConnectionError):
-                transport.abort()  # it takes nothing, or has gone; it may come back for the rest
+                transport.abort()  # the page does not read, or has gone; it may come back for the rest
             return response
         finally:
             hub.leave(page)
@@ -245,16 +245,16 @@ async def _object(request: web.Request) -> Mapping[str, object]:
 
 
 def _given(asked: Mapping[str, object], name: str, kind: type[ValueT], default: ValueT | None = None) -> ValueT:
-    """Return a field of a request; raise unless it is there, or need not be, and of this kind."""
+    """Return a field of a request; raise ValueError if it is missing without a default, or has another type."""
     value = asked.get(name, default)
     if value is None:
         raise ValueError(f"the request has no {name}")
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{name} must be of the kind {kind.__name__}, got {value!r}")
+        raise ValueError(f"{name} must be of the type {kind.__name__}, got {value!r}")
     return value
 
 
 def _not_allowed() -> web.Response:
     return _json(
-        {"error": "apps are not launched or deleted here, because the server was started without allow_submit"}, 403
+        {"error": "this server cannot launch or delete apps, because it was started without allow_submit"}, 403
     )

@@ -1,4 +1,4 @@
-"""The apps as a page shows them, each with the number of its latest change, so that a page can ask what is new."""
+"""The apps of the table, each with the number of its latest change, so that a page can fetch what is new."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from asyncsched.web.wire import encoded, row_of
 __all__ = ["Changes", "RowBoard"]
 
 MOST_GONE = 1000
-"""Apps that were taken off of which is remembered that they were; a page that missed more begins anew."""
+"""How many removed apps are remembered; a page that has missed more starts anew."""
 _CELLS = 120
 
 
 class Changes(NamedTuple):
-    """What has changed since some number.
+    """The changes since some number.
 
     Attributes:
         rows: Apps, as encoded JSON.
         serial: The number of the last change among them.
-        anew: Whether the page has to forget what it knows first.
+        anew: Whether the page must first clear its table.
     """
 
     rows: list[bytes]
@@ -35,12 +35,12 @@ class Changes(NamedTuple):
 
 
 class RowBoard:
-    """What is shown of each app. No more is kept than the newest of each, so that it is bounded by their number."""
+    """The rows of all apps. It keeps only the newest row of each, so the number of apps bounds its size."""
 
     def __init__(self) -> None:
         self.serial = 0
         self.views: dict[str, AppView] = {}
-        self._rows: OrderedDict[str, tuple[int, bytes]] = OrderedDict()  # those that changed last stand last
+        self._rows: OrderedDict[str, tuple[int, bytes]] = OrderedDict()  # the latest change is last
         self._gone: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
         self._forgotten = 0
         self._states: Counter[AppState | None] = Counter()
@@ -49,7 +49,7 @@ class RowBoard:
         return len(self.views)
 
     def show(self, view: AppView) -> None:
-        """Show an app as it is now; nothing happens if it is shown like that."""
+        """Show an app's current state; do nothing if it has not changed."""
         row = encoded(row_of(view))
         known = self._rows.get(view.handle)
         if known is not None and known[1] == row:
@@ -61,7 +61,7 @@ class RowBoard:
         self._rows[view.handle] = (self.serial, row)
 
     def take_off(self, handle: str) -> None:
-        """Show an app no more."""
+        """Remove an app from the table."""
         if handle not in self.views:
             return
         self._drop(handle)
@@ -71,7 +71,7 @@ class RowBoard:
             _, (self._forgotten, _) = self._gone.popitem(last=False)
 
     def since(self, serial: int, most: int) -> Changes:
-        """Return what has changed since a number, the oldest first, and at most so many apps."""
+        """Return the changes since a number, the oldest first, for at most `most` apps."""
         anew = not self._forgotten <= serial <= self.serial or serial == 0
         if anew:
             serial = 0

@@ -1,4 +1,4 @@
-"""The one stream of a page: changes of apps and lines of the selected logs, which goes on where a connection broke."""
+"""A page's event stream: changes of apps and lines of the selected logs; it can resume after a broken connection."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from asyncsched.web.wire import encoded
 __all__ = ["StreamPlace", "is_at_end", "stream"]
 
 ROWS = 250
-"""Apps in one message, at most."""
+"""The most apps in one message."""
 BYTES = 128 * 1024
-"""Bytes of lines in one message, at most."""
+"""The most bytes of lines in one message."""
 HEARTBEAT = 15.0
-"""Seconds after which a quiet stream says something, so that a connection that is gone is noticed."""
+"""Seconds after which a quiet stream sends a comment, so that a broken connection is noticed."""
 RETRY = b"retry: 500\n\n"
 
 
 @dataclass(slots=True)
 class StreamPlace:
-    """What a page has got: the `id` of each event.
+    """How far a page has read: the `id` of each event.
 
     Attributes:
-        hub: The server's name; the numbers of another one mean nothing.
+        hub: The server's name; the numbers of another server mean nothing.
         serial: The last change of an app.
-        tail: The log that was shown.
-        number: The last line of it.
+        tail: The log that the page shows.
+        number: The last line of that log.
     """
 
     hub: str
@@ -39,7 +39,7 @@ class StreamPlace:
 
     @classmethod
     def read(cls, text: str, hub: str) -> StreamPlace:
-        """Return the place that an id tells; the beginning if it is none of this server's."""
+        """Read a place from an id; return the beginning if the id comes from another server."""
         parts = text[:200].split(".")
         if len(parts) != 4 or parts[0] != hub or not all(part.isdecimal() for part in (parts[1], parts[3])):
             return cls(hub)
@@ -50,7 +50,7 @@ class StreamPlace:
 
 
 def settle(page: OpenPage, place: StreamPlace) -> bool:
-    """Let a page that has joined read its log from where it was, and return whether it has to begin the log anew."""
+    """Let a page resume its log where it was; return whether it must start the log anew."""
     tail = page.tail
     if tail is None:
         place.tail, place.number = "", 0
@@ -63,7 +63,7 @@ def settle(page: OpenPage, place: StreamPlace) -> bool:
 
 
 def is_at_end(hub: Hub, page: OpenPage, place: StreamPlace) -> bool:
-    """Tell whether nothing is left to be told, now or later."""
+    """Return whether everything has been sent, and nothing more will come."""
     if not hub.over or place.serial != hub.board.serial:
         return False
     tail = page.tail
@@ -73,17 +73,17 @@ def is_at_end(hub: Hub, page: OpenPage, place: StreamPlace) -> bool:
 async def stream(
     hub: Hub, page: OpenPage, place: StreamPlace, write: Callable[[bytes], Awaitable[None]], *, anew: bool
 ) -> None:
-    """Send what a page has not got until everything was told.
+    """Send everything that a page does not have yet, until nothing more will come.
 
     Args:
-        hub: Knows what there is.
+        hub: The content.
         page: The page, which has joined.
-        place: What it has got.
-        write: Sends a message, and returns once there is room for another.
-        anew: Whether the log begins anew.
+        place: How far the page has read.
+        write: Sends a message, and returns when there is room for another.
+        anew: Whether the log starts anew.
 
     Raises:
-        TimeoutError: The page takes nothing.
+        TimeoutError: The page does not read.
     """
     limit = hub.limits.stall
     head: dict[str, JsonValue] = {"anew": anew, "apps_anew": place.serial == 0, "log": page.tail is not None}
@@ -114,7 +114,7 @@ async def _send(write: Callable[[bytes], Awaitable[None]], message: bytes, limit
 
 
 def _next(hub: Hub, page: OpenPage, place: StreamPlace) -> tuple[bytes, bool]:
-    """Return the next message, and whether there is more than it holds."""
+    """Return the next message, and whether more is waiting."""
     message = b""
     changes = hub.board.since(place.serial, ROWS)
     if changes.rows or changes.serial != place.serial:

@@ -1,4 +1,4 @@
-"""One watch over all apps and the logs of the selected ones, which all pages share."""
+"""One watch over all apps and the selected logs, shared by all pages."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ CLEANUP_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebLimits:
-    """What a server holds at most.
+    """The limits of a server.
 
     Attributes:
-        apps: Apps in the table, the newest.
-        pages: Pages that are connected.
-        tails: Logs that are read.
-        selected: Apps whose logs one page shows.
-        tail_lines: Lines of each replica that a log begins with.
-        linger: Seconds for which a log that no page shows is kept for one that comes back.
-        look_every: Seconds between two looks for new apps.
-        stall: Seconds after which a page that takes nothing is cut off.
-        pace: Seconds between two messages to a page at least, unless there is more than one message holds.
+        apps: The most apps in the table; the newest are kept.
+        pages: The most pages connected.
+        tails: The most logs read at a time.
+        selected: The most apps whose logs one page shows.
+        tail_lines: Lines of each replica at the beginning of a log.
+        linger: Seconds to keep a log that no page shows, for a page that comes back.
+        look_every: Seconds between two searches for new apps.
+        stall: Seconds after which a page that does not read is disconnected.
+        pace: The minimum of seconds between two messages to a page, unless one message cannot hold everything.
     """
 
     apps: int = 10_000
@@ -59,18 +59,18 @@ class WebLimits:
     pace: float = 0.1
 
 
-class Full(Exception):  # noqa: N818 - nothing is wrong
-    """There are as many pages, or logs that pages read, as the server holds."""
+class Full(Exception):  # noqa: N818 - not an error
+    """The limit of pages, or of logs, is reached."""
 
 
 class OpenPage:
-    """A page that is connected.
+    """A connected page.
 
     Attributes:
         tail: The log that it shows.
-        reader: How far it has read that.
-        cut: Ends its connection.
-        notes: What it was told of schedulers that cannot be asked.
+        reader: How far it has read that log.
+        cut: Closes its connection.
+        notes: Its notes about schedulers that cannot be queried.
     """
 
     def __init__(self, cut: Callable[[], object]) -> None:
@@ -81,13 +81,13 @@ class OpenPage:
 
 
 class Hub:
-    """What the pages of one server show.
+    """The content of one server's pages.
 
     Args:
-        runner: Knows the apps.
-        handles: The apps that are shown; by default all, those that come later too.
-        look: Lists apps, the newest so many; by default the runner does.
-        limits: What is held at most.
+        runner: The runner of the apps.
+        handles: The apps to show; by default all, including new ones.
+        look: Lists the newest apps, up to a number; by default the runner's list.
+        limits: The limits.
     """
 
     def __init__(
@@ -116,17 +116,17 @@ class Hub:
         self._count = 0
         self._events: AppEventStream | None = None
 
-    # Its life
+    # Starting and stopping
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         events = self._events = self._runner.watch(self._handles or (), follow=self._handles is None)
         self._tasks.start(self._watch(events), name="watch of the page")
         if self._handles is None:
             self._tasks.start(self._keep_looking(events), name="list of the page")
 
     async def close(self) -> None:
-        """End everything; the apps run on."""
+        """Stop everything; the apps keep running."""
         for timer in self._lingering.values():
             timer.cancel()
         for page in [*self.pages]:
@@ -139,32 +139,32 @@ class Hub:
 
     @property
     def over(self) -> bool:
-        """Whether no app's state will change any more: all that were named have ended."""
+        """Whether no app's state can change any more: all named apps have ended."""
         return self._watch_is_over
 
     @property
     def tails(self) -> list[Tail]:
-        """The logs that are read."""
+        """The logs that are being read."""
         return [*self._tails.values()]
 
     def look_again(self) -> None:
-        """Look for new apps now."""
+        """Search for new apps now."""
         self._looked_for.set()
 
     def overview(self) -> dict[str, JsonValue]:
-        """Return what is told of all apps together."""
+        """Return the summary of all apps."""
         return self.board.overview()
 
     # Pages
 
     def join(self, page: OpenPage, handles: Iterable[str]) -> None:
-        """Let a page in that shows the logs of these apps.
+        """Add a page that shows the logs of these apps.
 
         Raises:
-            Full: There are as many pages, or logs, as there may be.
+            Full: The limit of pages, or of logs, is reached.
         """
         if len(self.pages) >= self.limits.pages:
-            raise Full(f"{self.limits.pages} pages are open, and no more may be; close one")
+            raise Full(f"at most {self.limits.pages} pages may be open; close one")
         wanted = frozenset(handles)
         if wanted:
             page.tail = self._tail(wanted)
@@ -173,7 +173,7 @@ class Hub:
             self.look_again()
 
     def leave(self, page: OpenPage) -> None:
-        """Let a page go; the log that it showed stays for a while, if nobody else reads it."""
+        """Remove a page; its log is kept for a while if no other page reads it."""
         self.pages.discard(page)
         tail = page.tail
         if tail is None or page.reader is None:
@@ -189,7 +189,7 @@ class Hub:
             if len(self._tails) >= self.limits.tails:
                 self._close_tail(next(iter(self._lingering), ""))
             if len(self._tails) >= self.limits.tails:
-                raise Full(f"{self.limits.tails} logs are open on other pages, and no more may be; close one")
+                raise Full(f"at most {self.limits.tails} logs may be open on all pages; close one")
             tail = self._open_tail(wanted)
         timer = self._lingering.pop(tail.name, None)
         if timer is not None:
@@ -212,7 +212,7 @@ class Hub:
         self._reading.pop(name).cancel()
 
     async def changed(self) -> None:
-        """Wait until there may be something new: who has just looked, and waits now, misses nothing."""
+        """Wait for the next change: a caller that checks and then waits misses nothing."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         try:
@@ -241,14 +241,14 @@ class Hub:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.look_every):
                     await self._looked_for.wait()
-            while not self.pages:  # nobody looks: no service is asked
+            while not self.pages:  # without pages, no service is queried
                 await self._looked_for.wait()
                 self._looked_for.clear()
 
     async def _look(self, events: AppEventStream) -> None:
         budget = budget_of(asyncio.get_running_loop())
         rows = await self._look_at(self.limits.apps)
-        # One that is not installed or not configured here is not missed.
+        # A scheduler that is not installed or configured here is not reported.
         failed = {name: error for name, error in rows.failures.items() if not isinstance(error, ConfigError)}
         self.notes = [safe(str(error)) for error in failed.values()][:MOST_NOTES]
         found = {row.app_handle: row for row in rows}
@@ -276,7 +276,7 @@ class Hub:
                     event = await anext(events)
                 except StopAsyncIteration:
                     break
-                except AsyncSchedError as error:  # one scheduler's; the steps after it are the others'
+                except AsyncSchedError as error:  # of one scheduler; the next steps belong to the others
                     self._note(error)
                     continue
                 budget.begin()

@@ -1,4 +1,4 @@
-"""Who may ask: one token for one cookie, requests to this very address, and from this very page. Pure."""
+"""Access to the page: one token for one cookie, requests to exactly this address, and from exactly this page. Pure."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Server": "asyncsched",
 }
-"""What every answer says, whatever it is. No script and no markup that is not a file of ours is run by a browser."""
+"""The headers of every answer. They keep a browser from running scripts and markup other than the page's own files."""
 
 
 class Gate:
-    """Lets in who has the token, then the cookie, and asks this address from this page.
+    """Admits requests with the token, then with the cookie, that go to this address and come from this page.
 
     Args:
-        port: Where the server listens, on the loopback device.
+        port: The server's port on the loopback interface.
 
     Attributes:
-        token: What is printed with the address. It is good for one cookie.
+        token: The token in the printed address; it is exchanged once for a cookie.
     """
 
     def __init__(self, port: int) -> None:
@@ -45,17 +45,17 @@ class Gate:
         self._hosts = {f"{name}:{port}" for name in LOOPBACK}
 
     def is_our_host(self, host: str) -> bool:
-        """Tell whether a request asked for this address; another name that leads here is DNS rebinding."""
+        """Return whether a request names this address; another name that resolves to it is DNS rebinding."""
         return host.lower() in self._hosts
 
     def is_our_page(self, method: str, headers: Mapping[str, str], *, stream: bool) -> bool:
-        """Tell whether a request comes from a page of this address.
+        """Return whether a request comes from a page of this address.
 
         Args:
-            method: Its method.
-            headers: Its headers.
-            stream: Whether it asks for a stream, which a page of another address must not open either. A browser
-                names no origin with that, but says that the page is of the same one.
+            method: The request's method.
+            headers: The request's headers.
+            stream: Whether it requests a stream, which a page of another address must not open either. For that a
+                browser sends no origin, but says whether the page has the same one.
         """
         origin = headers.get("Origin")
         if origin is not None:
@@ -72,7 +72,7 @@ class Gate:
         return self._secret
 
     def is_let_in(self, cookies: Mapping[str, str]) -> bool:
-        """Tell whether a request carries the cookie."""
+        """Return whether a request has the cookie."""
         return _equal(cookies.get(self.cookie, ""), self._secret)
 
 

@@ -1,4 +1,4 @@
-"""The server of the page: on the loopback device alone, with an address that lets in who was given it."""
+"""The page's server: on the loopback interface only, with an address that admits one browser, once."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["PageServer", "serving"]
 
 HOST = "127.0.0.1"
 SHUTDOWN_TIMEOUT = 2.0
-"""Seconds that answers may take that are under way at the end; streams are cut off before."""
+"""Seconds that answers in progress may take at the end; streams are closed before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageServer:
-    """A server that listens.
+    """A running server.
 
     Attributes:
-        hub: What its pages show.
-        gate: Who may ask.
-        address: Where it listens.
+        hub: The content of its pages.
+        gate: Decides who has access.
+        address: The address that it listens on.
     """
 
     hub: Hub
@@ -41,7 +41,7 @@ class PageServer:
 
     @property
     def url(self) -> str:
-        """The address that lets one browser in, once."""
+        """The address that admits one browser, once."""
         return f"{self.address}/?token={self.gate.token}"
 
 
@@ -55,25 +55,25 @@ async def serving(
     allow_submit: bool = False,
     limits: WebLimits | None = None,
 ) -> AsyncGenerator[PageServer]:
-    """Serve the page, inside of the block.
+    """Serve the page while the block runs.
 
     Args:
-        runner: Knows the apps, and does what is asked for.
-        handles: The apps that are shown; by default all, those that come later too.
-        look: Lists apps, the newest so many; by default the runner does.
-        port: Where to listen; 0 is any that is free.
+        runner: The runner of the apps, which executes the requests.
+        handles: The apps to show; by default all, including new ones.
+        look: Lists the newest apps, up to a number; by default the runner's list.
+        port: The port to listen on; 0 for any free one.
         allow_submit: Whether apps may be launched and deleted.
-        limits: What is held at most.
+        limits: The limits of the server.
 
     Raises:
-        ConfigError: The port is taken, or not to be had.
+        ConfigError: The port is in use, or not available.
     """
     pages = await to_thread.run_sync(read_files)
     sock = _listening(port)
     port = sock.getsockname()[1]
     gate, hub = Gate(port), Hub(runner, handles, look, limits)
     application = make_application(runner, hub, gate, pages, allow_submit=allow_submit)
-    # A handler whose page has gone is cancelled, which gives its place to another.
+    # The handler of a page that has gone is cancelled, which makes room for another page.
     app_runner = web.AppRunner(
         application, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT
     )
@@ -97,6 +97,6 @@ def _listening(port: int) -> socket.socket:
         sock.bind((HOST, port))
     except OSError as error:
         sock.close()
-        fix = "choose another one, or leave it out for one that is free"
+        fix = "choose another port, or omit it for a free one"
         raise ConfigError(f"cannot listen on port {port}", why=error.strerror or str(error), fix=fix) from error
     return sock

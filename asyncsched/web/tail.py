@@ -1,4 +1,4 @@
-"""The merged log of some apps, read once for all pages that show it, with its latest lines within bounds."""
+"""The merged log of some apps, read once for all pages that show it; it keeps the latest lines within bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Tail", "TailLines", "TailReader"]
 KEPT = 8 << 20
 """Bytes of lines that are kept for pages that come back."""
 AHEAD = 1 << 20
-"""Bytes that are read ahead of the slowest page: behind it there is room for what a broken connection has lost."""
+"""Bytes to read ahead of the slowest page; the rest of the kept bytes is for pages whose connection broke."""
 
 
 class TailLines(NamedTuple):
@@ -27,8 +27,8 @@ class TailLines(NamedTuple):
 
     Attributes:
         lines: The lines, as encoded JSON.
-        number: How many lines of the log had been read up to the last of them.
-        missed: How many lines before them are kept no more.
+        number: The number of the last of them in the log, counted from 1.
+        missed: How many lines before them are no longer kept.
     """
 
     lines: list[bytes]
@@ -37,10 +37,10 @@ class TailLines(NamedTuple):
 
 
 class TailReader:
-    """How far one page has read a log.
+    """One page's position in a log.
 
     Attributes:
-        number: How many lines it has got.
+        number: How many lines the page has.
     """
 
     def __init__(self, number: int) -> None:
@@ -48,14 +48,14 @@ class TailReader:
 
 
 class Tail:
-    """Reads a log while pages read it, at the pace of the slowest of them that is not cut off.
+    """Reads a log while pages read it, at the pace of the slowest page that is not disconnected.
 
     Args:
-        name: What tells it from other logs.
+        name: A name that no other log has.
         lines: The log.
-        changed: Is called when there are more lines.
-        kept: Bytes of lines that are kept.
-        ahead: Bytes that are read ahead of the slowest page.
+        changed: Called when there are more lines.
+        kept: Bytes of lines to keep.
+        ahead: Bytes to read ahead of the slowest page.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Tail:
         self._kept = kept
         self._ahead = ahead
         self._lines: deque[bytes] = deque()
-        self._first = 0  # the number of the first line that is kept
+        self._first = 0  # the number of the first kept line
         self._bytes = 0
         self._read_bytes = 0  # of all lines so far
-        self._left_at = 0  # where the last page was that has left
-        self._ends: deque[int] = deque()  # for each kept line, `_read_bytes` behind it
+        self._left_at = 0  # the position of the last page that has left
+        self._ends: deque[int] = deque()  # `_read_bytes` after each kept line
         self._room = Waiter()
 
     @property
@@ -87,24 +87,24 @@ class Tail:
         return self._bytes
 
     def has(self, number: int) -> bool:
-        """Tell whether a page may have read so many lines."""
+        """Return whether a page can have read this many lines."""
         return 0 <= number <= self.number
 
     def join(self, number: int) -> TailReader:
-        """Let a page read from a place on."""
+        """Add a page that reads from a position."""
         reader = TailReader(number)
         self.readers.add(reader)
         self._room.wake()
         return reader
 
     def leave(self, reader: TailReader) -> None:
-        """Let a page go; the log is read no further than it may come back for."""
+        """Remove a page; the log is read no further than the page can resume."""
         self.readers.discard(reader)
         self._left_at = reader.number
         self._room.wake()
 
     def after(self, number: int, most: int) -> TailLines:
-        """Return the lines after a place: at most so many bytes of them, and at least one if there is one."""
+        """Return the lines after a position: at most `most` bytes of them, but at least one line if there is one."""
         missed = max(self._first - number, 0)
         start = number + missed - self._first
         found: list[bytes] = []
@@ -118,11 +118,11 @@ class Tail:
         return TailLines(found, number + missed + len(found), missed)
 
     def advanced(self) -> None:
-        """Take note that a reader has got on."""
+        """Continue, because a reader has advanced."""
         self._room.wake()
 
     async def read(self) -> None:
-        """Read the log to its end; what it fails with is its last line."""
+        """Read the log to its end; an error becomes its last line."""
         budget = budget_of(asyncio.get_running_loop())
         try:
             async with self._stream as lines:
@@ -155,7 +155,7 @@ class Tail:
         self._changed()
 
     def _unread(self) -> int:
-        """Return how many bytes the slowest page has not got."""
+        """Return how many bytes the slowest page has not read."""
         number = min((reader.number for reader in self.readers), default=self._left_at)
         if number >= self.number:
             return 0

@@ -1,4 +1,4 @@
-"""What a page is told of apps and lines, as JSON: made visible, without secrets, and of bounded length. Pure."""
+"""Apps and lines as JSON for the page: printable, without secrets, and of limited length. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from asyncsched.views.timeline import TimeLine, time_line
 __all__ = ["detail_of", "encoded", "line_of", "note_of", "row_of", "safe"]
 
 LONGEST_LINE = 4096
-"""Characters of a line that are shown; how many more there are is told."""
+"""The characters of a line that are shown; the page also gets the number of the others."""
 LONGEST_TEXT = 500
 _BEHIND = 8192
-"""Characters behind those that are shown that are looked at for secrets: more than any URL or name has before one."""
+"""How many characters after those are searched for secrets: more than a URL or a name has before its secret."""
 _STRIP = 1200
 _PARTS = 120
 _GROUPS = 100
@@ -36,12 +36,12 @@ def encoded(value: JsonValue) -> bytes:
 
 
 def safe(text: str, most: int = LONGEST_TEXT) -> str:
-    """Return a text in one line, without its secrets, with what is not printable written out."""
+    """Return a text as one line, without its secrets, and with unprintable characters escaped."""
     return _cut(one_line(_masked(text, most)), most)
 
 
 def row_of(view: AppView) -> dict[str, JsonValue]:
-    """Return what a page shows of an app in its table."""
+    """Return an app's row in the table."""
     parts = alike([*islice(view.replicas, _STRIP)])
     strip: list[JsonValue] = [[part.state.name, len(part.ids), safe(part.name)] for part in parts[:_PARTS]]
     since = None if view.is_over else view.since
@@ -65,7 +65,7 @@ def row_of(view: AppView) -> dict[str, JsonValue]:
 
 
 def detail_of(view: AppView, now: datetime) -> dict[str, JsonValue]:
-    """Return what a page shows of one app: its row, its replicas in groups, and their time line."""
+    """Return an app's details: its row, its replicas in groups, and their time line."""
     found = groups(view.replicas)
     told: list[JsonValue] = [
         {"name": safe(group.name), "state": group.state.name, "count": len(group.ids), "why": safe(group.why)}
@@ -86,7 +86,7 @@ def _time_of(line: TimeLine) -> dict[str, JsonValue]:
 
 
 def line_of(line: LogLine) -> dict[str, JsonValue]:
-    """Return what a page shows of a line, or of a gap between lines."""
+    """Return a line, or a gap between lines, for the page."""
     source = line.source
     shown: dict[str, JsonValue] = {
         "app": safe(source.app_id),
@@ -100,7 +100,7 @@ def line_of(line: LogLine) -> dict[str, JsonValue]:
 
 
 def note_of(text: str) -> dict[str, JsonValue]:
-    """Return what stands among the lines in our own words."""
+    """Return a message of the page itself, to be shown between the lines."""
     return {"app": "", "from": "", "stream": "", "at": None, "text": safe(text, LONGEST_LINE), "kind": "note"}
 
 
@@ -112,7 +112,7 @@ def _text(line: LogLine) -> str:
 
 
 def _masked(text: str, most: int) -> str:
-    """Hide secrets, and look at somewhat more than is shown: one that is cut would not be seen as one."""
+    """Mask secrets, also a little past the part that is shown: a secret that is cut off would not be recognised."""
     return replaced(_COLOURS.sub("", text[: most + _BEHIND]), MASK)
 
 

@@ -1,15 +1,15 @@
-"""Workspaces: a user's files, and how they come to where an app runs.
+"""Workspaces: send a user's files to where an app runs.
 
-- `asyncsched.workspace.ignore`: which files are left out: Docker's rules for ``.dockerignore``.
-- `asyncsched.workspace.go_regex`: the regular expressions that these rules are written in.
-- `asyncsched.workspace.files`: reading a tree of files, on this machine or behind a URL; it blocks.
-- `asyncsched.workspace.context`: `Context`: what a workspace holds, its archive as a stream, its digest.
-- `asyncsched.workspace.hashing`: the hash that names what is built.
-- `asyncsched.workspace.directory`: the files as a copy on this machine.
-- `asyncsched.workspace.source`: a workspace that was read, with its Dockerfile (`asyncsched.workspace.dockerfile`).
-- `asyncsched.workspace.image`: the files laid over an image (`asyncsched.workspace.base_images`), and what that is
-  called (`asyncsched.workspace.image_names`).
-- `asyncsched.workspace.docker`: what a backend that runs containers gets by it.
+- `asyncsched.workspace.ignore`: which files to leave out, by Docker's rules for ``.dockerignore``.
+- `asyncsched.workspace.go_regex`: the regular expressions that these rules use.
+- `asyncsched.workspace.files`: read a tree of files, on this machine or behind a URL; it blocks.
+- `asyncsched.workspace.context`: `Context`, a workspace's entries, its archive as a stream and its digest.
+- `asyncsched.workspace.hashing`: the hash that names a built image or copy.
+- `asyncsched.workspace.directory`: copy the files on this machine.
+- `asyncsched.workspace.source`: a workspace's files with their Dockerfile (`asyncsched.workspace.dockerfile`).
+- `asyncsched.workspace.image`: lay the files over an image (`asyncsched.workspace.base_images`) and name the result
+  (`asyncsched.workspace.image_names`).
+- `asyncsched.workspace.docker`: workspaces for backends that run containers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A workspace as a tar archive, made piece by piece: same files, same bytes. It blocks, so call it in a thread."""
+"""Pack a workspace into a tar archive, piece by piece: the same files give the same bytes. It blocks: use a thread."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BLOCK = 512
 def archived(
     tree: Tree, entries: Sequence[Entry], extra: Mapping[str, bytes], digests: Mapping[str, bytes], below: str = ""
 ) -> Iterator[bytes]:
-    """Yield an archive in pieces of at most `CHUNK` bytes, but for what belongs together.
+    """Yield an archive in pieces of about `CHUNK` bytes.
 
     Args:
-        tree: Where the files are.
-        entries: What goes in, in this order.
-        extra: Files that go in as well, by path; they take the place of entries of the same path.
-        digests: The digests of files, by path, that are known: another content is an error.
-        below: The directory that the entries go into, as the extra files do not; empty for the root.
+        tree: The tree to read the files from.
+        entries: The entries to pack, in this order.
+        extra: Additional files, by path; each replaces an entry of the same path.
+        digests: The known digests of files, by path; a file whose content differs is an error.
+        below: The archive's directory for the entries, but not for the extra files; empty for the root.
     """
     pending: list[bytes] = []
     size = 0
@@ -63,10 +63,10 @@ def _pieces(
 
 
 def content(tree: Tree, entry: Entry) -> Iterator[bytes]:
-    """Yield what a file holds: exactly as many bytes as it was seen to have.
+    """Yield a file's content: exactly `entry.size` bytes.
 
     Raises:
-        WorkspaceError: It has fewer or more by now, or cannot be read.
+        WorkspaceError: The file has changed its size, or cannot be read.
     """
     left = entry.size
     try:
@@ -84,7 +84,7 @@ def content(tree: Tree, entry: Entry) -> Iterator[bytes]:
 
 
 def _header(entry: Entry) -> bytes:
-    import tarfile  # only who packs pays for it
+    import tarfile  # imported only when something is packed
 
     info = tarfile.TarInfo(entry.path)
     info.type, info.mode, info.size, info.linkname = _KINDS[entry.kind], entry.mode, entry.size, entry.target
@@ -96,7 +96,7 @@ def _padding(size: int) -> bytes:
 
 
 def file_digest(tree: Tree, entry: Entry, check: Check) -> bytes:
-    """Return the digest of what a file holds."""
+    """Return the digest of a file's content."""
     summed = sha256()
     for piece in content(tree, entry):
         check()
@@ -105,10 +105,10 @@ def file_digest(tree: Tree, entry: Entry, check: Check) -> bytes:
 
 
 def digest_of(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> str:
-    """Return a digest of paths, modes, bytes and links; neither times nor the place count.
+    """Return a digest of paths, modes, bytes and links; times and the workspace's location do not count.
 
     Args:
-        entries: What the workspace holds, in the order in which it is read.
+        entries: The workspace's entries, in the order in which they are read.
         digests: The digest of each file, by path.
     """
     summed = sha256(b"asyncsched workspace 1\n")

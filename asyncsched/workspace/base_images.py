@@ -1,4 +1,4 @@
-"""The images that a workspace is laid over: which one a name means, and fetching that one."""
+"""Base images of workspaces: find out which image a name means, and pull that one."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from asyncsched.workspace.image_names import is_id, repository_of
 __all__ = ["Auth", "BaseImage", "OtherPlatformError", "fetch_base", "find_base"]
 
 Auth = Callable[[str], Awaitable[str]]
-"""Returns the login for an image's registry, as one request's header takes it; empty for none."""
+"""Returns the login for an image's registry as the value of a request header; empty for none."""
 
 _CLEANUP = 10.0
-"""Seconds that a cancelled caller waits for the end of a pull."""
+"""Seconds that a cancelled caller waits for a pull to end."""
 _LOOKS = 3
-"""How often it asks for the image of a pull that was cut off."""
+"""How often the image of an aborted pull is requested again."""
 
 _log = logging.getLogger("asyncsched.workspace")
 
@@ -38,16 +38,16 @@ _HUB = re.compile(r"^(docker\.io/)?(library/(?=[^/]+$))?")
 
 
 class OtherPlatformError(WorkspaceError):
-    """Raised for an image that is for another platform than the wanted one."""
+    """Raised for an image that was built for another platform."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseImage:
-    """An image as a dry-run has found it.
+    """An image as the dry-run found it.
 
     Attributes:
-        name: As it was named.
-        digest: Its registry's digest; its id where it has none.
+        name: The name that was given.
+        digest: The registry's digest, or ``id:`` and the image's id if it has none.
     """
 
     name: str
@@ -55,22 +55,22 @@ class BaseImage:
 
     @property
     def is_pullable(self) -> bool:
-        """Whether the digest is a registry's."""
+        """Whether the digest comes from a registry."""
         return not self.digest.startswith("id:")
 
 
 async def find_base(daemon: Daemon, image: str, platform: str | None, auth: Auth) -> BaseImage:
-    """Find out which image a name means: the daemon's own if it has one, else its registry's; pulls nothing.
+    """Find out which image a name means: the daemon's if it has one, else the registry's. Pulls nothing.
 
     Args:
-        daemon: Who is asked.
+        daemon: The daemon to ask.
         image: The image's name or id.
-        platform: What it has to be for; None for anything.
-        auth: Returns the login for its registry.
+        platform: The required platform; None for any.
+        auth: Returns the login for the image's registry.
 
     Raises:
-        WorkspaceError: It is not there, or is for another platform.
-        SchedulerError: There is no daemon.
+        WorkspaceError: The image does not exist, or is for another platform.
+        SchedulerError: The daemon cannot be reached.
     """
     local = await inspect_image(daemon, image, operation="submit_dryrun")
     if local is not None and _suits(platform, platform_of(local)):
@@ -84,7 +84,7 @@ async def find_base(daemon: Daemon, image: str, platform: str | None, auth: Auth
             raise
         raise _nowhere(image, str(error), local, platform) from error
     if remote is None:
-        raise _nowhere(image, "its registry has none of this name", local, platform)
+        raise _nowhere(image, "its registry has no image of this name", local, platform)
     if remote.platforms and not any(_suits(platform, each) for each in remote.platforms):
         raise _other_platform(image, platform, ", ".join(sorted(set(remote.platforms))))
     return BaseImage(name=image, digest=remote.digest)
@@ -97,10 +97,10 @@ async def fetch_base(
     auth: Auth,
     on_progress: Callable[[ImageProgress], None],
 ) -> str:
-    """Have the daemon pull an image by the digest that a dry-run has found; return the name to build from.
+    """Pull an image by the digest that the dry-run found, unless the daemon has it; return the name to build from.
 
     Raises:
-        WorkspaceError: It is not there any more.
+        WorkspaceError: The image no longer exists.
     """
     local = await inspect_image(daemon, base.name)
     if local is not None and _suits(platform, platform_of(local)) and _digest(local, base.name) == base.digest:
@@ -108,8 +108,8 @@ async def fetch_base(
         return names[0] if is_id(base.name) and names else base.name
     if not base.is_pullable:
         raise WorkspaceError(
-            f"the image {base.name} is not the one that the dry-run has found",
-            why="the daemon has another one of this name, or none any more",
+            f"the image {base.name} is not the one that the dry-run found",
+            why="the daemon now has another image of this name, or none",
             fix="dry-run again",
         )
     repository = repository_of(base.name)
@@ -120,7 +120,7 @@ async def fetch_base(
         await _Pull(daemon, pinned, name, platform, await auth(base.name), on_progress).run()
     except NotFoundError as error:
         raise WorkspaceError(
-            f"the image {base.name} is not there any more as the dry-run has found it",
+            f"the registry no longer has the image {base.name} that the dry-run found",
             why=error.why,
             fix="dry-run again",
         ) from error
@@ -128,15 +128,15 @@ async def fetch_base(
 
 
 class _Pull:
-    """A pull by digest, whose image gets a name: without one it would look like something that nobody needs.
+    """A pull by digest that tags the image afterwards: without a name it would be a dangling image.
 
     Args:
-        daemon: Who pulls.
-        image: What is pulled.
-        name: What it is called then.
-        platform: Which of its platforms; None for the daemon's own.
-        login: The login for its registry.
-        on_progress: Told what the daemon says.
+        daemon: The daemon that pulls.
+        image: The image to pull, with its digest.
+        name: The name and tag that the image gets.
+        platform: The platform to pull; None for the daemon's.
+        login: The login for the image's registry.
+        on_progress: Called with the daemon's progress.
     """
 
     def __init__(
@@ -153,7 +153,10 @@ class _Pull:
         self._given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Pull it; cancelled, this ends when the daemon pulls no more, and the image has its name or is not there."""
+        """Pull and tag the image.
+
+        When cancelled, wait until the daemon has stopped pulling: the image then has its name or does not exist.
+        """
         pulling = asyncio.create_task(self._pull_and_name())
         try:
             await asyncio.shield(pulling)
@@ -182,10 +185,10 @@ class _Pull:
         )
 
     async def _is_whole(self) -> bool:
-        """Tell whether an image is there whose pull was cut off, asking for it again until a layer is missing.
+        """Return whether the daemon has the image of an aborted pull: pull it again until a layer is missing.
 
-        A daemon that is cut off behind the last layer keeps an image that nothing refers to, not even its digest. It
-        refers to it when it is asked again, which then takes one question to the registry.
+        A daemon whose pull is aborted after the last layer keeps an image that nothing refers to, not even its digest.
+        Another pull restores the reference, and then costs one request to the registry.
         """
         for _ in range(_LOOKS):
             cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -200,7 +203,7 @@ class _Pull:
                 if await inspect_image(self._daemon, self._image) is None:
                     if not cut.done():
                         return False
-                    continue  # a small layer may have arrived before this was cut off in its turn
+                    continue  # a small layer may have arrived before this pull was aborted
             return True
         return False
 
@@ -208,11 +211,11 @@ class _Pull:
         try:
             await outlast([pulling], _CLEANUP)
         except asyncio.CancelledError:
-            pass  # `outlast` has waited nevertheless, and the caller raises its own cancellation
+            pass  # `outlast` has waited all the same, and the caller raises the first cancellation
         if not pulling.done():
-            pulling.cancel()  # this closes the connection, which ends the pull too, but later
+            pulling.cancel()  # closes the connection, which ends the pull too, but later
             await asyncio.wait([pulling], timeout=1.0)
-            _log.warning("the pull of %s did not end within %g s: it may stay without a name", self._image, _CLEANUP)
+            _log.warning("the pull of %s did not end within %g s: the image may stay untagged", self._image, _CLEANUP)
         elif not pulling.cancelled() and (error := pulling.exception()) is not None:
             _log.debug("the pull of %s was cancelled: %s", self._image, error)
 
@@ -231,7 +234,7 @@ def _digest(found: Mapping[str, Any], image: str) -> str:
 
 
 def _suits(wanted: str | None, there: str) -> bool:
-    """Return whether a platform is the wanted one; a variant counts where both name one."""
+    """Return whether a platform is the wanted one; variants are compared only if both name one."""
     return wanted is None or not there or all(a == b for a, b in zip(wanted.split("/"), there.split("/"), strict=False))
 
 
@@ -242,14 +245,14 @@ def _nowhere(
         return _other_platform(image, platform, platform_of(dict(local)))
     return WorkspaceError(
         f"there is no image {image} to lay the workspace over",
-        why=f"the daemon has none, and {why}" if why else "the daemon has none of this id",
+        why=f"the daemon does not have it, and {why}" if why else "the daemon has no image with this id",
         fix="check its name, or log in with `docker login`",
     )
 
 
 def _other_platform(image: str, wanted: str | None, there: str) -> OtherPlatformError:
     return OtherPlatformError(
-        f"the image {image} is for {there}, and not for {wanted}",
-        why="a program runs on the architecture that it was built for",
-        fix="name an image for that platform, or change the run option",
+        f"the image {image} is for {there}, not for {wanted}",
+        why="a program runs only on the architecture that it was built for",
+        fix=f"use an image for {wanted}, or change the run option",
     )

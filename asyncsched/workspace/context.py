@@ -1,4 +1,4 @@
-"""What a workspace holds: the files that are taken, their digest, and their archive as a stream."""
+"""A workspace's content: the files to send, their digest, and their archive as a stream."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _URL = r"(?P<kind>[A-Za-z][A-Za-z0-9+.-]*)(::|://)"
 
 
 class Context:
-    """A workspace as it was when it was read; its files are opened again when their bytes are needed.
+    """A workspace's content at the time of reading; files are opened again when their bytes are needed.
 
     Attributes:
-        workspace: Where it is: an absolute path, or a URL.
-        entries: What is taken of it: by name, and what is in a directory behind it.
-        notes: What is passed over, and why: what is neither a file nor a directory nor a link.
+        workspace: An absolute path, or a URL.
+        entries: The files, directories and links to send, sorted by name, each directory before its content.
+        notes: What was skipped, and why: everything that is not a file, a directory or a link.
     """
 
     __slots__ = ("_digests", "entries", "notes", "workspace")
@@ -43,16 +43,16 @@ class Context:
 
     @classmethod
     async def read(cls, workspace: str, *, ignore: str = ".dockerignore", leave_out: Sequence[str] = ()) -> Context:
-        """Look at what a workspace holds; the files themselves are not opened yet.
+        """List a workspace's content; the files themselves are not opened yet.
 
         Args:
-            workspace: A directory of this machine, or a URL that fsspec reads.
-            ignore: The name of the file in its root that says what is left out.
-            leave_out: Directories of this machine that are left out as well.
+            workspace: A directory on this machine, or a URL that fsspec can read.
+            ignore: The name of the ignore file in the workspace's root.
+            leave_out: Directories on this machine to skip as well.
 
         Raises:
-            WorkspaceError: It is not there, cannot be read, or what the file says is malformed.
-            MissingExtraError: It is a URL, and fsspec is not installed.
+            WorkspaceError: The workspace does not exist or cannot be read, or the ignore file is malformed.
+            MissingExtraError: The workspace is a URL, and fsspec is not installed.
         """
         from asyncsched.workspace.ignore import Ignore  # loaded when a workspace is first read
 
@@ -69,7 +69,7 @@ class Context:
         return await in_thread(look)
 
     async def digest(self) -> str:
-        """Return a digest of the paths, modes, bytes and links; neither times nor the place count.
+        """Return a digest of the paths, modes, bytes and links; times and the location do not count.
 
         Raises:
             WorkspaceError: A file cannot be read, or has changed since `read`.
@@ -86,10 +86,10 @@ class Context:
         return await in_thread(sum_up)
 
     async def read_file(self, path: str) -> bytes | None:
-        """Return what a small file in the workspace's root says, whether it is left out or not; None without one.
+        """Return the content of a small file in the workspace's root, ignored or not; None if there is none.
 
         Raises:
-            WorkspaceError: It cannot be read, or is a link that leads out of the workspace.
+            WorkspaceError: The file cannot be read, or is a link that leads out of the workspace.
         """
 
         def look(check: Check) -> bytes | None:
@@ -101,12 +101,12 @@ class Context:
     async def tar(self, extra: Mapping[str, bytes] | None = None, *, below: str = "") -> AsyncGenerator[bytes]:
         """Yield a tar archive of the workspace in small pieces: the same bytes for the same files.
 
-        Times are 0 and owners are root. Where `digest` was called, the bytes are those that it has seen, or this
-        raises. Close it (``aclosing``) when you leave it before its end.
+        Times are 0 and the owner is root. After `digest`, the bytes are those that it has read, or this raises. Close
+        the generator (``aclosing``) if you leave it before its end.
 
         Args:
-            extra: Files that are added, by path, such as a Dockerfile; each takes the place of one in the workspace.
-            below: The directory of the archive that the workspace goes into, beside the extra files; else its root.
+            extra: Files to add, by path, such as a Dockerfile; each replaces a file of the workspace.
+            below: The archive's directory for the workspace, but not for the extra files; the root by default.
 
         Raises:
             WorkspaceError: A file cannot be read, or has changed since.
@@ -115,7 +115,7 @@ class Context:
         coming = asyncio.ensure_future(in_thread(stream.step))
         try:
             while piece := await coming:
-                coming = asyncio.ensure_future(in_thread(stream.step))  # it is read while this one is sent
+                coming = asyncio.ensure_future(in_thread(stream.step))  # read the next piece while this one is sent
                 yield piece
         finally:
             try:
@@ -125,7 +125,7 @@ class Context:
 
 
 class _Stream:
-    """An archive that is made a piece at a time, each in whatever thread."""
+    """An archive that is made piece by piece, each in any thread."""
 
     def __init__(self, context: Context, extra: Mapping[str, bytes], below: str) -> None:
         self._context = context
@@ -157,17 +157,17 @@ def _checked(items: Iterable[ItemT], check: Check) -> Iterator[ItemT]:
 def open_tree(place: str, leave_out: Sequence[str] = ()) -> Tree:
     """Open the directory or the URL that a workspace is; call it in a thread."""
     if re.match(_URL, place):
-        from asyncsched.workspace.urls import UrlTree  # few have one
+        from asyncsched.workspace.urls import UrlTree  # rarely needed
 
         return UrlTree(place)
     return LocalTree(place, leave_out)
 
 
 def absolute(workspace: str) -> str:
-    """Return a workspace as it is known from whatever directory: an absolute path, or its URL."""
-    workspace = os.fspath(workspace)  # a Path will do, whatever the type says
+    """Return a workspace as an absolute path, or as its URL."""
+    workspace = os.fspath(workspace)  # a Path is accepted too, whatever the type says
     if not workspace:
-        raise WorkspaceError("the workspace is empty", fix="name a directory, such as . for the working directory")
+        raise WorkspaceError("workspace must be a directory or a URL, got ''", fix="use . for the working directory")
     from pathlib import Path  # loaded when a workspace is first read
     from urllib.parse import unquote, urlsplit
 

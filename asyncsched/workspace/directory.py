@@ -1,4 +1,4 @@
-"""The files of a workspace as a copy on this machine, which shares nothing with them that can be written."""
+"""Copy a workspace's files on this machine; writing to the copy never changes the workspace."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since", "copy_planned", "directory_hash", "plan_copy"]
 
 IGNORE_FILE = ".asyncschedignore"
-"""The file in a workspace's root that says what a copy leaves out."""
+"""The file in a workspace's root that lists what a copy leaves out."""
 
 FICLONE = 0x40049409
-"""Asks the file system to let two files share their blocks until one of them is written."""
+"""The ioctl that makes two files share their blocks until one of them is written."""
 
 MODES = 0o1777
-"""What is kept of a mode: a copy has another owner, on whose behalf nobody may run it."""
+"""The mode bits to keep: without setuid and setgid, because the copy has another owner."""
 
 NOTES = 10
-"""How many of the files that are passed over are named."""
+"""How many skipped files are logged by name."""
 
 _NOT_HERE = frozenset(
     {
@@ -50,15 +50,15 @@ _NOT_HERE = frozenset(
         errno.EXDEV,
     }
 )
-"""Errors that say that a file system, or two of them, cannot do it in this way."""
+"""Errors by which a file system, or a pair of them, refuses this way of copying."""
 
 
 class DirWorkspace:
-    """Copies a workspace into directories.
+    """Copy a workspace into directories.
 
     Attributes:
-        workspace: A directory of this machine, or a URL that fsspec reads.
-        leave_out: Directories that are not copied, such as one that copies are made in.
+        workspace: A directory on this machine, or a URL that fsspec can read.
+        leave_out: Directories to skip, such as the one that holds the copies.
     """
 
     def __init__(self, workspace: str, leave_out: Sequence[str] = ()) -> None:
@@ -69,25 +69,25 @@ class DirWorkspace:
         return f"{type(self).__name__}({self.workspace!r}, {self.leave_out!r})"
 
     async def context(self) -> Context:
-        """Return what would be copied."""
+        """List what would be copied."""
         return await Context.read(self.workspace, ignore=IGNORE_FILE, leave_out=self.leave_out)
 
     async def hash(self) -> str:
-        """Return the workspace hash: the same for the same files, whatever their times and their place."""
+        """Return the workspace hash: equal for equal files, whatever their times and location."""
         return await directory_hash(await self.context())
 
     async def copy(self, directory: str, expected: str | None = None) -> str:
-        """Copy the files into a directory, which must not exist, and return the workspace hash of what was copied.
+        """Copy the files into a new directory and return the workspace hash of the copy.
 
-        Modes, empty directories and times are kept. A link stays a link: one that leads to another place of the
-        workspace leads to that of the copy, any other one to where it led. Failing or cancelled, nothing is left.
+        Modes, empty directories and times are kept. Links stay links: a link to a path in the workspace leads to the
+        same path in the copy, any other link leads where it led before. If this fails or is cancelled, nothing is left.
 
         Args:
-            directory: The directory that is made.
+            directory: The directory to create; it must not exist.
             expected: The hash that the copy must have; None for any.
 
         Raises:
-            WorkspaceError: Something cannot be read or written, has changed meanwhile, or is not what was expected.
+            WorkspaceError: A file cannot be read or written, has changed meanwhile, or the hash is not `expected`.
         """
         context = await self.context()
 
@@ -103,7 +103,7 @@ class DirWorkspace:
             found = await in_thread(copy)
             if expected not in (None, found):
                 raise changed_since(context.workspace)
-        except (Exception, asyncio.CancelledError):  # no other leaves time to wait, and the next clean-up removes it
+        except (Exception, asyncio.CancelledError):  # others leave no time to wait; the next clean-up removes the copy
             if made:
                 await finished_in_thread(lambda: remove(directory))
             raise
@@ -111,13 +111,13 @@ class DirWorkspace:
 
 
 async def plan_copy(app: AppDef, workspace: str, leave_out: Sequence[str], log: logging.Logger) -> WorkspacePlan:
-    """Return what would be copied, for a dry-run; what is passed over is logged.
+    """Plan a copy for a dry-run, and log what is skipped.
 
     Args:
-        app: What is to run.
+        app: The app that will run in the copy.
         workspace: A directory or a URL.
-        leave_out: Directories that are not copied, nor what is yet to be made on the way to them.
-        log: Where it is told.
+        leave_out: Directories to skip, with those of their parents that do not exist yet.
+        log: The logger for skipped files.
     """
     leave_out = await in_thread(lambda _: [each for path in leave_out for each in (path, *_missing(path))])
     context = await DirWorkspace(workspace, leave_out).context()
@@ -129,13 +129,13 @@ async def plan_copy(app: AppDef, workspace: str, leave_out: Sequence[str], log: 
 
 
 def _missing(path: str) -> Iterator[str]:
-    """Yield the parents of a directory that are not there yet."""
+    """Yield the parents of a directory that do not exist yet."""
     while not os.path.exists(path := os.path.dirname(path)):
         yield path
 
 
 async def copy_planned(plan: WorkspacePlan, directory: str) -> None:
-    """Copy what `plan_copy` has shown into a directory, which must not exist.
+    """Make the copy that `plan_copy` has planned, in a directory that must not exist.
 
     Raises:
         WorkspaceError: The files have changed since, or cannot be copied; nothing is left.
@@ -156,7 +156,7 @@ async def directory_hash(context: Context) -> str:
 
 
 class _Copy:
-    """One copy that is being made."""
+    """One copy in the making."""
 
     def __init__(self, tree: Tree, context: Context, directory: str, check: Check) -> None:
         self._tree = tree
@@ -167,7 +167,7 @@ class _Copy:
         self._links = {entry.path for entry in context.entries if entry.kind == "link"}
 
     def make(self) -> str:
-        """Copy everything, and return the digest of what the copy holds."""
+        """Copy everything and return the digest of the copy."""
         digests: dict[str, bytes] = {}
         made: list[tuple[str, Entry]] = []
         for entry in self._context.entries:
@@ -183,7 +183,7 @@ class _Copy:
                     digests[entry.path] = self._copy_file(entry, path)
             except OSError as error:
                 raise _cannot_write(path, error) from error
-        for path, entry in reversed(made):  # what is in it has to be there first: it may not be writable
+        for path, entry in reversed(made):  # last, because the mode may forbid writing into the directory
             os.chmod(path, entry.mode & MODES)
         from asyncsched.workspace.archive import digest_of
 
@@ -207,7 +207,7 @@ class _Copy:
         return summed.digest()
 
     def _led(self, link: Entry) -> str:
-        """Return where a link of the copy leads, so that nothing of the copy leads back into the workspace."""
+        """Return a link's target for the copy, so that no link of the copy leads back into the workspace."""
         place = os.path.dirname(link.path)
         if _stays_below(place, link.target) and not self._goes_through_a_link(place, link.target):
             return link.target
@@ -223,7 +223,7 @@ class _Copy:
 
 
 def _stays_below(place: str, target: str) -> bool:
-    """Tell whether a link in a directory plainly leads to another place below the root, wherever that is."""
+    """Return whether a link's text alone shows that its target is below the root, wherever the root is."""
     parts = [part for part in target.split("/") if part not in ("", ".")]
     names = list(itertools.dropwhile(lambda part: part == "..", parts))
     ups = len(parts) - len(names)
@@ -233,12 +233,12 @@ def _stays_below(place: str, target: str) -> bool:
 def _descriptor(file: IO[bytes]) -> int | None:
     try:
         return file.fileno()
-    except (OSError, AttributeError):  # it is behind a URL
+    except (OSError, AttributeError):  # the file is behind a URL
         return None
 
 
 def _clone(source: IO[bytes], target: IO[bytes]) -> bool:
-    """Have the copy share its blocks with the file until one of them is written; tell whether that can be."""
+    """Make the copy share its blocks with the file until one of them is written; return False if not possible."""
     fd = _descriptor(source)
     if fd is None:
         return False
@@ -250,15 +250,15 @@ def _clone(source: IO[bytes], target: IO[bytes]) -> bool:
         if error.errno not in _NOT_HERE:
             raise
         return False
-    except ImportError:  # it is of Unix
+    except ImportError:  # only Unix has it
         return False
     return True
 
 
 def _copy_in_kernel(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check) -> bool:
-    """Copy without taking the bytes through this process; tell whether that can be."""
+    """Copy in the kernel, without moving the bytes through this process; return False if not possible."""
     fd = _descriptor(source)
-    if fd is None or not hasattr(os, "copy_file_range"):  # it is of Linux
+    if fd is None or not hasattr(os, "copy_file_range"):  # only Linux has it
         return False
     done = 0
     try:
@@ -269,12 +269,12 @@ def _copy_in_kernel(source: IO[bytes], target: IO[bytes], entry: Entry, check: C
         if error.errno not in _NOT_HERE or done:
             raise
         return False
-    return done > 0 or entry.size == 0  # some files of the kernel's own say that they are empty
+    return done > 0 or entry.size == 0  # some files of the kernel (/proc) report a size of 0
 
 
 def _copy_bytes(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check) -> None:
     left = entry.size
-    while left >= 0 and (piece := source.read(CHUNK)):  # one that grows may do so for ever
+    while left >= 0 and (piece := source.read(CHUNK)):  # stop past the size: the file may keep growing
         check()
         left -= len(piece)
         view = memoryview(piece)
@@ -283,8 +283,8 @@ def _copy_bytes(source: IO[bytes], target: IO[bytes], entry: Entry, check: Check
 
 
 def remove(directory: str) -> None:
-    """Remove a copy with all that is in it, whatever its modes; one that is not there is fine. It blocks."""
-    import shutil  # only who removes pays for it
+    """Remove a copy and its content, whatever its modes, if it exists. It blocks."""
+    import shutil  # imported only when something is removed
 
     with suppress(FileNotFoundError):
         os.chmod(directory, 0o700)
@@ -296,10 +296,10 @@ def remove(directory: str) -> None:
 
 
 def changed_since(workspace: str) -> WorkspaceError:
-    """Return the error for a workspace that is not any more what a dry-run has shown."""
+    """Return the error for a workspace that has changed since its dry-run."""
     return WorkspaceError(
         f"the workspace {workspace} has changed since its dry-run",
-        why="its hash is another one, and only what was shown is launched",
+        why="its hash differs, and schedule launches only what the dry-run showed",
         fix="dry-run again (info.renew()), and schedule that",
     )
 

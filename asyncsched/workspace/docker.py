@@ -1,7 +1,6 @@
-"""Workspaces of backends that run containers: one class attribute and a few hooks, the same for all of them.
+"""Workspaces for backends that run containers: one class attribute, and hooks for what differs.
 
-What talks to Docker is imported when the first workspace or the first push comes: it takes longer than a loop may be
-held.
+The modules that talk to Docker are imported at the first workspace or push: their import would hold the loop too long.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ class _Detail:
 
 
 class ImageWorkspaces:
-    """Builds images of workspaces for one scheduler: one for each base image, however many need it.
+    """Builds workspace images for one scheduler: one image per base image, shared by all roles and apps.
 
-    As the `workspace_builder` of a backend it is all that this needs. Images are pushed as they are built where the
-    backend has the run option `image_repo`; the options `platform` and `quiet` are read if it has them.
+    Setting it as a backend's `workspace_builder` is enough. If the backend has the run option `image_repo`, each image
+    is pushed after its build. The options `platform` and `quiet` are used if the backend has them.
 
     Args:
-        scheduler: The scheduler; with a `DockerWorkspaceMixin`, its hooks say where the daemon is, where images go and
-            what they are for, and it pushes them itself.
+        scheduler: The scheduler. A `DockerWorkspaceMixin` chooses the daemon, repository and platform by its hooks, and
+            pushes the images itself.
     """
 
     def __init__(self, scheduler: SchedulerHooks[Any, Any]) -> None:
@@ -60,12 +59,12 @@ class ImageWorkspaces:
         self._scheduler = scheduler if isinstance(scheduler, ImageHooks) else _Defaults(scheduler)
 
     async def preview(self, app: AppDef, workspace: str, cfg: Mapping[str, CfgVal]) -> WorkspacePlan:
-        """Read the workspace and find the base images; build and pull nothing."""
+        """Read the workspace and find the base images; builds and pulls nothing."""
         scheduler = self._scheduler
         for role in app.roles:
             if not role.image:
                 raise WorkspaceError(
-                    f"the role {role.name} names no image to lay the workspace over", fix="give it an image"
+                    f"the role {role.name} has no image to lay the workspace over", fix="give the role an image"
                 )
         repository = self._repository(cfg)
         platform = scheduler._image_platform(cfg)
@@ -91,7 +90,7 @@ class ImageWorkspaces:
         )
 
     async def build(self, plan: WorkspacePlan, app_id: str) -> None:
-        """Build what neither the daemon has nor, where it is pushed to, the registry."""
+        """Build the images that neither the daemon nor the registry to push to has."""
         detail = plan.detail
         assert isinstance(detail, _Detail)
         source, images = await _read(plan.workspace), await _images()
@@ -99,12 +98,12 @@ class ImageWorkspaces:
             if not images.is_plan_of(each, source):
                 raise WorkspaceError(
                     f"the workspace {plan.workspace} has changed since the dry-run",
-                    why=f"its hash is not {each.hash} any more",
+                    why=f"its hash is no longer {each.hash}",
                     fix="dry-run again, or call submit, which does both at once",
                 )
         async with self._scheduler._image_daemon() as daemon:
             for each in detail.images:
-                async with images.turn_of(each.name):  # apps that are submitted together build once
+                async with images.turn_of(each.name):  # apps submitted at the same time share one build
                     await self._build(daemon, each, source, detail.cfg)
                     if self._pushes and self._scheduler.pushes_images:
                         await self._scheduler._push_images({each.name: _parted(each.name)}, detail.cfg)
@@ -121,7 +120,7 @@ class ImageWorkspaces:
         await images.build_plan(source, daemon, plan, auth, report)
 
     async def push(self, images: Mapping[str, tuple[str, str]]) -> None:
-        """Push images of the daemon, with the logins of Docker's own configuration."""
+        """Push images of the daemon, with the logins of Docker's configuration."""
         await self._scheduler._push_images(images, {})
 
     def _repository(self, cfg: Mapping[str, CfgVal]) -> str:
@@ -129,15 +128,15 @@ class ImageWorkspaces:
         if not scheduler.pushes_images and not given:
             return REPOSITORY
         return check_image_repo(
-            given, scheduler.backend, "the workspace's image has to be pushed to where it is pulled"
+            given, scheduler.backend, "the machines that run the app pull the workspace's image from a registry"
         )
 
 
 class ImageHooks:
-    """What a backend may say of its images; by default what holds for the daemon of the environment.
+    """Hooks for a backend's images; the defaults use the environment's Docker daemon.
 
     Attributes:
-        pushes_images: Whether images are pushed to `image_repo`; else they stay with the daemon that runs them.
+        pushes_images: Whether images are pushed to `image_repo`; otherwise they stay with the daemon that runs them.
     """
 
     backend: str
@@ -149,7 +148,7 @@ class ImageHooks:
 
     @asynccontextmanager
     async def _image_daemon(self) -> AsyncGenerator[Daemon]:
-        """Lend the daemon that builds and pushes, by default a given one or the environment's; close it afterwards."""
+        """Yield the daemon that builds and pushes, by default a given one or the environment's; close it afterwards."""
         await _images()
         from asyncsched._dockerd import Daemon
 
@@ -166,20 +165,20 @@ class ImageHooks:
             await daemon.close()
 
     async def _image_login(self, image: str, cfg: Mapping[str, CfgVal]) -> str:
-        """Return the login for an image's registry; by default the one of Docker's own configuration."""
+        """Return the login for an image's registry, by default from Docker's configuration."""
         login: str = await (await _images()).docker_login(image)
         return login
 
     def _image_platform(self, cfg: Mapping[str, CfgVal]) -> str | None:
-        """Return what images have to be for, such as ``linux/amd64``; None where that is not known."""
+        """Return the platform that images are built for, such as ``linux/amd64``; None if it is not known."""
         return cast("str | None", cfg.get("platform"))
 
     async def _check_images(self, app: AppDef, cfg: Mapping[str, CfgVal], option: str = "platform") -> None:
-        """Refuse images that are for another platform than a run option says, as far as that can be known here.
+        """Refuse images for another platform than the run option names, as far as their platform can be found out.
 
         Raises:
-            RunOptionError: It says no platform.
-            WorkspaceError: An image is for another one.
+            RunOptionError: The option does not name a platform.
+            WorkspaceError: An image is for another platform.
         """
         platform = cast("str | None", cfg.get(option))
         if platform is None:
@@ -192,14 +191,14 @@ class ImageHooks:
                     await images.check_image(daemon, image, platform, self._login(cfg))
 
     async def _make_repository(self, repository: str, cfg: Mapping[str, CfgVal]) -> bool:
-        """Make a repository that a push has not found, and return whether it was made; by default none is."""
+        """Create a repository that a push did not find, and return whether it was created; by default it is not."""
         return False
 
     async def _push_images(self, images: Mapping[str, tuple[str, str]], cfg: Mapping[str, CfgVal]) -> None:
-        """Push images of the daemon to repository and tag of each; what is there already is passed over.
+        """Push images of the daemon, each to its repository and tag; skip those that are there already.
 
         Args:
-            images: The images by name or id, with the repository and the tag of each.
+            images: The repository and the tag of each image, by the image's name or id.
             cfg: The run options.
 
         Raises:
@@ -230,7 +229,7 @@ class ImageHooks:
 
 
 class _Defaults(ImageHooks):
-    """The defaults, for a backend that says nothing: its images are pushed if it has the run option `image_repo`."""
+    """The defaults, for a backend without hooks: images are pushed if it has the run option `image_repo`."""
 
     def __init__(self, scheduler: SchedulerHooks[Any, Any]) -> None:
         self.backend, self.clock = scheduler.backend, scheduler.clock
@@ -239,14 +238,14 @@ class _Defaults(ImageHooks):
 
 
 class DockerWorkspaceMixin(ImageHooks, SchedulerHooks[OptsT, RequestT]):
-    """Gives a backend that runs containers its workspaces, and hooks; put it before `Scheduler` among the bases.
+    """Workspaces and image hooks for a backend that runs containers; put it before `Scheduler` among the bases.
 
-    The backend has the run options `image_repo`, `quiet` and `platform`; one whose machines pull what they run has
-    `images_to_push` in its request, and calls `_push_images` with them before it submits. A backend that needs none of
-    the hooks, and no `images_to_push`, does without: it sets ``workspace_builder = ImageWorkspaces``.
+    The backend needs the run options `image_repo`, `quiet` and `platform`. If its machines pull their images, its
+    request has `images_to_push`, and it passes them to `_push_images` before it submits. A backend that needs neither
+    the hooks nor `images_to_push` can set ``workspace_builder = ImageWorkspaces`` instead.
 
     Attributes:
-        pushes_images: Whether images are pushed to `image_repo`; else they stay with the daemon that runs them.
+        pushes_images: Whether images are pushed to `image_repo`; otherwise they stay with the daemon that runs them.
     """
 
     workspace_builder = ImageWorkspaces
@@ -267,22 +266,22 @@ async def build_workspace_image(
     platform: str | None = None,
     on_progress: Callable[[ImageProgress], None] | None = None,
 ) -> str:
-    """Build an image with a workspace's files laid over another image, and return its id, for a role's `image`.
+    """Build an image that has a workspace's files on top of another image; return its id, for a role's `image`.
 
-    The workspace's ``Dockerfile.asyncsched`` says how, or its ``Dockerfile.torchx``; without one the files are copied
-    into the image's working directory. What was built before of the same files is not built again. Cancelling leaves
-    no container, and no image but the base image, under its name.
+    The workspace's ``Dockerfile.asyncsched`` or ``Dockerfile.torchx`` is used if there is one; otherwise the files are
+    copied into the image's working directory. An image of the same files is not built twice. If this is cancelled, no
+    container is left, and no image but the base image, under its name.
 
     Args:
-        img: The image that the files are laid over: a name, or an id that the daemon knows.
-        workspace: A directory of this machine, or a URL that fsspec reads.
-        platform: What it is built for, such as ``linux/arm64``; else what the daemon runs on.
+        img: The base image: a name, or an id that the daemon knows.
+        workspace: A directory on this machine, or a URL that fsspec can read.
+        platform: The platform to build for, such as ``linux/arm64``; the daemon's by default.
         on_progress: Called with each step of pulls and of the build, on the loop.
 
     Raises:
-        WorkspaceError: The workspace cannot be read, the image is not there, or the build fails.
-        SchedulerError: There is no Docker daemon.
-        MissingExtraError: aiodocker is not installed; the message says which ``pip install`` brings it.
+        WorkspaceError: The workspace cannot be read, the image does not exist, or the build fails.
+        SchedulerError: The Docker daemon cannot be reached.
+        MissingExtraError: aiodocker is not installed; the message names the ``pip install`` command.
     """
     if platform is not None:
         check_platform(platform)
@@ -296,7 +295,7 @@ def _silent(_: ImageProgress) -> None:
 
 
 async def _read(workspace: str) -> Source:
-    """Read a workspace while what talks to Docker is imported."""
+    """Read a workspace while the modules that talk to Docker are imported."""
     check_package("building an image", "aiodocker", "docker")
     source: Any = await asyncio.to_thread(import_module, "asyncsched.workspace.source")
     reading: asyncio.Task[Source] = asyncio.create_task(source.Source.read(workspace))
@@ -313,7 +312,7 @@ async def _images() -> Any:
 
 
 async def _is_there(daemon: Daemon, image: str, repository: str, tag: str, login: str) -> bool:
-    """Return whether a repository has this very image under this tag.
+    """Return whether a repository has exactly this image under this tag.
 
     Raises:
         UnavailableError: The registry, or the daemon, cannot be reached.
@@ -324,9 +323,9 @@ async def _is_there(daemon: Daemon, image: str, repository: str, tag: str, login
     try:
         remote = await find_remote(daemon, f"{repository}:{tag}", login)
     except UnavailableError:
-        raise  # a push would wait as long again
+        raise  # a push would wait for just as long
     except SchedulerError as error:
-        _log.debug("%s", error)  # some refuse what does not exist; the push will say why
+        _log.debug("%s", error)  # some registries refuse a missing name; the push will report why
         return False
     if remote is None or is_content_tag(tag):
         return remote is not None
@@ -344,7 +343,7 @@ def _parted(name: str) -> tuple[str, str]:
 
 
 def reporter(cfg: Mapping[str, CfgVal]) -> Callable[[ImageProgress], None]:
-    """Return what tells the progress of pulls, builds and pushes: log records, none with the run option `quiet`."""
+    """Return a callback that logs the progress of pulls, builds and pushes, or nothing with the run option `quiet`."""
     if cfg.get("quiet"):
         return lambda _: None
 

@@ -1,4 +1,4 @@
-"""The Dockerfile of a workspace, as far as it has to be understood: what it starts from, and what it asks for."""
+"""Read a workspace's Dockerfile, as far as needed: the images it starts from, and the builder it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asyncsched.errors import WorkspaceError
 __all__ = ["NAMES", "Dockerfile"]
 
 NAMES = ("Dockerfile.asyncsched", "Dockerfile.torchx")
-"""Its names in a workspace's root; the first that is there counts."""
+"""The file names to look for in a workspace's root; the first that exists is used."""
 
 _BELOW = "workspace"
 _DEFAULT = f"ARG IMAGE\nFROM $IMAGE\nCOPY {_BELOW}/ .\n".encode()
@@ -28,13 +28,13 @@ _MAY_HAVE_HEREDOC = re.compile(r"(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s", re.IGNORECA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dockerfile:
-    """What an image is built by.
+    """The Dockerfile that an image is built with.
 
     Attributes:
-        text: What it says.
-        path: Where it stands in the archive that is sent.
-        below: The directory of that archive that the workspace is in; empty for its root.
-        is_hidden: Whether the workspace has it, and leaves it out of what images get.
+        text: Its content.
+        path: Its path in the archive that is sent to the builder.
+        below: The directory of that archive that holds the workspace; empty for its root.
+        is_hidden: Whether it comes from the workspace, and the ignore file leaves it out.
     """
 
     text: bytes
@@ -44,19 +44,19 @@ class Dockerfile:
 
     @classmethod
     def default(cls) -> Dockerfile:
-        """Return the one that lays the workspace over the image, in its working directory.
+        """Return the default, which copies the workspace into the image's working directory.
 
-        The workspace stands in a directory beside it, so that it does not get into the image itself.
+        The workspace is in a directory of the archive, so that the Dockerfile beside it does not get into the image.
         """
         return cls(text=_DEFAULT, path="Dockerfile", below=_BELOW)
 
     @property
     def extra(self) -> dict[str, bytes]:
-        """What is sent beside the workspace's files."""
+        """The files to send in addition to the workspace's."""
         return {self.path: self.text} if self.below or self.is_hidden else {}
 
     def arguments(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Return those of the build arguments that change what is built; the image's own name does not by default."""
+        """Return the build arguments that change the result: those that are declared; none in the default file."""
         declared: set[str] = set()
         for line in () if self.below else self._instructions():
             if arguments := _ARG.match(line):
@@ -64,7 +64,7 @@ class Dockerfile:
         return {name: value for name, value in values.items() if name in declared}
 
     def images(self, values: Mapping[str, str]) -> list[str]:
-        """Return the images that it starts from, or copies from.
+        """Return the images that it starts from or copies from.
 
         Args:
             values: The build arguments.
@@ -89,23 +89,23 @@ class Dockerfile:
         return [image for image in found if image and image != "scratch"]
 
     def check(self) -> None:
-        """Raise WorkspaceError if it asks for what only a session with `docker build` gives it."""
+        """Raise WorkspaceError if it needs a build session, which only `docker build` has, or cannot be hidden."""
         for line in self._instructions():
             if asked := _SESSION.search(line):
                 raise WorkspaceError(
-                    f"{self.path} asks for --mount=type={asked['kind']}, which is not given to it",
-                    why="secrets and SSH keys come over a session that only `docker build` has",
+                    f"{self.path} uses --mount=type={asked['kind']}, which is not supported",
+                    why="secrets and SSH keys need a session that only `docker build` has",
                     fix="build the image with `docker build`, and name it as the role's image",
                 )
         if self.is_hidden and self.needs_buildkit():
             raise WorkspaceError(
-                f"{self.path} is left out by .dockerignore, and only BuildKit understands it",
-                why="BuildKit gets it among the files, and would copy it into the image with them",
-                fix=f"write !{self.path} as the last line of .dockerignore, or do without --mount, << and # syntax",
+                f"{self.path} is left out by .dockerignore, but it needs BuildKit",
+                why="BuildKit would copy it into the image with the other files",
+                fix=f"write !{self.path} as the last line of .dockerignore, or avoid --mount, << and # syntax",
             )
 
     def needs_buildkit(self) -> bool:
-        """Return whether the classic builder would not understand it."""
+        """Return whether the classic builder cannot build it."""
         text = self._text()
         return "--mount=" in text or "<<" in text or "syntax" in self._directives()
 
@@ -113,7 +113,7 @@ class Dockerfile:
         return self.text.decode(errors="replace").removeprefix("\ufeff")
 
     def _directives(self) -> dict[str, str]:
-        """Return what the comments at its very beginning say to the builder."""
+        """Return the parser directives: the comments at the very beginning, by name."""
         found: dict[str, str] = {}
         for line in self._text().split("\n"):
             directive = _DIRECTIVE.match(line)
@@ -126,7 +126,7 @@ class Dockerfile:
         return self._directives().get("escape", "\\")
 
     def _instructions(self) -> Iterator[str]:
-        """Yield the instructions, each as one line, without comments and without the texts that follow a ``<<``."""
+        """Yield each instruction as one line, without comments and here-documents."""
         goes_on = re.compile(rf"{re.escape(self._escape())}[ \t]*$")
         whole = ""
         lines = iter(self._text().replace("\r\n", "\n").split("\n"))
@@ -152,7 +152,7 @@ def _skip(lines: Iterator[str], heredoc: re.Match[str]) -> None:
 
 
 def _filled(text: str, values: Mapping[str, str], escape: str) -> str:
-    """Return a word with its variables filled in, and without its quotes."""
+    """Return a word with its variables replaced and its quotes removed."""
     part = re.compile(
         rf"""'(?P<literal>[^']*)'|{re.escape(escape)}(?P<escaped>.)|(?P<quote>")|"""
         r"\$(?:\{(?P<braced>\w+)(?::?(?P<kind>[-+])(?P<other>(?:[^{}]|\$\{[^{}]*\})*))?\}|(?P<bare>\w+))"

@@ -1,8 +1,8 @@
-"""Reading a tree of files, on this machine: it blocks, so call it in a thread.
+"""Read a tree of files on this machine. It blocks: use a thread.
 
-Every directory and file is opened relative to the directory that it is in, and never through a link: whatever is
-changed meanwhile, nothing from outside the workspace is read. What is not a file, a directory or a link (a named pipe,
-a socket, a device) is not opened, so that reading never hangs.
+Every directory and file is opened relative to its parent directory and never through a link: whatever changes
+meanwhile, nothing from outside the workspace is read. Anything but files, directories and links (named pipes, sockets,
+devices) is not opened, so that reading never hangs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "checked_rules", "taken"]
 
 CHUNK = 256 << 10
-"""Bytes that are read at once: a packed archive has a few such pieces in memory; smaller ones take more time."""
+"""Bytes per read: a packed archive has a few such pieces in memory; smaller ones are slower."""
 
 LARGEST_RULES = 1 << 20
-"""Bytes that the file of patterns, or a Dockerfile, may have."""
+"""The largest size of an ignore file or a Dockerfile, in bytes."""
 
 _DIRECTORY = os.O_RDONLY | _platform.DIRECTORY | _platform.NOFOLLOW | _platform.CLOEXEC
 _FILE = os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC
@@ -40,18 +40,18 @@ _OTHERS = {
 }
 
 _IS_ELSEWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
-"""Errors of opening something that was there a moment ago, as what it was."""
+"""Errors of opening something that has been removed or replaced since it was listed."""
 
 
 class Entry(NamedTuple):
     """A file, directory or link of a workspace.
 
     Attributes:
-        path: Where it is, from the workspace's root, with slashes.
-        kind: What it is; a link is never followed.
+        path: Its path from the workspace's root, with slashes.
+        kind: Its kind; a link is never followed.
         mode: Its permissions, such as 0o755.
-        size: The bytes of a file; 0 for others.
-        target: Where a link leads, as it is written.
+        size: The size of a file in bytes; 0 for others.
+        target: A link's target, as it is written.
     """
 
     path: str
@@ -62,15 +62,15 @@ class Entry(NamedTuple):
 
 
 class Tree(Protocol):
-    """Where files are read from."""
+    """A tree to read files from."""
 
     @property
     def name(self) -> str:
-        """What it is called, in messages."""
+        """Its name in messages."""
         ...
 
     def scan(self, directory: str, note: Callable[[str], None]) -> Sequence[Entry]:
-        """Return what is in a directory (the empty text for the root), and note what is passed over."""
+        """Return the content of a directory (the empty string for the root), and note what is skipped."""
         ...
 
     def open(self, entry: Entry) -> IO[bytes]:
@@ -78,26 +78,26 @@ class Tree(Protocol):
         ...
 
     def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
-        """Return what a small file in the root says; None if there is none.
+        """Return the content of a small file in the root; None if there is none.
 
         Args:
-            name: The file.
+            name: The file's name.
             from_inside: Raise WorkspaceError if it is a link that leads out of the tree.
         """
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release what the tree holds open."""
         ...
 
 
 def taken(tree: Tree, ignore: Ignore, note: Callable[[str], None]) -> Iterator[Entry]:
-    """Yield what a tree holds but for what is left out: by name, and what is in a directory behind it.
+    """Yield a tree's entries that are not ignored, sorted by name, each directory before its content.
 
-    A directory that is left out, and holds something that is not, is yielded too.
+    An ignored directory is yielded too if it holds something that is not ignored.
     """
     stack: list[tuple[Iterator[Entry], Verdict | None]] = [(_by_name(tree, "", note), None)]
-    held: dict[str, Entry] = {}  # directories that are left out, by their paths, until something in them is not
+    held: dict[str, Entry] = {}  # ignored directories, by path, until something in them is not ignored
     while stack:
         entries, verdict = stack[-1]
         entry = next(entries, None)
@@ -121,7 +121,7 @@ def _by_name(tree: Tree, directory: str, note: Callable[[str], None]) -> Iterato
 
 
 def _parents(path: str, held: dict[str, Entry]) -> Iterator[Entry]:
-    """Yield the directories above a path that have been held back, the highest first."""
+    """Yield the directories above a path that have been held back, the topmost first."""
     at = path.find("/") if held else -1
     while at >= 0:
         if (entry := held.pop(path[:at], None)) is not None:
@@ -133,11 +133,11 @@ class LocalTree:
     """A directory of this machine, held open.
 
     Args:
-        path: The directory; links on the way to it are followed.
-        leave_out: Directories that are passed over wherever they are found, such as one that a copy is written to.
+        path: The directory; links in its path are followed.
+        leave_out: Directories to skip wherever they are found, such as the one that a copy is written to.
 
     Raises:
-        WorkspaceError: It is not there, is not a directory, or cannot be read.
+        WorkspaceError: The path does not exist, is not a directory, or cannot be read.
     """
 
     def __init__(self, path: str, leave_out: Sequence[str] = ()) -> None:
@@ -145,18 +145,18 @@ class LocalTree:
         if not _platform.can_open_relative():
             raise WorkspaceError(
                 f"cannot read the workspace {path} on {sys.platform}",
-                why="Python cannot open files relative to a directory here, by which nothing from outside is read",
-                fix="submit from Linux or macOS, or give an image that has the files, and no workspace",
+                why="Python cannot open files relative to a directory here, so files from outside could get in",
+                fix="submit from Linux or macOS, or use an image that holds the files, without a workspace",
             )
         try:
             self._root = os.open(path, _DIRECTORY & ~_platform.NOFOLLOW)
         except OSError as error:
             raise _unreadable_root(path, error) from error
         self._leave_out = {found for each in leave_out if (found := _identity(each)) is not None}
-        self._parent = ("", -1)  # the directory that was opened last: files are read in the order of their paths
+        self._parent = ("", -1)  # the last opened directory: files are read in the order of their paths
 
     def scan(self, directory: str, note: Callable[[str], None]) -> Sequence[Entry]:
-        """Return what is in a directory, and note what is passed over."""
+        """Return the content of a directory, and note what is skipped."""
         with self._opened(directory, "list") as at:
             with os.scandir(at) as found:
                 entries = [self._entry(f"{directory}/{each.name}".lstrip("/"), each, at, note) for each in found]
@@ -171,24 +171,24 @@ class LocalTree:
         except OSError as error:
             if error.errno not in (*_IS_ELSEWHERE, errno.EINVAL):
                 raise self._unreadable(path, "read", error) from error
-            note(f"{path}: it went away while the workspace was read")
+            note(f"{path}: it disappeared while the workspace was read")
             return None
         mode = stat.S_IMODE(status.st_mode)
         if stat.S_ISDIR(status.st_mode):
             if (status.st_dev, status.st_ino) in self._leave_out:
-                note(f"{path}: it is where copies of workspaces are kept")
+                note(f"{path}: copies of workspaces are kept there")
                 return None
             return Entry(path, "directory", mode)
         if stat.S_ISREG(status.st_mode):
             return Entry(path, "file", mode, status.st_size)
-        note(f"{path}: it is {_OTHERS.get(stat.S_IFMT(status.st_mode), 'something else than a file')}")
+        note(f"{path}: it is {_OTHERS.get(stat.S_IFMT(status.st_mode), 'not a file')}")
         return None
 
     def open(self, entry: Entry) -> IO[bytes]:
         """Open a file for reading; the caller closes it.
 
         Raises:
-            WorkspaceError: It cannot be read, or is not there any more as the file that it was.
+            WorkspaceError: The file cannot be read, or has been removed or replaced.
         """
         directory, _, name = entry.path.rpartition("/")
         try:
@@ -202,7 +202,7 @@ class LocalTree:
         return file
 
     def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
-        """Return what a small file in the root says; None if there is none."""
+        """Return the content of a small file in the root; None if there is none."""
         try:
             fd = (
                 self._open_inside(name)
@@ -221,33 +221,33 @@ class LocalTree:
             raise WorkspaceError(
                 f"cannot read {name} of the workspace {self.name}",
                 why=error.strerror or str(error),
-                fix=f"give yourself the permission to read {name}, replace it by a file, or remove it",
+                fix=f"allow your user to read {name}, replace it with a file, or remove it",
             ) from error
 
     def _check_link(self, name: str) -> None:
-        """Raise WorkspaceError if something of this name is there: it can only be a link that leads nowhere."""
-        with suppress(OSError):  # nothing is there, or a file by now
+        """Raise WorkspaceError if this name exists: it can only be a broken link."""
+        with suppress(OSError):  # there is nothing, or a file by now
             target = os.readlink(name, dir_fd=self._root)
             raise WorkspaceError(
-                f"{name} of the workspace {self.name} is a link to {target}, which is not there",
-                fix="replace the link by the file, or remove it",
+                f"{name} of the workspace {self.name} is a link to {target}, which does not exist",
+                fix="replace the link with the file, or remove it",
             )
 
     def _open_inside(self, name: str) -> int:
-        """Open a file, or the file of the tree that a link leads to, whatever is changed meanwhile."""
+        """Open a file, or the file in the tree that a link leads to, safe against changes meanwhile."""
         root = os.path.realpath(self.name)
         path = os.path.relpath(os.path.realpath(f"{root}/{name}"), root)
         if path.partition("/")[0] == "..":
             raise WorkspaceError(
                 f"{name} of the workspace {self.name} is a link that leads out of it",
                 why="nothing from outside a workspace is sent",
-                fix="replace the link by the file",
+                fix="replace the link with the file",
             )
         directory, _, last = path.rpartition("/")
         return os.open(last, _FILE, dir_fd=self._directory(directory))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the open directories."""
         for fd in (self._parent[1], self._root):
             if fd >= 0:
                 os.close(fd)
@@ -263,7 +263,7 @@ class LocalTree:
             raise self._unreadable(directory, what, error) from error
 
     def _directory(self, path: str) -> int:
-        """Return a descriptor of a directory, which is good until the next call."""
+        """Return a descriptor of a directory, valid until the next call."""
         if not path:
             return self._root
         if self._parent[0] == path:
@@ -285,23 +285,23 @@ class LocalTree:
         return WorkspaceError(
             f"cannot {what} {path or 'the root'} of the workspace {self.name}",
             why=error.strerror or str(error),
-            fix="give yourself the permission, or leave it out by a pattern in the workspace's ignore file",
+            fix="give your user the permission, or add it to the workspace's ignore file",
         )
 
 
 def checked_rules(said: bytes, name: str, workspace: str) -> bytes:
-    """Return what a file says, unless it has more than it may have."""
+    """Return a file's content, or raise WorkspaceError if it is too large."""
     if len(said) > LARGEST_RULES:
         raise WorkspaceError(
             f"{name} of the workspace {workspace} has more than {LARGEST_RULES:,} bytes",
-            why=f"it is read whole, and at most {LARGEST_RULES:,} bytes of it",
+            why="it is read into memory whole",
             fix="make it shorter",
         )
     return said
 
 
 def _regular(fd: int) -> IO[bytes] | None:
-    """Return an open file as an object; None, and it is closed, if it is something else."""
+    """Return a descriptor as a file object; close it and return None if it is not a regular file."""
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return os.fdopen(fd, "rb", buffering=0)
     os.close(fd)
@@ -320,14 +320,14 @@ def _unreadable_root(path: str, error: OSError) -> WorkspaceError:
     return WorkspaceError(
         f"cannot read the workspace {path}",
         why=error.strerror or str(error),
-        fix="name a directory that is there, or a URL such as s3://bucket/path",
+        fix="name an existing directory, or a URL such as s3://bucket/path",
     )
 
 
 def changed_error(workspace: str, path: str) -> WorkspaceError:
-    """Return the error for a file that is not what it was a moment ago."""
+    """Return the error for a file that changed while the workspace was read."""
     return WorkspaceError(
         f"{path} of the workspace {workspace} has changed while it was read",
-        why="what would be sent were neither the old file nor the new one",
-        fix="submit again once nothing writes there, or leave it out by a pattern in the workspace's ignore file",
+        why="the bytes to send would be neither the old file nor the new one",
+        fix="submit again when nothing writes there, or add it to the workspace's ignore file",
     )

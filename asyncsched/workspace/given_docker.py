@@ -1,7 +1,7 @@
-"""A Docker client of the caller's: where its daemon is, and with which certificates it is called.
+"""Accept the caller's Docker client: take its daemon's address and certificates.
 
-A client repeats and times out as it likes, so it is not used itself: a connection of our own goes to the same daemon.
-The clients are known by the names of their classes, and aiodocker is not imported for them.
+A client has its own retries and timeouts, so it is not used itself: asyncsched opens its own connection to the same
+daemon. Clients are recognised by their class names, so that aiodocker need not be imported.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class _Certificates(NamedTuple):
 
 
 class GivenDocker(NamedTuple):
-    """What is taken from a client.
+    """The address and the certificates of a client.
 
     Attributes:
         url: The daemon's address.
-        parameter: What the client was given as.
+        parameter: The parameter that the client was passed as.
         tls: The certificates, for an ``https`` address.
     """
 
@@ -41,21 +41,21 @@ class GivenDocker(NamedTuple):
     tls: _Certificates | None = None
 
     def endpoint(self) -> Endpoint:
-        """Return it as what a connection is made to; this imports aiodocker."""
+        """Return it as an endpoint to connect to; imports aiodocker."""
         from asyncsched._dockerd.endpoint import TLS, Endpoint
 
         return Endpoint(url=self.url, source=self.parameter, tls=TLS(**self.tls._asdict()) if self.tls else None)
 
 
 def accept_docker(client: Any, parameter: str) -> GivenDocker:
-    """Return the daemon of a client, an ``aiodocker.Docker`` or a ``docker.DockerClient``.
+    """Return the daemon of an ``aiodocker.Docker`` or a ``docker.DockerClient``.
 
     Args:
         client: The client; it is neither used nor closed.
-        parameter: What it was given as, for messages.
+        parameter: The parameter's name, for messages.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: It is not such a client.
     """
     classes = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(client).__mro__}
     if ("aiodocker", "Docker") in classes:
@@ -66,8 +66,8 @@ def accept_docker(client: Any, parameter: str) -> GivenDocker:
         return _of_docker(client, parameter)
     raise ConfigError(
         f"{parameter} is not a Docker client",
-        why=f"it is of the type {type(client).__module__}.{type(client).__qualname__}",
-        fix="give an aiodocker.Docker or a docker.DockerClient",
+        why=f"its type is {type(client).__module__}.{type(client).__qualname__}",
+        fix="pass an aiodocker.Docker or a docker.DockerClient",
     )
 
 
@@ -76,10 +76,10 @@ def _of_aiodocker(client: Any, parameter: str) -> GivenDocker:
     if path is not None:
         return GivenDocker(f"unix://{path}", parameter)
     url = str(client.docker_host).replace("tcp://", "http://")
-    if url.startswith("unix://"):  # its connector goes through ssh, to where only that knows
-        fix = f"set DOCKER_HOST=ssh://..., and leave {parameter} out"
-        raise ConfigError(f"{parameter} reaches its daemon through ssh", fix=fix)
-    import ssl  # a client's own import, by now
+    if url.startswith("unix://"):  # the connector goes through ssh, and only it knows the host
+        fix = f"set DOCKER_HOST=ssh://..., and omit {parameter}"
+        raise ConfigError(f"{parameter} connects to its daemon through ssh, which is not supported", fix=fix)
+    import ssl  # the client has imported it already
 
     context = getattr(client.connector, "_ssl", None)
     given = _Certificates(given=context) if isinstance(context, ssl.SSLContext) else None
@@ -98,7 +98,7 @@ def _of_docker(client: Any, parameter: str) -> GivenDocker:
     from pathlib import Path
 
     certificate, key = client.cert or (None, None)
-    trusted = client.verify  # a file of certificates, or whether the server's is checked
+    trusted = client.verify  # a path of certificates, or whether to check the server's
     tls = _Certificates(
         ca=Path(trusted) if isinstance(trusted, str) else None,
         certificate=Path(certificate) if certificate else None,

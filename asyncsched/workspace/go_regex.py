@@ -1,8 +1,7 @@
-r"""Regular expressions as Go writes them, for Python: patterns of ``.dockerignore`` become such expressions.
+r"""Translate Go's regular expressions, which ``.dockerignore`` patterns become, into Python's.
 
-The two languages differ in what Docker lets through: ``\Q``, ``\z``, ``\pL``, ``[[:alpha:]]``, ``\d`` and ``\s``,
-counts such as ``{,3}``, and which letters may follow a backslash. What a pattern can hold is known: groups are only
-those that ``**`` becomes.
+The two differ in what Docker allows: ``\Q``, ``\z``, ``\pL``, ``[[:alpha:]]``, ``\d`` and ``\s``, counts such as
+``{,3}``, and the letters that may follow a backslash. The only groups are those that ``**`` becomes.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from functools import cache
 __all__ = ["compiled"]
 
 Ranges = Sequence[tuple[int, int]]
-"""Letters, as pairs of the first and the last."""
+"""Characters, as pairs of the first and the last code point."""
 
 LARGEST_COUNT = 1000
-"""How often Go repeats something at most."""
+"""The largest repeat count that Go allows."""
 
 _ANY: Ranges = ((0, sys.maxunicode),)
 _DIGIT, _UPPER, _LOWER = (0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)
@@ -42,7 +41,7 @@ _BY_NAME: dict[str, Ranges] = {
     "xdigit": (_DIGIT, (0x41, 0x46), (0x61, 0x66)),
 }
 _CATEGORIES = {"C": "cfos", "L": "lmotu", "M": "cen", "N": "dlo", "P": "cdefios", "S": "ckmo", "Z": "lps"}
-"""The categories of Unicode that Go knows, with the second letters of each."""
+"""The Unicode categories that Go knows, with the second letters of each."""
 
 _CONTROLS = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _ASSERTIONS = {"A": r"\A", "b": r"\b", "B": r"\B", "z": r"\Z"}
@@ -54,10 +53,10 @@ _CLASS_OF_UNICODE = re.compile(r"\\(?P<kind>[pP])(?:\{(?P<name>[^}]*)\}|(?P<lett
 
 
 def compiled(expression: str) -> re.Pattern[str]:
-    """Return what matches as a regular expression of Go does.
+    """Return a pattern that matches as Go's regular expression does.
 
     Raises:
-        ValueError: Go does not take it, or it names a script of Unicode, of which Python knows nothing.
+        ValueError: Go rejects it, or it names a Unicode script, which Python does not know.
     """
     return re.compile("".join(_Reader(expression).read()), re.ASCII)
 
@@ -67,7 +66,7 @@ class _Reader:
 
     Attributes:
         text: The expression.
-        at: Where the next thing begins.
+        at: The current position.
     """
 
     def __init__(self, text: str) -> None:
@@ -77,7 +76,7 @@ class _Reader:
         self._is_repeated = False
 
     def read(self) -> list[str]:
-        """Return the expression in pieces, as Python writes it."""
+        """Return the expression's pieces in Python's syntax."""
         while self.at < len(self.text):
             self._read_one()
         return self._parts
@@ -113,17 +112,17 @@ class _Reader:
     def _repeat(self, count: re.Match[str] | None) -> None:
         what = count[0] if count is not None else "*"
         if count is not None and max(int(count["least"]), int(count["most"] or 0)) > LARGEST_COUNT:
-            raise ValueError(f"{what} is more than {LARGEST_COUNT} times")
+            raise ValueError(f"{what} repeats more than {LARGEST_COUNT} times")
         if count is not None and count["most"] and int(count["most"]) < int(count["least"]):
-            raise ValueError(f"{what} counts backwards")
+            raise ValueError(f"{what} has its bounds in the wrong order")
         if not self._can_repeat or self._is_repeated:
-            raise ValueError(f"nothing that {what} could repeat stands before it")
+            raise ValueError(f"there is nothing before {what} to repeat")
         self._parts[-1] = f"(?:{self._parts[-1]}){what}"
         self.at += len(what)
         self._is_repeated = True
 
     def _escaped(self, letter: str) -> None:
-        """Read what a backslash begins, outside of brackets."""
+        """Read an escape outside of brackets."""
         if letter in _ASSERTIONS:
             self._add(_ASSERTIONS[letter], 2)
         elif letter == "Q":
@@ -137,7 +136,7 @@ class _Reader:
             self._add(_written(_one(self._letter()) if found is None else found), 0)
 
     def _brackets(self) -> Ranges:
-        """Read a class in brackets, of which Docker has seen before that they are closed."""
+        """Read a class in brackets; Docker has checked before that they are closed."""
         self.at += 1
         is_negated = self.text.startswith("^", self.at)
         self.at += is_negated
@@ -156,7 +155,7 @@ class _Reader:
             self.at += 1
             last = self._letter()
         if last < first:
-            raise ValueError(f"{chr(first)}-{chr(last)} counts backwards")
+            raise ValueError(f"{chr(first)}-{chr(last)} has its bounds in the wrong order")
         return ((first, last),)
 
     def _named(self) -> Ranges | None:
@@ -171,7 +170,7 @@ class _Reader:
         return _others(known) if name.startswith("^") else known
 
     def _class(self) -> Ranges | None:
-        r"""Read ``\d``, ``\pL`` and the like; return nothing, and read nothing, where something else stands."""
+        r"""Read ``\d``, ``\pL`` and the like; return None and read nothing if there is something else."""
         if found := _CLASS_OF_UNICODE.match(self.text, self.at):
             self.at = found.end()
             return _of_unicode(found["kind"] == "P", found["letter"] or found["name"])
@@ -182,7 +181,7 @@ class _Reader:
         return _BY_LETTER[letter] if letter in _BY_LETTER else _others(_BY_LETTER[letter.lower()])
 
     def _letter(self) -> int:
-        """Read one letter, however it is written."""
+        """Read one character, escaped or not."""
         if self.at >= len(self.text):
             raise ValueError("its brackets are not closed")
         letter = self.text[self.at]
@@ -202,7 +201,7 @@ class _Reader:
         if letter in _CONTROLS:
             return _CONTROLS[letter]
         if not letter.isascii() or letter.isalnum() or not letter:
-            raise ValueError(f"\\{letter} means nothing")
+            raise ValueError(f"\\{letter} is not an escape that Go knows")
         return ord(letter)
 
 
@@ -214,14 +213,14 @@ def _of_unicode(is_negated: bool, name: str) -> Ranges:
     is_negated ^= name.startswith("^")
     name = name.removeprefix("^")
     if name != "Any" and not (name[:1] in _CATEGORIES and name[1:] in ("", *_CATEGORIES[name[:1]])):
-        raise ValueError(f"\\p{{{name}}} is not a category of Unicode; its scripts are not known here")
+        raise ValueError(f"\\p{{{name}}} is not a Unicode category; Unicode scripts are not supported")
     known = _ANY if name == "Any" else _category(name)
     return _others(known) if is_negated else known
 
 
 @cache
 def _category(name: str) -> Ranges:
-    import unicodedata  # only who names one pays for it
+    import unicodedata  # imported only when a category is named
 
     found: list[tuple[int, int]] = []
     for code in range(sys.maxunicode + 1):
@@ -236,7 +235,7 @@ def _category(name: str) -> Ranges:
 
 
 def _others(ranges: Ranges) -> Ranges:
-    """Return the letters that are in none of the ranges."""
+    """Return the characters that are in none of the ranges."""
     found: list[tuple[int, int]] = []
     at = 0
     for first, last in sorted(ranges):
@@ -248,5 +247,5 @@ def _others(ranges: Ranges) -> Ranges:
 
 def _written(ranges: Ranges) -> str:
     if not ranges:
-        return "(?!)"  # no letter at all
+        return "(?!)"  # matches no character
     return "[" + "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in ranges) + "]"

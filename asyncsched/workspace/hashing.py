@@ -1,4 +1,4 @@
-"""The workspace hash: it names what is built, and tells whether that is there already."""
+"""The workspace hash: it names an image or a copy, and so shows whether it exists already."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["sha256", "workspace_hash"]
 
 
 def sha256(data: bytes = b"") -> _Hash:
-    """Return a hash that more may be added to."""
+    """Return a hash object, to be updated with more data."""
     import hashlib  # loaded when a workspace is first read
 
     return hashlib.sha256(data)
@@ -26,16 +26,16 @@ def workspace_hash(
     platform: str | None = None,
     base: str = "",
 ) -> str:
-    """Return the hash of all that what is built depends on, as 64 letters.
+    """Return the hash of everything that a build depends on, as 64 hexadecimal digits.
 
     Args:
-        context_digest: The digest of the files, as `Context.digest` returns it.
-        dockerfile: What the Dockerfile says.
+        context_digest: The digest of the files, from `Context.digest`.
+        dockerfile: The Dockerfile's content.
         build_args: The build arguments.
-        platform: What is built for; None for the daemon's own.
+        platform: The platform to build for; None for the daemon's.
         base: The base image's digest.
     """
-    import json  # only who builds pays for it
+    import json  # imported only when something is built
 
     parts = {
         "base": base,

@@ -1,16 +1,16 @@
-"""Which files of a workspace are left out: Docker's rules for ``.dockerignore``, to the letter.
+"""Decide which files of a workspace are left out, exactly as Docker's ``.dockerignore`` does.
 
-- A pattern is anchored at the workspace's root: ``*.log`` means files there, ``**/*.log`` those everywhere.
+- A pattern is anchored at the workspace's root: ``*.log`` matches files there, ``**/*.log`` files everywhere.
 - ``*`` and ``?`` stop at a slash, ``**`` does not. A slash at the beginning or the end of a pattern means nothing.
-- A pattern that a directory matches holds for all that is in it.
-- ``!`` takes back what an earlier pattern has left out; the last pattern that matches decides.
-- A directory that is left out is looked into only where a ``!`` pattern begins with its path: ``!**/keep.txt`` brings
-  back nothing from it.
-- ``#`` begins a comment at the beginning of a line only. ``\\`` takes the next sign as it is; what it means before a
-  letter or a digit is Go's: ``\\d``, ``\\pL``, ``\\z``.
+- A pattern that matches a directory applies to everything in it.
+- ``!`` takes back what an earlier pattern left out; the last pattern that matches decides.
+- An ignored directory is searched only if a ``!`` pattern begins with its path: ``!**/keep.txt`` brings back nothing
+  from it.
+- ``#`` starts a comment only at the beginning of a line. ``\\`` escapes the next character; before a letter or a digit
+  it means what it means in Go: ``\\d``, ``\\pL``, ``\\z``.
 
-Other tools (git, the peers' own parsers) read such files in other ways. These are the rules by which ``docker build``
-packs a context before it is uploaded.
+Other tools (git, other launchers) read such files differently. These are the rules by which ``docker build`` packs a
+context before it uploads it.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from asyncsched.errors import WorkspaceError
 __all__ = ["Ignore", "Verdict"]
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
-"""What Docker takes for white space around a pattern; Python would strip more."""
+"""The white space that Docker strips around a pattern; Python would strip more."""
 
 _PIECE = re.compile(r"(?s)\**((?:[^*\\\[]|\\.?|\[(?:[^\]\\]|\\.?)*\]?)*)")
-"""A piece of a pattern behind its stars, up to the next one that does not stand in brackets."""
+"""A piece of a pattern after its stars, up to the next star that is not in brackets."""
 
 _NOT_UTF8 = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")
-"""What Go takes bytes for that are not UTF-8, by what Python takes them for."""
+"""What Go reads for bytes that are not UTF-8, by what Python reads for them."""
 
 _SPECIAL = frozenset(".+()$")
-"""Letters that mean something in a regular expression and nothing in a pattern; Docker lets ``|{}`` mean it in both."""
+"""Characters that are special in a regular expression but not in a pattern; Docker leaves ``|{}`` special in both."""
 
 
 class Verdict(NamedTuple):
-    """What the patterns say of one path.
+    """What the patterns decide for one path.
 
     Attributes:
-        is_left_out: Whether it is left out.
-        matched: Which patterns its children need not be held against again.
+        is_left_out: Whether the path is left out.
+        matched: For each pattern, whether it matched, so that the children need not be tested again.
     """
 
     is_left_out: bool
@@ -56,33 +56,33 @@ class _Pattern(NamedTuple):
 
 
 class Ignore:
-    """The patterns of one file.
+    """The patterns of one ignore file.
 
     Args:
-        text: What the file says.
+        text: The file's content.
         name: The file's name, for messages.
 
     Raises:
-        WorkspaceError: A pattern is malformed; the message names it. What only shows when a pattern is needed is raised
-            when a path is held against it.
+        WorkspaceError: A pattern is malformed; the message names it. Some faults show only when a path is tested, and
+            are raised then.
     """
 
     def __init__(self, text: str = "", name: str = ".dockerignore") -> None:
         self._patterns = [_parse(line, name) for line in _lines(text)]
 
     def judge(self, path: str, parent: Verdict | None = None) -> Verdict:
-        """Tell whether a path is left out.
+        """Decide whether a path is left out.
 
         Args:
-            path: Where it is, from the workspace's root, with slashes.
-            parent: What was said of the directory that it is in; None at the root.
+            path: The path from the workspace's root, with slashes.
+            parent: The verdict for its directory; None at the root.
         """
         above = parent.matched if parent is not None else ()
         is_left_out = False
         matched: list[bool] = []
         for number, pattern in enumerate(self._patterns):
             is_match = bool(above) and above[number]
-            # One that could change nothing is not looked at, and counts as not matched for what is below.
+            # A pattern that could change nothing is not tested, and counts as not matched for the children.
             if not is_match and pattern.takes_back == is_left_out:
                 is_match = pattern.matches(path)
             matched.append(is_match)
@@ -91,12 +91,12 @@ class Ignore:
         return Verdict(is_left_out, tuple(matched))
 
     def may_take_back_below(self, directory: str) -> bool:
-        """Tell whether anything in a directory that is left out may be taken back."""
+        """Return whether a pattern may take back something in an ignored directory."""
         return any(each.takes_back and f"{each.text}/".startswith(f"{directory}/") for each in self._patterns)
 
 
 def _lines(text: str) -> Sequence[str]:
-    """Return the patterns that a file holds, cleaned, each with its ``!``."""
+    """Return the cleaned patterns of a file, each with its ``!``."""
     found: list[str] = []
     for line in text.removeprefix("\ufeff").split("\n"):
         stripped = line.strip(_SPACE)
@@ -113,7 +113,7 @@ def _lines(text: str) -> Sequence[str]:
 
 
 def _cleaned(path: str) -> str:
-    """Return a path without what it does not need, as Go's filepath.Clean does."""
+    """Return a path in its shortest form, as Go's filepath.Clean does."""
     clean = posixpath.normpath(path)
     return clean[1:] if clean.startswith("//") else clean
 
@@ -122,17 +122,16 @@ def _parse(line: str, name: str) -> _Pattern:
     takes_back = line.startswith("!")
     text = line.removeprefix("!")
     if not text:
-        raise _malformed(line, name, "nothing stands behind the !")
+        raise _malformed(line, name, "there is nothing after the !")
     _check_syntax(text, line, name)
     return _Pattern(text, takes_back, _matcher(text, line, name))
 
 
 def _check_syntax(text: str, line: str, name: str) -> None:
-    """Raise WorkspaceError for what Docker does not take.
+    """Raise WorkspaceError for a pattern that Docker rejects.
 
-    Docker asks Go's filepath.Match whether the pattern is right, by holding it against the name ``.``: that stops
-    behind the first piece between two stars that does not match, and reads no more. The rest is an expression, which is
-    read when it is needed.
+    Docker checks a pattern by matching it against the name ``.`` with Go's filepath.Match, which stops after the first
+    piece between two stars that does not match. The rest is checked as an expression when it is first used.
     """
     rest = "."
     for piece in _PIECE.finditer(text):
@@ -145,7 +144,7 @@ def _check_syntax(text: str, line: str, name: str) -> None:
 
 
 def _is_match(piece: str, name: str) -> bool:
-    """Tell whether a piece without stars matches a name of at most one letter; it is read to its end."""
+    """Return whether a piece without stars matches a name of at most one character; reads the piece to its end."""
     at, letters, is_match = 0, 0, True
     while at < len(piece):
         letter = piece[at]
@@ -165,7 +164,7 @@ def _is_match(piece: str, name: str) -> bool:
 
 
 def _class(text: str, at: int, name: str) -> tuple[int, bool]:
-    """Return where a class ends, and whether it holds a letter."""
+    """Return where a class ends, and whether it contains the character."""
     is_negated = text[at : at + 1] == "^"
     at += is_negated
     holds, is_empty = False, True
@@ -179,9 +178,9 @@ def _class(text: str, at: int, name: str) -> tuple[int, bool]:
 
 
 def _letter(text: str, at: int) -> tuple[str, int]:
-    """Return one letter of a class, and where the class goes on behind it."""
+    """Return one character of a class, and the position after it."""
     if text[at : at + 1] in ("", "-", "]"):
-        raise ValueError("its brackets hold no letter, or are not closed")
+        raise ValueError("its brackets are empty or not closed")
     at += text[at] == "\\"
     if at + 1 >= len(text):
         raise ValueError("its brackets are not closed")
@@ -189,7 +188,7 @@ def _letter(text: str, at: int) -> tuple[str, int]:
 
 
 def _matcher(text: str, line: str, name: str) -> Callable[[str], bool]:
-    """Return what tells whether a path matches a pattern."""
+    """Return a function that tests whether a path matches the pattern."""
     expression, kind = _translated(text)
     if kind == "exact":
         return text.__eq__
@@ -203,7 +202,7 @@ def _matcher(text: str, line: str, name: str) -> Callable[[str], bool]:
 
 
 class _Expression:
-    """A pattern as a regular expression, which is read when it is first needed: one that never is may be malformed."""
+    """A pattern as a regular expression, compiled at its first use: one that is never used may be malformed."""
 
     def __init__(self, expression: str, line: str, name: str) -> None:
         self._expression, self._line, self._name = expression, line, name
@@ -217,16 +216,16 @@ class _Expression:
     def _compiled(self) -> Callable[[str], object]:
         from asyncsched.workspace.go_regex import compiled  # most patterns need none
 
-        try:  # the whole is not put into brackets, so that | is weaker than both ends
+        try:  # without a group, so that | binds weaker than both anchors
             return compiled(f"^{self._expression.translate(_NOT_UTF8)}$").search
         except ValueError as error:
             raise _malformed(self._line, self._name, str(error)) from None
 
 
 def _translated(text: str) -> tuple[str, str]:
-    """Return a pattern as a regular expression, and how it is matched: exact, prefix, suffix or by the expression."""
+    """Return a pattern as a regular expression, and how to match it: exact, prefix, suffix or by the expression."""
     expression, kind = "", "exact"
-    at, count = len(text) - len(text.removeprefix("\ufeff")), 0  # Go's scanner passes over it
+    at, count = len(text) - len(text.removeprefix("\ufeff")), 0  # Go's scanner skips it
     while at < len(text):
         letter = text[at]
         at += 1
@@ -254,4 +253,4 @@ def _translated(text: str) -> tuple[str, str]:
 
 
 def _malformed(line: str, name: str, why: str) -> WorkspaceError:
-    return WorkspaceError(f"{name} has the malformed pattern {line!r}", why=why, fix=f"mend or remove it in {name}")
+    return WorkspaceError(f"{name} has the malformed pattern {line!r}", why=why, fix=f"correct or remove it in {name}")

@@ -33,25 +33,25 @@ __all__ = [
 ]
 
 LABEL = "asyncsched.workspace"
-"""The label of an image that was built of a workspace: its hash."""
+"""The label of an image that was built from a workspace; its value is the workspace hash."""
 
 _log = logging.getLogger("asyncsched.workspace")
 
-# One entry for each living loop, gone with it: several schedulers of a loop may build the same image.
+# One entry per living loop, removed with it: several schedulers of a loop may build the same image.
 _turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.WeakValueDictionary[str, asyncio.Lock]]
 _turns = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePlan:
-    """One image that is to be built.
+    """One image to build.
 
     Attributes:
-        image: The image that the files are laid over, as it was named.
-        bases: That, and others that the Dockerfile starts from, as they were found.
+        image: The base image's name, as it was given.
+        bases: The base image, and others that the Dockerfile starts from, as they were found.
         hash: The workspace hash.
-        name: The name and tag of what is built.
-        platform: What it is built for; None for the daemon's own.
+        name: The name and tag of the image to build.
+        platform: The platform to build for; None for the daemon's.
     """
 
     image: str
@@ -64,11 +64,11 @@ class ImagePlan:
 async def plan_image(
     source: Source, daemon: Daemon, image: str, repository: str, platform: str | None, auth: Auth
 ) -> ImagePlan:
-    """Return what would be built over an image; builds and pulls nothing.
+    """Plan an image over a base image; builds and pulls nothing.
 
     Raises:
-        WorkspaceError: There is no such image, or it is for another platform.
-        SchedulerError: There is no daemon.
+        WorkspaceError: The base image does not exist, or is for another platform.
+        SchedulerError: The daemon cannot be reached.
     """
     names = source.dockerfile.images(source.build_args(image))
     bases = tuple([await find_base(daemon, name, platform, auth) for name in names])
@@ -77,14 +77,14 @@ async def plan_image(
 
 
 def is_plan_of(plan: ImagePlan, source: Source) -> bool:
-    """Return whether these are the files of a plan."""
+    """Return whether the plan was made for these files."""
     return plan.hash == source.hash(plan.image, plan.platform, [base.digest for base in plan.bases])
 
 
 async def build_plan(
     source: Source, daemon: Daemon, plan: ImagePlan, auth: Auth, on_progress: Callable[[ImageProgress], None]
 ) -> str:
-    """Build a plan's image and return its id; what it starts from is pulled first, and stays."""
+    """Build a plan's image and return its id; base images are pulled first, and stay."""
     names = [await fetch_base(daemon, base, plan.platform, auth, on_progress) for base in plan.bases]
     by_name = dict(zip((base.name for base in plan.bases), names, strict=True))
     image, labels = by_name.get(plan.image, plan.image), {LABEL: plan.hash}
@@ -106,23 +106,23 @@ async def build_plan(
 
 
 async def _takes_buildkit(dockerfile: Dockerfile, daemon: Daemon, bases: Sequence[str], platform: str | None) -> bool:
-    # BuildKit copies what it is sent three times, the classic builder twice: what both do alike, that does sooner.
+    # BuildKit copies the files three times, the classic builder twice: where both give the same image, that is faster.
     if dockerfile.below and platform is None:
         return False
-    # BuildKit takes an id for a repository's name, and puts a Dockerfile that was left out into the image.
+    # BuildKit reads an id as a repository's name, and puts an ignored Dockerfile into the image.
     if dockerfile.is_hidden or any(map(is_id, bases)):
         return False
     return await daemon.has_buildkit(operation="submit")
 
 
 def turn_of(name: str) -> asyncio.Lock:
-    """Return the lock to hold while an image of this name is looked for, built and pushed."""
+    """Return the lock to hold while looking for, building and pushing the image of this name."""
     turns = _turns.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
     return turns.setdefault(name, asyncio.Lock())
 
 
 async def is_built(daemon: Daemon, plan: ImagePlan) -> str | None:
-    """Return the id of the image that the daemon has of a plan; None if it has none."""
+    """Return the id of a plan's image if the daemon has it, else None."""
     found = await inspect_image(daemon, plan.name)
     if found is None:
         return None
@@ -131,7 +131,7 @@ async def is_built(daemon: Daemon, plan: ImagePlan) -> str | None:
 
 
 async def is_pushed(daemon: Daemon, name: str, auth: Auth) -> bool:
-    """Return whether a registry has an image; False if it refuses to tell: the push will say why.
+    """Return whether a registry has an image; False if it refuses to answer, since the push will report why.
 
     Raises:
         UnavailableError: The registry, or the daemon, cannot be reached.
@@ -146,19 +146,19 @@ async def is_pushed(daemon: Daemon, name: str, auth: Auth) -> bool:
 
 
 async def check_image(daemon: Daemon, image: str, platform: str, auth: Auth) -> None:
-    """Raise WorkspaceError if an image is known to be for another platform; where nothing is known, it is let pass."""
+    """Raise WorkspaceError if an image is for another platform; pass if its platform cannot be found out."""
     try:
         await find_base(daemon, image, platform, auth)
     except OtherPlatformError:
         raise
     except AsyncSchedError as error:
-        _log.debug("whether %s is for %s is not known: %s", image, platform, error)
+        _log.debug("cannot find out whether %s is for %s: %s", image, platform, error)
 
 
 async def build_once(
     image: str, source: Source, platform: str | None, on_progress: Callable[[ImageProgress], None]
 ) -> str:
-    """Build one image on the daemon of the environment, unless it is there, and return its id."""
+    """Build one image on the environment's daemon, unless it exists, and return its id."""
     daemon = Daemon(backend="local_docker")
     try:
         plan = await plan_image(source, daemon, image, REPOSITORY, platform, docker_login)
@@ -170,5 +170,5 @@ async def build_once(
 
 
 async def docker_login(image: str) -> str:
-    """Return the login that Docker's own configuration has for an image's registry."""
+    """Return the login for an image's registry from Docker's configuration."""
     return await asyncio.to_thread(registry_auth, image, os.environ, Path.home())

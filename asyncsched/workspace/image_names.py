@@ -1,4 +1,4 @@
-"""Names of images: which are ids, what their repository is, and what an image is pushed as. Pure."""
+"""Names of images: ids, repositories, and the names to push under. Pure."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CONTENT_TAG = r"[0-9a-f]{64}"
 
 
 def is_id(image: str) -> bool:
-    """Tell whether an image is named by its id."""
+    """Return whether an image is named by its id."""
     return image.startswith("sha256:")
 
 
 def is_content_tag(tag: str) -> bool:
-    """Tell whether a tag is a hash of what it names, so that nothing else can have it."""
+    """Return whether a tag is a hash of the image's content, so that no other image can have it."""
     return re.fullmatch(_CONTENT_TAG, tag) is not None
 
 
@@ -45,12 +45,12 @@ def repository_of(image: str) -> str:
 
 
 def host_of(image: str) -> str:
-    """Return what stands before the first slash of an image's name, or of its repository's."""
+    """Return the part of an image's or a repository's name before its first slash."""
     return image.partition("/")[0]
 
 
 def token_login(image: str, user: str, password: str) -> str:
-    """Return the login for an image's registry as the daemon takes it: a secret, for one request's header."""
+    """Return the login for an image's registry as the daemon expects it in a request header: a secret."""
     import base64
     import json
 
@@ -59,12 +59,12 @@ def token_login(image: str, user: str, password: str) -> str:
 
 
 def check_image_repo(image_repo: object, backend: str, why: str) -> str:
-    """Return the run option `image_repo`; raise RunOptionError if it is missing or names no repository.
+    """Return the run option `image_repo`; raise RunOptionError if it is missing or does not name a repository.
 
     Args:
         image_repo: The option's value.
-        backend: The scheduler.
-        why: What it is needed for.
+        backend: The scheduler's name.
+        why: Why the option is needed.
     """
     if not isinstance(image_repo, str) or not image_repo:
         raise RunOptionError(
@@ -77,37 +77,40 @@ def check_image_repo(image_repo: object, backend: str, why: str) -> str:
         raise RunOptionError(
             f"image_repo={image_repo!r} does not name a repository",
             key="image_repo",
-            why="it holds a host and a path, and neither a scheme nor a tag",
-            fix="write for instance registry.example/team/app",
+            why="it must be a host and a path, without a scheme and a tag",
+            fix="write for example image_repo=registry.example/team/app",
         )
     return image_repo
 
 
 def check_platform(platform: str, option: str = "platform") -> None:
-    """Raise RunOptionError for what no platform is called."""
+    """Raise RunOptionError if the value is not the name of a platform."""
     if not re.fullmatch(_PLATFORM, platform):
         raise RunOptionError(
             f"{option}={platform!r} does not name a platform",
             key=option,
-            fix="write for instance linux/amd64 or linux/arm64",
+            fix="write for example linux/amd64 or linux/arm64",
         )
 
 
 def push_ids(app: AppDef, image_repo: object, backend: str) -> dict[str, tuple[str, str]]:
-    """Name the images that roles name by id as they will be pushed; return them with repository and tag of each.
+    """Rename images that roles name by id to the names that they will be pushed under.
 
     Args:
-        app: What is to run; its roles are changed.
+        app: The app; its roles are changed.
         image_repo: The run option.
-        backend: The scheduler, whose machines do not have the images of this one.
+        backend: The scheduler's name; its machines do not have this machine's images.
+
+    Returns:
+        The repository and the tag of each such image, by id.
 
     Raises:
-        RunOptionError: There is such an image, and nowhere to push it.
+        RunOptionError: There is such an image, and `image_repo` is missing or malformed.
     """
     pushed: dict[str, tuple[str, str]] = {}
     for role in app.roles:
         if is_id(role.image):
-            why = f"the role {role.name} names an image of this machine by its id, which has to be pushed"
+            why = f"the role {role.name} names an image of this machine by its id, and it must be pushed first"
             repository, tag = check_image_repo(image_repo, backend, why), role.image.partition(":")[2]
             pushed[role.image] = repository, tag
             role.image = f"{repository}:{tag}"

@@ -1,4 +1,4 @@
-"""A workspace that was read, and what images of it are built by; it needs nothing that talks to Docker."""
+"""A workspace with its Dockerfile, ready to build images from; imports nothing that talks to Docker."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SET_ID = stat.S_ISUID | stat.S_ISGID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A workspace that was read, and what images of it are built by.
+    """A workspace with its Dockerfile, ready to build images from.
 
     Attributes:
-        context: Its files.
-        digest: Their digest.
+        context: The workspace's files.
+        digest: The digest of the files.
         dockerfile: The Dockerfile.
     """
 
@@ -33,14 +33,14 @@ class Source:
 
     @classmethod
     async def read(cls, workspace: str) -> Source:
-        """Read a workspace and its Dockerfile; raises WorkspaceError where that cannot be."""
+        """Read a workspace and its Dockerfile; raise WorkspaceError if that fails."""
         context = await Context.read(workspace)
         dockerfile = await _dockerfile(context)
         dockerfile.check()
         return cls(context=context, digest=await context.digest(), dockerfile=dockerfile)
 
     def hash(self, image: str, platform: str | None, bases: Sequence[str]) -> str:
-        """Return the workspace hash of what is built over an image, with the digests of all that it starts from."""
+        """Return the workspace hash of an image, given the digests of the images that it starts from."""
         return workspace_hash(
             self.digest,
             dockerfile=self.dockerfile.text,
@@ -50,18 +50,18 @@ class Source:
         )
 
     def build_args(self, image: str) -> dict[str, str]:
-        """Return the build arguments for an image that the files are laid over."""
+        """Return the build arguments for a base image."""
         return {"IMAGE": image, "WORKSPACE": self.context.workspace}
 
     async def is_copy(self) -> bool:
-        """Return whether an image gets the files alone, all as they are: builders take setuid and setgid from files."""
+        """Return whether the image gets only the files, unchanged: builders strip setuid and setgid from files."""
         entries = self.context.entries
         return bool(self.dockerfile.below) and not await asyncio.to_thread(
             lambda: any(entry.kind == "file" and entry.mode & _SET_ID for entry in entries)
         )
 
     async def archive(self) -> AsyncGenerator[bytes]:
-        """Yield what a builder is sent; close it (``aclosing``) when you leave it before its end."""
+        """Yield the archive for a builder; close it (``aclosing``) if you leave it before its end."""
         extra = self.dockerfile.extra
         if self.dockerfile.is_hidden and all(entry.path != ".dockerignore" for entry in self.context.entries):
             extra[".dockerignore"] = f"{self.dockerfile.path}\n.dockerignore\n".encode()

@@ -1,4 +1,4 @@
-"""Work in a thread that ends when its caller is cancelled."""
+"""Run work in a thread that ends when its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Check", "abandon", "in_thread"]
 ResultT = TypeVar("ResultT")
 
 Check = Callable[[], None]
-"""Raises in a thread whose caller has been cancelled."""
+"""Raises an exception in a thread whose caller has been cancelled."""
 
 LONGEST_STEP = 60.0
 """Seconds that a cancelled caller waits for its thread, which may hang in a file system."""
@@ -25,10 +25,10 @@ class _StoppedError(Exception):
 
 
 async def in_thread(work: Callable[[Check], ResultT]) -> ResultT:
-    """Return what `work` returns, called in a thread; cancelled, the thread ends first, at its next check.
+    """Call `work` in a thread and return its result; when cancelled, wait until the thread has stopped.
 
     Args:
-        work: Is called with a function that it calls now and then.
+        work: Called with a check function, which it calls regularly and which raises after a cancellation.
     """
     stop = threading.Event()
     has_begun = False
@@ -48,14 +48,14 @@ async def in_thread(work: Callable[[Check], ResultT]) -> ResultT:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
         stop.set()
-        if not has_begun:  # every thread of the pool may be busy: it does nothing when its turn comes
+        if not has_begun:  # all threads of the pool may be busy; the work then ends as soon as it starts
             working.cancel()
         await _ended(working)
         raise
 
 
 async def abandon(work: asyncio.Future[ResultT]) -> None:
-    """Cancel a task of `in_thread`, and wait until its thread has ended; what has come of it is not told."""
+    """Cancel a task of `in_thread` and wait until its thread has ended; its result is dropped."""
     work.cancel()
     await _ended(work)
 
@@ -65,4 +65,4 @@ async def _ended(work: asyncio.Future[ResultT]) -> None:
         await outlast([work], LONGEST_STEP)
     finally:
         if work.done() and not work.cancelled():
-            work.exception()  # it is known, and need not be told
+            work.exception()  # mark it as retrieved, so that asyncio does not log it

@@ -1,4 +1,4 @@
-"""Reading a tree of files behind a URL, such as ``memory://`` or ``s3://``: fsspec does it, and blocks."""
+"""Read a tree of files behind a URL, such as ``memory://`` or ``s3://``, with fsspec. It blocks: use a thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["UrlTree"]
 
 
 class _FileSystem(Protocol):
-    """What is used of fsspec."""
+    """The methods of an fsspec file system that are used here."""
 
     def ls(self, path: str, detail: bool = True) -> Sequence[Mapping[str, Any]]: ...
 
@@ -35,11 +35,11 @@ class UrlTree:
     """A directory behind a URL.
 
     Args:
-        url: Where it is; the file system that it names has to be installed.
+        url: The URL; the package for its file system must be installed.
 
     Raises:
         MissingExtraError: fsspec is not installed.
-        WorkspaceError: There is no such directory, or it cannot be reached.
+        WorkspaceError: The directory does not exist, or cannot be reached.
     """
 
     def __init__(self, url: str) -> None:
@@ -50,19 +50,19 @@ class UrlTree:
             raise MissingExtraError(
                 f"the workspace {url} needs the package fsspec",
                 why="it is not installed",
-                fix="pip install 'asyncsched[workspace]', and what the URL's kind needs, such as s3fs",
+                fix="pip install 'asyncsched[workspace]' and the package for the URL's scheme, such as s3fs",
             ) from error
         try:
             self._files, root = url_to_fs(url)
             self._root = root.rstrip("/")
             is_directory = self._files.isdir(root)
-        except Exception as error:  # each file system has exceptions of its own
+        except Exception as error:  # each file system has its own exceptions
             raise self._failed("", error) from error
         if not is_directory:
             raise WorkspaceError(f"cannot read the workspace {url}", why="there is no such directory")
 
     def scan(self, directory: str, note: Callable[[str], None]) -> Sequence[Entry]:
-        """Return what is in a directory, and note what is passed over."""
+        """Return the content of a directory, and note what is skipped."""
         at = f"{self._root}/{directory}" if directory else self._root
         try:
             listed = self._files.ls(at or "/", detail=True)
@@ -73,16 +73,16 @@ class UrlTree:
     def _entry(self, directory: str, at: str, found: Mapping[str, Any], note: Callable[[str], None]) -> Entry | None:
         name = str(found["name"]).rstrip("/").rpartition("/")[2]
         if not name or name in (".", "..") or str(found["name"]).rstrip("/") == at.rstrip("/"):
-            return None  # some list a directory as a part of itself
+            return None  # some file systems list a directory in itself
         path = f"{directory}/{name}" if directory else name
         mode = found.get("mode")
         if found.get("islink") or found["type"] == "link":
-            note(f"{path}: it is a link, and links behind a URL are not taken")
+            note(f"{path}: it is a link, and links behind a URL are not supported")
             return None
         if found["type"] == "directory":
             return Entry(path, "directory", stat.S_IMODE(mode) if isinstance(mode, int) else 0o755)
         if found["type"] != "file":
-            note(f"{path}: it is something else than a file")
+            note(f"{path}: it is not a file")
             return None
         kept = stat.S_IMODE(mode) if isinstance(mode, int) else 0o644
         return Entry(path, "file", kept, int(found["size"] or 0))
@@ -97,7 +97,7 @@ class UrlTree:
             raise self._failed(entry.path, error) from error
 
     def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
-        """Return what a small file in the root says; None if there is none. Links are not known here."""
+        """Return the content of a small file in the root; None if there is none. Links are not recognised here."""
         try:
             if not self._files.isfile(f"{self._root}/{name}"):
                 return None
@@ -108,7 +108,7 @@ class UrlTree:
         return checked_rules(said, name, self.name)
 
     def close(self) -> None:
-        """Do nothing: fsspec keeps its file systems itself."""
+        """Do nothing: fsspec manages its file systems itself."""
 
     def _failed(self, path: str, error: Exception) -> WorkspaceError:
         what = f"cannot read {path} of the workspace {self.name}" if path else f"cannot read the workspace {self.name}"

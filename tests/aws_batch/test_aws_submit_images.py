@@ -181,9 +181,9 @@ async def test_another_architecture_is_said_at_dry_run(
     scheduler: AWSBatchScheduler, workspace: Path, repository: str
 ) -> None:
     cfg = {"queue": QUEUE, "image_repo": repository}
-    with pytest.raises(WorkspaceError, match="is for linux/amd64, and not for linux/arm64"):
+    with pytest.raises(WorkspaceError, match="is for linux/amd64, not for linux/arm64"):
         await scheduler.submit_dryrun(job(), {**cfg, "platform": "FARGATE", "cpu_arch": "ARM64"}, str(workspace))
-    with pytest.raises(WorkspaceError, match="is for linux/amd64, and not for linux/arm64"):
+    with pytest.raises(WorkspaceError, match="is for linux/amd64, not for linux/arm64"):
         await scheduler.submit_dryrun(job(), {**cfg, "image_platform": "linux/arm64"})
 
 

@@ -31,7 +31,7 @@ GOLDEN: list[tuple[str, int, str]] = [
         "run -s stage nofile.py:train",
         2,
         "error: no file nofile.py\n  why: looked in {folder}\n"
-        "  fix: a component in a file is written as path/file.py:function",
+        "  fix: write a component in a file as path/file.py:function",
     ),
     (
         "run -s stage job.py:trian",
@@ -45,8 +45,8 @@ GOLDEN: list[tuple[str, int, str]] = [
         "error: job.py:wrong is not a component\n  why: job.py:6: x has no annotation: write its type, such as x: str\n"
         "       job.py:6: y has no annotation: write its type, such as y: str\n"
         "       job.py:6: z has no annotation: write its type, such as z: str\n"
-        "       job.py:6: **more: a component names all of its arguments\n"
-        "       job.py:6: wrong does not say what it returns: write -> AppDef",
+        "       job.py:6: **more: a component must name all of its arguments\n"
+        "       job.py:6: wrong has no return annotation: write -> AppDef",
     ),
     ("run -s stage utils.ehco", 2, "error: no component utils.ehco\n  why: {utils}\n  fix: did you mean utils.echo?"),
     ("run -s stage utils.echo --mgs x", 2, "error: utils.echo has no argument --mgs    did you mean --msg?"),
@@ -65,8 +65,8 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "run -s stage dist.ddp -j 2x --script a.py",
         2,
-        "error: -j 2x is not a number of nodes and processes\n"
-        "  why: -j takes [min:]nodesxprocesses, each at least 1, and min no more than nodes\n"
+        "error: -j must be a number of nodes and processes, got 2x\n"
+        "  why: it is [min:]nodesxprocesses, each at least 1, and min at most nodes\n"
         "  fix: write -j 2x4 for 2 nodes with 4 processes each, or -j 1:2x4 to start with one node",
     ),
     ("status stage://a/nosuch", 4, f"error: no app nosuch on stage\n  fix: {UNKNOWN}"),

@@ -58,7 +58,7 @@ def told(cli: Cli, *words: str, columns: int = 160) -> list[str]:
         (
             "run ./nofile.py",
             ["error: no file ./nofile.py", "  why: looked in {folder}",
-             "  fix: a component in a file is written as path/file.py:function"],
+             "  fix: write a component in a file as path/file.py:function"],
         ),
         ("run trian.py", ["error: no file trian.py", "  why: looked in {folder}", "  fix: did you mean train.py?"]),
         (

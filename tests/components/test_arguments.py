@@ -109,13 +109,13 @@ def test_a_text_arrives_untouched(text: str) -> None:
         (("--dta", "x"), "my.job has no argument --dta; did you mean --data?"),
         (("--no-n",), "my.job has no argument --no-n"),
         (("--lr", "3"), "my.job ... -- --lr"),
-        (("-n", "x"), "my.job: 'x' is no value for -n: it takes int"),
+        (("-n", "x"), "my.job: -n must be int, got 'x'"),
         (("-n",), "my.job: -n needs a value; write -n INT"),
         (("--long_name", "--data", "x"), "my.job: --long_name needs a value"),
-        (("--dry=perhaps",), "my.job: 'perhaps' is no value for --dry: it takes bool"),
-        (("--sizes", "1,x"), "my.job: 'x' is no value for --sizes"),
-        (("--env", "A"), "my.job: 'A' is no value for --env: the text does not start with name="),
-        (("--mode", "middle"), "my.job: 'middle' is no value for --mode: it takes fast|slow"),
+        (("--dry=perhaps",), "my.job: --dry must be bool, got 'perhaps'"),
+        (("--sizes", "1,x"), "my.job: --sizes must be int,..., got 'x'"),
+        (("--env", "A"), "my.job: --env must be name=str,..., got 'A': the text does not start with name="),
+        (("--mode", "middle"), "my.job: --mode must be fast|slow, got 'middle'"),
     ],
 )
 def test_a_wrong_argument_is_told(tokens: tuple[str, ...], told: str) -> None:
@@ -129,14 +129,14 @@ def test_what_is_missing_is_told_with_its_help() -> None:
     with pytest.raises(ComponentError) as caught:
         JOB.app([])
 
-    assert "my.job needs --data; give --data STR (Where the data is, in two lines.)" == str(caught.value)
+    assert "my.job needs --data; add --data STR (Where the data is, in two lines.)" == str(caught.value)
 
 
 def test_a_component_without_more_arguments_takes_none() -> None:
     component = Component("two", required_only)
 
     assert "3x" == component.app(["-a", "2", "-b", "x"]).name
-    with pytest.raises(ComponentError, match="nothing takes the argument 'c'"):
+    with pytest.raises(ComponentError, match="does not take the argument 'c'"):
         component.app(["-a", "2", "-b", "x", "c"])
 
 
@@ -150,11 +150,11 @@ def test_values_by_name() -> None:
     ("values", "told"),
     [
         ({"dta": "x"}, "did you mean data?"),
-        ({"n": 1.5}, "1.5 is no value for -n"),
-        ({"n": True}, "True is no value for -n"),
-        ({"tags": 3}, "3 is no value for --tags"),
-        ({"tags": [3]}, "3 is no value for --tags"),
-        ({"data": None}, "None is no value for --data"),
+        ({"n": 1.5}, "-n must be int, got 1.5"),
+        ({"n": True}, "-n must be int, got True"),
+        ({"tags": 3}, "--tags must be str,..., got 3"),
+        ({"tags": [3]}, "--tags must be str,..., got 3"),
+        ({"data": None}, "--data must be str, got None"),
     ],
 )
 def test_a_wrong_value_by_name_is_told(values: dict[str, object], told: str) -> None:
@@ -209,7 +209,7 @@ def test_what_the_component_raises_is_told_with_file_and_line() -> None:
         Component("fails", fails).app()
     with pytest.raises(RunOptionError):
         Component("complains", complains).app()
-    with pytest.raises(ComponentError, match=r"made no AppDef: .*test_arguments\.py:\d+: it returned None"):
+    with pytest.raises(ComponentError, match=r"returned no AppDef: .*test_arguments\.py:\d+: it returned None"):
         Component("nothing", returns_nothing).app()
 
 

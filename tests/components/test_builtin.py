@@ -130,7 +130,7 @@ def test_the_size_of_a_job(j: str, expected: tuple[object, ...]) -> None:
 
 @pytest.mark.parametrize("j", ["", "x", "2x", "x2", "0x1", "1x0", "3:2x1", "0:2x1", ":2x1", "2x2x2", "-1x2", "1.5x2"])
 def test_a_wrong_size_is_told(j: str) -> None:
-    with pytest.raises(ComponentError, match=r"is not a number of nodes and processes: .*; write -j 2x4"):
+    with pytest.raises(ComponentError, match=r"must be a number of nodes and processes, got .*; write -j 2x4"):
         dist.ddp(script="a.py", j=j)
 
 

@@ -122,10 +122,10 @@ def test_each_fault_is_told_with_file_and_line(here: Path) -> None:
     assert [
         "wrong.py:6: lr has no annotation: write its type, such as lr: str",
         "wrong.py:7: *xs: list[int]: each argument is one value, such as str",
-        "wrong.py:8: when: complex is no type for a component; there are str, int, float, bool, "
+        "wrong.py:8: when has the unsupported type complex: use str, int, float, bool, "
         "Literal of strings, list[...], dict[str, ...], and each of them | None",
-        "wrong.py:9: **more: a component names all of its arguments",
-        "wrong.py:4: train does not say what it returns: write -> AppDef",
+        "wrong.py:9: **more: a component must name all of its arguments",
+        "wrong.py:4: train has no return annotation: write -> AppDef",
     ] == caught.value.why.splitlines()
 
 
@@ -135,7 +135,7 @@ def test_each_fault_is_told_with_file_and_line(here: Path) -> None:
         ("utils.ehco", "did you mean utils.echo?"),
         ("echo", "did you mean utils.echo?"),
         ("nothing", "use one of dist.ddp, "),
-        ("no_such_module.train", "no module no_such_module"),
+        ("no_such_module.train", "cannot import the module no_such_module"),
         ("my_job.trian", "did you mean my_job.train?"),
         ("my_job.py:trian", "did you mean my_job.py:train?"),
         ("my_job.py:_private", "it has train"),
@@ -149,7 +149,7 @@ def test_each_fault_is_told_with_file_and_line(here: Path) -> None:
         ("my_job.py", "did you mean my_job.py:train?"),
         ("./my_job.py", "did you mean ./my_job.py:train?"),
         ("raises.py", "raises.py is a file, not a component"),
-        ("syntax.py", "name the function in it: syntax.py:function"),
+        ("syntax.py", "add the function's name: syntax.py:function"),
         ("./nofile.py", "no file ./nofile.py: looked in "),
         ("my_jbo.py", "did you mean my_job.py?"),
         ("./data.txt", "./data.txt is a file, not a component"),

@@ -58,7 +58,7 @@ def test_a_scheme_that_cannot_be_used(home: Path) -> None:
 
 @pytest.mark.parametrize("host", ["tcp://h:port", "tcp://h:99999", "tcp://[::1"])
 def test_an_address_that_is_none(home: Path, host: str) -> None:
-    with pytest.raises(ConfigError, match=r"cannot use the Docker address '.*DOCKER_HOST names"):
+    with pytest.raises(ConfigError, match=r"cannot use the Docker address '.*DOCKER_HOST does not name"):
         find_endpoint({"DOCKER_HOST": host}, home)
 
 

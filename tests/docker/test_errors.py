@@ -78,7 +78,7 @@ async def test_an_answer_that_is_not_dockers(monkeypatch: pytest.MonkeyPatch, tm
     path = str(tmp_path / "other.sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     async with await asyncio.start_unix_server(answer, path), DockerScheduler("session") as scheduler:
-        with pytest.raises(UnavailableError, match="its answer was cut off, or is not Docker's"):
+        with pytest.raises(UnavailableError, match="its answer was cut off, or does not come from Docker"):
             await scheduler.list()
 
 
@@ -112,7 +112,7 @@ def test_no_permission_on_the_socket(dockerd: Dockerd) -> None:
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
 
     assert (
-        f"no permission to use Docker: user 65534 may not open {dockerd.socket} (DOCKER_HOST); "
+        f"no permission to use Docker: user 65534 cannot open {dockerd.socket} (DOCKER_HOST); "
         "join the group that owns the socket (sudo usermod -aG docker $USER), then log in again\n"
     ) == done.stdout
 
@@ -141,7 +141,7 @@ def special_dockerd(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 async def test_unreadable_log_driver(special_dockerd: Dockerd) -> None:
     async with DockerScheduler("session") as scheduler:
         app_id = await scheduler.submit(app(shell("echo unseen")))
-        with pytest.raises(LogStreamError, match=r"log driver is 'none', which keeps nothing.*json-file"):
+        with pytest.raises(LogStreamError, match=r"log driver is 'none', which does not keep logs.*json-file"):
             async for _ in scheduler.log_iter(app_id, should_tail=True):
                 pass
 

@@ -107,9 +107,13 @@ def test_what_stands_elsewhere_and_none_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("mem_limt", "1g", r"container c cannot be made with the argument 'mem_limt'.*did you mean mem_limit\?"),
-        ("mem_limit", "much", r"container c cannot be made with \{'mem_limit': 'much'\}: it is not a number of bytes"),
-        ("environment", 5, r"cannot be made with \{'environment': 5\}"),
+        ("mem_limt", "1g", r"container c has the unknown setting 'mem_limt'.*did you mean mem_limit\?"),
+        (
+            "mem_limit",
+            "much",
+            r"container c has the invalid setting \{'mem_limit': 'much'\}: it must be a number of bytes",
+        ),
+        ("environment", 5, r"has the invalid setting \{'environment': 5\}"),
     ],
 )
 def test_what_cannot_be_sent_is_refused(name: str, value: Any, message: str) -> None:
@@ -127,7 +131,7 @@ def test_a_command_that_is_a_text_is_split_as_a_shell_would() -> None:
     bodies = [to_wire(DockerContainer("i", command, {"name": "c"}), "none") for command in commands]
 
     assert [["sh", "-c", 'echo "a b"']] * 3 == [body["Cmd"] for body in bodies]
-    with pytest.raises(InvalidRequestError, match=r"the container c cannot be made with .*No closing quotation"):
+    with pytest.raises(InvalidRequestError, match=r"the container c has the invalid setting .*No closing quotation"):
         to_wire(DockerContainer("i", "echo 'a", {"name": "c"}), "none")
 
 

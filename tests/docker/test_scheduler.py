@@ -248,7 +248,7 @@ async def test_bad_entrypoint_leaves_nothing(scheduler: DockerScheduler, dockerd
         ({"mounts": [BindMount("/absent/here", "/x")]}, {}, "bind source path does not exist.*make the directory"),
         ({"resource": Resource(cpu=100_000, gpu=-1, memMB=-1)}, {}, "[Rr]ange of CPUs"),
         ({"resource": Resource(cpu=-1, gpu=-1, memMB=1)}, {}, "[Mm]inimum memory limit"),
-        ({}, {"user": "nobody-of-this-name"}, "unable to find user.*name a user that the image has"),
+        ({}, {"user": "nobody-of-this-name"}, "unable to find user.*use a user that exists in the image"),
         ({}, {"ulimits": ["nonsense=1"]}, "NONSENSE.*check the run option ulimits"),
         ({"image": "Not A Name"}, {}, "invalid reference format"),
     ],

@@ -67,7 +67,7 @@ def test_a_state_that_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
 
     assert found is not None
     assert AppState.UNKNOWN is found.state
-    assert "Docker says 'frozen'" in caplog.text
+    assert "unknown state 'frozen'" in caplog.text
 
 
 def test_a_cancelled_container_says_so_by_its_name() -> None:

@@ -145,5 +145,5 @@ async def test_what_cannot_be_pushed_or_run_is_said_at_dry_run(
             await scheduler.submit_dryrun(app, {}, given)
     for given in (str(workspace), None):
         cfg = {"image_repo": repository, "image_platform": "linux/arm64"}
-        with pytest.raises(WorkspaceError, match="is for linux/amd64, and not for linux/arm64"):
+        with pytest.raises(WorkspaceError, match="is for linux/amd64, not for linux/arm64"):
             await scheduler.submit_dryrun(job(), cfg, given)

@@ -156,7 +156,7 @@ async def test_a_job_whose_number_cannot_be_written_down_is_taken_back(
     events.rmdir()
     commands.release("sbatch")
 
-    with pytest.raises(SchedulerError, match=f"the app cannot be written to {events.parent}"):
+    with pytest.raises(SchedulerError, match=f"cannot write the app to {events.parent}"):
         await submit
     assert 1 == commands.asked("scancel")
     assert [] == [*(tmp_path / "home/jobs").iterdir()] == [*(tmp_path / "home/apps").iterdir()]
@@ -666,7 +666,7 @@ async def test_a_directory_in_the_place_of_a_file_is_no_file(
     assert found is not None
     assert (name == "app.json", AppState.FAILED) == (not found.replicas, found.state)
     if found is not None:
-        unreadable = {("main", 0): {"error": "the result is not a plain file that can be read"}}
+        unreadable = {("main", 0): {"error": "the result is not a regular file that can be read"}}
         assert (unreadable if name.endswith(".result") else {}) == await scheduler.results(app_id)
 
 
@@ -692,7 +692,7 @@ async def test_a_job_that_only_shares_the_number_is_another(commands: Commands, 
 
     assert found is not None
     assert (AppState.FAILED, FailureCause.UNKNOWN) == (found.state, found.cause)
-    assert "knows nothing of its job" in found.msg
+    assert "no longer knows its job" in found.msg
 
 
 @pytest.mark.parametrize(
@@ -739,4 +739,4 @@ async def test_an_app_whose_files_and_whose_job_are_gone_is_unknown(
     assert known is not None
     assert found is not None
     assert (AppState.SUCCEEDED, AppState.UNKNOWN) == (known.state, found.state)
-    assert "has lost what its replicas wrote down" in found.msg
+    assert "has lost its replicas' records" in found.msg

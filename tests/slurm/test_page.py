@@ -46,4 +46,4 @@ def test_its_states_are_states_of_the_table() -> None:
 def test_its_refused_arguments_are_those_there_are() -> None:
     row = next(line for line in PAGE.read_text().splitlines() if line.startswith("| `sbatch_args`"))
 
-    assert [*OURS] == re.findall(r"`--([a-z-]+)`", row.partition("is refused")[2])
+    assert [*OURS] == re.findall(r"`--([a-z-]+)`", row.partition("are refused")[2])

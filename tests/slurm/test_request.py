@@ -109,12 +109,12 @@ def test_a_replica_starts_in_its_image_or_where_it_was_submitted() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"time": "soon"}, "time must be a limit that Slurm reads, got 'soon'"),
+        ({"time": "soon"}, "time must be a limit in Slurm's form, got 'soon'"),
         ({"time": "10", "timeout": 5.0}, "time and timeout both limit the app"),
         ({"nodes": 0}, "nodes must be at least 1, got 0"),
-        ({"partition": "a\nb"}, "partition must be text on one line"),
-        ({"comment": " "}, "comment must be text on one line"),
-        ({"prolog": "true\nfalse"}, "prolog must be text on one line"),
+        ({"partition": "a\nb"}, "partition must be one line of text"),
+        ({"comment": " "}, "comment must be one line of text"),
+        ({"prolog": "true\nfalse"}, "prolog must be one line of text"),
         ({"modules": ["gcc", ""]}, "modules must be names on one line, got ''"),
         ({"sbatch_args": ["--array=1-4"]}, "sbatch_args must not hold '--array=1-4'"),
         ({"sbatch_args": ["-p", "x", ":"]}, "sbatch_args must not hold ':'"),
@@ -134,7 +134,7 @@ def test_a_directory_in_which_slurm_would_find_no_log_is_refused() -> None:
 
 @pytest.mark.parametrize("option", ["nodes", "ntasks_per_node"])
 def test_a_job_of_components_is_not_spread(option: str) -> None:
-    with pytest.raises(RunOptionError, match=f"{option} is for an app whose roles are of one size"):
+    with pytest.raises(RunOptionError, match=f"{option} needs an app whose roles are of one size"):
         make(role("a", resource=SIZED), role("b"), **{option: 2})
 
 

@@ -248,7 +248,7 @@ async def test_an_image_that_is_no_directory_is_told(scheduler: SlurmScheduler, 
     found = await run(scheduler, AppDef("job", [Role("main", f"{tmp_path}/none", entrypoint="true")]))
 
     assert (AppState.FAILED, FailureCause.CONFIG) == (found.state, found.cause)
-    assert "main/0: exit code 1: the directory to start in is not there on its node" == found.msg
+    assert "main/0: exit code 1: the directory to start in is missing on its node" == found.msg
 
 
 async def test_a_job_that_an_operator_ends_is_cancelled(scheduler: SlurmScheduler, slurm_conf: SlurmCluster) -> None:
@@ -359,7 +359,7 @@ async def test_a_job_whose_script_no_node_can_start_says_so(
 
     assert (AppState.FAILED, FailureCause.CONFIG) == (found.state, found.cause)
     assert "JobLaunchFailure" in found.msg
-    assert "its node could not start its script: see whether the nodes share its directory" in found.msg
+    assert "its node could not start its script: check whether the nodes share its directory" in found.msg
 
 
 TAKES_MEMORY = "import time; taken = bytearray(b'x') * (200 << 20); print(len(taken), flush=True); time.sleep(3600)"

@@ -139,7 +139,7 @@ async def test_components_that_wait_for_nodes_say_so(scheduler: SlurmScheduler) 
     found = await seen(scheduler, app_id, lambda found: found.msg.startswith("Resources"))
     await scheduler.cancel(app_id)
 
-    assert "Resources: its 5 components need nodes of their own, all at once" == found.msg
+    assert "Resources: its 5 components each need their own nodes, all at once" == found.msg
     assert AppState.PENDING == found.state
     assert AppState.CANCELLED == (await ended(scheduler, app_id)).state
 

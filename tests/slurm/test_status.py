@@ -146,7 +146,7 @@ def test_every_state_has_a_meaning_without_any_file(state: str) -> None:
 def test_an_unknown_state_is_unknown_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         assert AppState.UNKNOWN == describe_app(record(), Evidence("7"), row("BAFFLED")).state
-    assert ["slurm tells a state that is not known here: 'BAFFLED'"] == caplog.messages
+    assert ["slurm reports an unknown state: 'BAFFLED'"] == caplog.messages
 
 
 def test_an_unknown_state_of_the_accounts_is_unknown() -> None:
@@ -256,7 +256,7 @@ def test_a_directory_that_is_not_there_is_told() -> None:
     told = describe_app(record(), Evidence("7", [[OVER._replace(code=1, is_nowhere=True)]]), row("FAILED"))
 
     assert (AppState.FAILED, FailureCause.CONFIG) == (told.state, told.cause)
-    assert "main/0: exit code 1: the directory to start in is not there on its node" == told.msg
+    assert "main/0: exit code 1: the directory to start in is missing on its node" == told.msg
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,7 @@ def test_the_options_need_no_loop() -> None:
 def test_the_runner_that_is_awaited_is_not_here_by_accident() -> None:
     import asyncsched.sync
 
-    with pytest.raises(AttributeError, match="SyncRunner is the one whose calls block"):
+    with pytest.raises(AttributeError, match="use SyncRunner, whose calls block"):
         asyncsched.sync.Runner  # noqa: B018
     with pytest.raises(ImportError, match="Runner"):
         exec("from asyncsched.sync import Runner", {})

@@ -211,7 +211,7 @@ def test_a_forked_child_is_told_so_and_exits() -> None:
     """
     code, out, err = finish(start(script))
     told = "this object belongs to the parent process: its thread was not forked; "
-    told_object = f"{told}make one after fork, or give it a factory in place of a scheduler\n"
+    told_object = f"{told}make one after fork, or pass a factory instead of a scheduler\n"
     told_stream = f"{told}make one after fork\n"
 
     assert (0, told_object + told_stream + told_object + "3 RUNNING\n", "") == (code, out, err)

@@ -348,8 +348,8 @@ async def test_a_script_that_the_fake_does_not_run_fails_and_says_so(
     assert found is not None
     assert ["a"] == [each.text for each in lines]
     assert (AppState.FAILED, FailureCause.CONFIG) == (found.state, found.replicas[0].cause)
-    assert f"the fake scheduler does not run {line!r}: it knows echo, printf %s, sleep" in found.replicas[0].reason
-    assert "does not run" in found.msg
+    assert f"the fake scheduler cannot run {line!r}: it supports echo, printf %s, sleep" in found.replicas[0].reason
+    assert "cannot run" in found.msg
 
 
 async def test_what_the_fake_does_not_run_is_told_without_its_secrets(
@@ -361,7 +361,7 @@ async def test_what_the_fake_does_not_run_is_told_without_its_secrets(
     found = await scheduler.describe(app_id)
 
     assert found is not None
-    assert "does not run 'export DB_PASSWORD=***; true'" in found.msg
+    assert "cannot run 'export DB_PASSWORD=***; true'" in found.msg
     with show_secrets():
         assert "marker" not in f"{found!r} {found.msg}"
 

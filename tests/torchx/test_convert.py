@@ -252,6 +252,6 @@ def test_an_adopted_role_changes_the_request_as_it_would_in_torchx() -> None:
 def test_a_role_with_a_workspace_of_its_own_is_not_adopted() -> None:
     app = NEW.AppDef("app", [NEW.Role("a", "image", workspace=NEW.Workspace({"/x": ""}))])
 
-    with pytest.raises(ConfigError, match="role 'a' has a workspace of its own"):
+    with pytest.raises(ConfigError, match="role 'a' has its own workspace"):
         convert.adopt(app)
     assert "a" == convert.to_ours(app).roles[0].name

@@ -175,5 +175,5 @@ def test_a_priority_without_a_share_is_left_out(torchx: TorchX) -> None:
 
     assert 0 == alone.code, alone.err
     assert "schedulingPriority" not in alone.out
-    assert "priority is left out" in alone.err
+    assert "ignoring priority" in alone.err
     assert "schedulingPriority: 3" in shared.out, shared.err

@@ -148,9 +148,7 @@ def test_torchx_prints_the_options_of_all_and_passes_over_what_it_does_not_have(
     assert 0 == done.code, done.err
     assert [f"{name}:" for name in NAMES] == re.findall(r"^\w+:", done.out, re.MULTILINE)
     # The package ray is not installed: without the plugin 0.7 fails here, as its module has a NameError then.
-    why = (
-        "TorchX's own scheduler ray cannot be imported: NameError" if torchx.is_old else "this release of TorchX has no"
-    )
+    why = "cannot import TorchX's own scheduler ray: NameError" if torchx.is_old else "this release of TorchX has no"
     assert f"ray: {why}" in done.out
 
 

@@ -225,7 +225,7 @@ def test_what_cannot_be_read_is_an_error_unless_it_is_left_out(tmp_path: Path) -
 
 async def test_a_workspace_may_be_a_path_and_names_something(tmp_path: Path) -> None:
     assert str(tmp_path) == (await Context.read(cast("str", tmp_path))).workspace
-    with pytest.raises(WorkspaceError, match="the workspace is empty"):
+    with pytest.raises(WorkspaceError, match="workspace must be a directory or a URL, got ''"):
         await Context.read("")
 
 
@@ -279,7 +279,7 @@ async def test_patterns_and_dockerfiles_that_are_too_long_are_told(tmp_path: Pat
 async def test_a_dockerfile_that_is_a_link_to_nothing_is_told(tmp_path: Path, name: str, target: str) -> None:
     (tmp_path / name).symlink_to(target)
 
-    with pytest.raises(WorkspaceError, match=f"{name} of the workspace .* is a link to {target}, which is not there"):
+    with pytest.raises(WorkspaceError, match=f"{name} of the workspace .* is a link to {target}, which does not exist"):
         await Source.read(str(tmp_path))
 
 

@@ -158,7 +158,7 @@ async def test_a_workspace_in_which_copies_are_kept_is_not_copied_into_itself(tm
     await workspace.copy(str(tmp_path / "home/state/copy"))
 
     assert {"mine"} == look(tmp_path / "home/state/copy").keys() - {"."}
-    assert ["state: it is where copies of workspaces are kept"] == list((await workspace.context()).notes)
+    assert ["state: copies of workspaces are kept there"] == list((await workspace.context()).notes)
 
 
 def test_a_copy_is_removed_whatever_its_modes(tmp_path: Path) -> None:

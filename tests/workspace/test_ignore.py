@@ -182,7 +182,7 @@ def test_a_pattern_is_read_when_a_path_needs_it(rules: str) -> None:
 
 
 def test_a_script_of_unicode_is_said_to_be_unknown() -> None:
-    with pytest.raises(WorkspaceError, match="not a category of Unicode; its scripts are not known"):
+    with pytest.raises(WorkspaceError, match="not a Unicode category; Unicode scripts are not supported"):
         Ignore("\\p{Greek}").judge("a")
 
 

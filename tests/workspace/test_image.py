@@ -290,7 +290,7 @@ async def test_without_a_daemon_there_is_one_clear_error(
 async def test_an_image_for_another_platform_is_refused_at_dry_run(scheduler: DockerScheduler, workspace: Path) -> None:
     app = AppDef("app", [sh("true")])
     for given in (str(workspace), None):
-        with pytest.raises(WorkspaceError, match="is for linux/amd64, and not for linux/arm64"):
+        with pytest.raises(WorkspaceError, match="is for linux/amd64, not for linux/arm64"):
             await scheduler.submit_dryrun(app, {"platform": "linux/arm64"}, given)
     with pytest.raises(RunOptionError, match="does not name a platform"):
         await scheduler.submit_dryrun(app, {"platform": "arm"}, str(workspace))

@@ -1,8 +1,8 @@
-"""Registers the schedulers of asyncsched where TorchX reads no entry points.
+"""Registers asyncsched's schedulers if TorchX does not read entry points.
 
-TorchX reads both entry points and this namespace package, warns where both have a name, and prefers the entry point:
-so this registers nothing, and imports nothing, while entry points are read. `TORCHX_PLUGINS_SOURCE=1` says that they
-are not, and so does a release of TorchX that knows of none.
+TorchX reads both entry points and this namespace package, warns if both have a name, and prefers the entry point: so
+this module registers and imports nothing if entry points are read. They are not read with `TORCHX_PLUGINS_SOURCE=1`, or
+by a release of TorchX that does not know them.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the daemon tells by itself: one stream of events for all apps."""
+"""State changes pushed by the daemon: one stream of events for all apps."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _AT_ONCE = 16
 _AGAIN = 0.1
 
 _RESTARTS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Seconds between looks at a container that waits to be started again: Docker waits 0.1 s at first, 60 s at most."""
+"""Seconds between checks of a container that waits to be restarted: Docker waits 0.1 s at first, 60 s at most."""
 
 _LOOK_BACK = 30.0
-"""Seconds before a connection was made whose events are asked for, too: a container that died then may still be
-listed as running, and nothing else tells of its end. A busy daemon was seen to take several seconds."""
+"""How many seconds of events before the connection are requested too: a container that died then may still be listed
+as running, and nothing else reports its end. A busy daemon was seen to take several seconds."""
 
 
 class EventReader:
     """Reads the daemon's events of our containers until the connection breaks, and reports them to a port.
 
-    The event of a container's end comes before lists tell of it: the daemon takes its network down in between,
-    which may last a tenth of a second. An inspection is answered when that is done, and stands between the
-    event and its report: who is told of an end must not hear otherwise from the next list, in any process. It also
-    tells when the run began and ended, which no list does.
+    The event of a container's end comes before lists show the end: in between, the daemon takes the network down, which
+    may last a tenth of a second. An inspection is answered only after that, so it is made between the event and its
+    report: after a reported end, no list in any process may still show the container as running. The inspection also
+    has the times of the run, which no list has.
 
     Args:
-        daemon: Whose events.
-        port: Who wants to know.
-        keep: Takes the id of a container that has ended and its inspection.
+        daemon: The daemon to listen to.
+        port: Receives the reports.
+        keep: Takes the id of a container that has ended, and its inspection.
     """
 
     def __init__(self, daemon: Daemon, port: StatePort, keep: Callable[[str, Mapping[str, Any]], None]) -> None:
@@ -56,14 +56,14 @@ class EventReader:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
-        """Read until the stream ends; raises when it breaks."""
+        """Read until the stream ends; raise if it breaks."""
         try:
             await self._read()
         finally:
             await self._ends.close(10.0)
 
     async def _read(self) -> None:
-        from asyncsched._dockerd import read_objects  # loaded by whoever has made the daemon, in a thread
+        from asyncsched._dockerd import read_objects  # already imported in a thread when the daemon was created
 
         now = await self._daemon.ask_time(operation="watch")
         filters = {"type": ["container"], "label": [names.APP_ID], "event": list(_ACTIONS)}
@@ -84,7 +84,7 @@ class EventReader:
             self._port.changed(app_id)
 
     async def _report_end(self, container_id: str, app_id: str) -> None:
-        """Report the end of a run; no event tells of a restart that fails, so that is looked for as long as it may."""
+        """Report the end of a run; no event reports a failed restart, so check for one as long as restarts may come."""
         for pause in chain(_RESTARTS, repeat(_RESTARTS[-1])):
             async with self._turns:
                 waits_for_restart = await self._ask_until_answered(container_id)
@@ -94,14 +94,14 @@ class EventReader:
             await asyncio.sleep(pause)
 
     async def _ask_until_answered(self, container_id: str) -> bool:
-        """Wait until lists tell of a run's end; return whether the daemon will start another one."""
+        """Wait until lists show a run's end; return whether the daemon will restart the container."""
         while True:
             try:
                 inspected = await self._daemon.inspect_container(container_id, operation="watch")
             except UnavailableError:
-                await asyncio.sleep(_AGAIN)  # the daemon tells nobody when it is back
+                await asyncio.sleep(_AGAIN)  # nothing reports when the daemon is back
             except AsyncSchedError:
-                return False  # removed already, or refused: the list that follows says what is the case
+                return False  # removed already, or refused: the next list shows the state
             else:
                 if inspected.get("State", {}).get("Restarting"):
                     return True

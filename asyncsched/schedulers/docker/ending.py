@@ -1,4 +1,4 @@
-"""The end of apps: cancelled, killed, stopped for a failure or a timeout, removed."""
+"""End apps: cancel, kill, stop after a failure or a timeout, remove."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _log = logging.getLogger("asyncsched.schedulers.docker")
 
 
 class Ends:
-    """Ends the apps of a scheduler, some of them behind whoever has asked.
+    """Ends the apps of a scheduler, some of them in the background.
 
     Args:
-        docker: Gives the daemon.
+        docker: Returns the daemon.
         lookup: Finds containers.
         watch: Watches an app.
-        clock: Tells the time of pauses.
-        retry_for: Seconds for which a daemon that may have a request is asked again.
+        clock: Used for pauses.
+        retry_for: Seconds for which a request that may have reached the daemon is repeated.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Ends:
         self._clock = clock
         self._retry_for = retry_for
         self._tasks = BackgroundTasks(_log)
-        self._timed: set[str] = set()  # apps whose time is kept
+        self._timed: set[str] = set()  # apps whose timeouts are being enforced
 
     async def cancel(self, app_id: str) -> None:
-        """Mark and stop what has not ended; nobody waits for it."""
+        """Mark and stop what has not ended, without waiting for the end."""
         await self._stop(await self._lookup.members(app_id, "cancel"), names.CANCELLED)
 
     async def cancel_listed(self, app_id: str, listed: Collection[Container]) -> None:
@@ -68,7 +68,7 @@ class Ends:
             await self._stop(listed, names.CANCELLED)
 
     async def kill(self, app_id: str) -> None:
-        """Do the same without a grace period, also in the middle of one."""
+        """Like `cancel`, but without a grace period, also in the middle of one."""
         await self.cancel(app_id)
         daemon = await self._docker()
         live = [container for container in await self._lookup.members(app_id, "kill") if not container.over]
@@ -78,7 +78,7 @@ class Ends:
         stop = Stop(await self._docker(), mark, own=self._tasks.start, clock=self._clock, retry_for=self._retry_for)
         await gather_bounded(stop, [container for container in containers if not container.over], AT_ONCE)
 
-    # What goes on behind the caller
+    # Background work
 
     def stop_when_one_fails(self, app_id: str) -> None:
         """Stop an app as soon as one of its replicas has failed for good."""
@@ -93,12 +93,12 @@ class Ends:
         await self._stop(await self._lookup.members(app_id, "cancel"), names.STOPPED)
 
     def keep_time(self, members: Iterable[Container]) -> None:
-        """Stop replicas with a timeout when they are over it, whoever has submitted them."""
+        """Enforce the timeouts of these replicas, whichever process submitted them."""
         for app_id in {each.app_id for each in members if math.isfinite(each.timeout) and not each.over}:
             self.keep_time_of(app_id)
 
     def keep_time_of(self, app_id: str) -> None:
-        """Do the same for an app with a timeout."""
+        """Enforce the timeouts of an app."""
         if app_id not in self._timed:
             self._timed.add(app_id)
             self._tasks.start(self._stop_over_time(app_id))
@@ -117,7 +117,7 @@ class Ends:
             self._timed.discard(app_id)
 
     async def close(self, timeout: float) -> None:
-        """End what goes on. The daemon stops the containers by itself: it has the requests."""
+        """End the background work. The daemon has its requests, and stops the containers without us."""
         await self._tasks.close(timeout)
 
     # Removing
@@ -128,31 +128,31 @@ class Ends:
         running = [container for container in members if not container.over]
         daemon = await self._docker()
         if running:
-            why = f"{len(running)} of its {len(members)} replicas run or wait"
+            why = f"{len(running)} of its {len(members)} replicas are running or waiting"
             raise not_ended(app_id, daemon.backend, why)
         await self._remove(members, "delete")
 
     async def prune(self, seconds: float, states: Collection[AppState]) -> list[str]:
-        """Remove the apps that ended in one of these states at least so many seconds ago."""
+        """Remove the apps that ended in one of these states at least this many seconds ago."""
         return await self._remove_ended(names.APP_ID, "prune", lambda _: seconds, states)
 
     async def remove_expired(self) -> None:
-        """Remove the apps that ended as long ago as their label says."""
+        """Remove the apps whose `remove_after` label has expired."""
         await self._remove_ended(names.REMOVE_AFTER, "submit", lambda container: container.remove_after, TERMINAL)
 
     async def _remove_ended(
         self, label: str, operation: str, age: Callable[[Container], float], states: Collection[AppState]
     ) -> list[str]:
-        """Remove the apps with this label that ended at least so many seconds ago, by the daemon's clock."""
+        """Remove the apps with this label that ended at least this many seconds ago, by the daemon's clock."""
         apps = by_app(await self._lookup.containers(label, operation))
         ended = {app_id: each for app_id, each in apps.items() if all(c.over and not c.identity.fault for c in each)}
         if not ended:
             return []
-        now = await (await self._docker()).ask_time(operation=operation) + 1  # it was read to the second below
+        now = await (await self._docker()).ask_time(operation=operation) + 1  # ask_time rounds down
         removed: list[str] = []
         for app_id, members in ended.items():
             if any(each.created + age(each) > now for each in members):
-                continue  # nothing ends before it was made: no need to ask for more
+                continue  # nothing ends before it was created: no need to inspect
             detailed = await self._lookup.ends_of(members)
             described = describe_app(app_id, detailed)
             if described is None or described.state not in states:

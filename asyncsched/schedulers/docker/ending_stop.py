@@ -1,4 +1,4 @@
-"""Stopping containers: first marked for every process to see, then stopped by the daemon, which nobody waits for."""
+"""Stop containers: mark them for every process to see, then let the daemon stop them without waiting for it."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 __all__ = ["AT_ONCE", "Stop"]
 
 AT_ONCE = 8
-"""Containers that are created, started, stopped or removed at a time: a daemon gets no faster with more."""
+"""Containers that are created, started, stopped or removed at once: with more, the daemon gets no faster."""
 
 _AGAIN = 0.1
 
-# Who cancels an app has the last word, also over what is being stopped for another reason.
+# A cancellation overrides a stop for another reason.
 _STRONGER_MARKS = {
     names.STOPPED: (names.STOPPED, names.TIMED_OUT, names.CANCELLED),
     names.TIMED_OUT: (names.TIMED_OUT, names.CANCELLED),
     names.CANCELLED: (names.CANCELLED,),
 }
-"""The marks that a container keeps when it is stopped for this one."""
+"""For each mark, the existing marks that a container keeps."""
 
 
 class Stop:
-    """Stops one container after the other; each call returns when the daemon knows.
+    """Stops containers; each call returns as soon as the daemon has the request.
 
     Args:
-        daemon: Whose containers.
-        mark: What the name of a stopped container ends with: it tells why it was stopped.
-        own: Takes what goes on behind the caller.
-        clock: Tells the time of pauses.
-        retry_for: Seconds for which a daemon that may have the request is asked again.
+        daemon: The daemon that runs the containers.
+        mark: The suffix for the names of the stopped containers; it records why they were stopped.
+        own: Starts a background task.
+        clock: Used for pauses.
+        retry_for: Seconds for which a request that may have reached the daemon is repeated.
     """
 
     def __init__(
@@ -58,28 +58,28 @@ class Stop:
         self._retry_for = retry_for
 
     async def __call__(self, container: Container) -> None:
-        """Mark and stop a container; nothing happens to one that has ended or is gone."""
+        """Mark and stop a container; do nothing if it has ended or is gone."""
         marked = container.name.endswith(_STRONGER_MARKS[self._mark])
         try:
             if not marked and await self._is_over(container):
                 return
             marked = marked or await self._is_marked(container)
             await self._send(container)
-            while not marked:  # the stop puts an end to the pause in which it could not be renamed
+            while not marked:  # the stop ends the wait for a restart, during which it could not be renamed
                 await self._clock.sleep(_AGAIN)
                 marked = await self._is_marked(container)
         except NotFoundError:
             pass
 
     async def _is_over(self, container: Container) -> bool:
-        """Ask again: a list tells of an end a tenth of a second late, an inspection waits for the daemon to know."""
+        """Inspect the container: lists show an end a tenth of a second late, an inspection waits until it is known."""
         inspected = await self._daemon.inspect_container(container.id, operation="cancel")
         return with_details(container, inspected).over
 
     async def _is_marked(self, container: Container) -> bool:
-        """Rename a container; False if it has no network at the moment, which the daemon wants to rename, too.
+        """Rename a container; return False if it has no network at the moment, which the daemon would rename too.
 
-        That is so while it waits to be started again, which may be for a minute.
+        This is so while the container waits to be restarted, which may take a minute.
         """
         try:
             name = names.base_name(container.name) + self._mark
@@ -91,16 +91,16 @@ class Stop:
         return True
 
     async def _send(self, container: Container) -> None:
-        """Ask the daemon, which waits for the grace period; nobody here does."""
+        """Request the stop; the daemon waits for the grace period, this does not."""
         sent = asyncio.Event()
         stopping = self._own(self._request(container.id, sent))
         stopping.add_done_callback(lambda _: sent.set())
         await sent.wait()
         if stopping.done() and not stopping.cancelled():
-            stopping.result()  # raises if the daemon never had the request
+            stopping.result()  # raises if the daemon never got the request
 
     async def _request(self, container_id: str, sent: asyncio.Event) -> None:
-        """Have a container stopped; asks again if the connection breaks when the daemon may have been asked."""
+        """Request a container's stop; repeat it if the connection breaks after the daemon may have got the request."""
         deadline = self._clock.monotonic() + self._retry_for
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Limits to how long a replica may run: kept by whoever submits or watches an app."""
+"""Enforce how long a replica may run: done by each scheduler that submits or watches an app."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["TimeLimits"]
 
 _LATER = 5.0
-"""Seconds after which the time is looked at again where the daemon did not answer, or a container was removed."""
+"""Seconds until the next check if the daemon did not answer, or a container was removed."""
 
 
 class TimeLimits:
     """Stops the replicas of an app that run longer than their label allows.
 
-    The daemon tells when a run began, by its own clock: so whoever takes this over from another process goes on, and
-    begins nothing anew. It tells its own time to the second below, so a replica is stopped up to a second late.
+    The daemon reports when a run began, by its own clock: a scheduler that takes over from another process continues
+    the same limit. The daemon's time is rounded down to seconds, so a replica may be stopped up to a second late.
 
     Args:
-        daemon: Whose containers.
+        daemon: The daemon that runs the containers.
         members: Reads the app's containers.
-        stop: Marks and stops those that are over their time.
-        clock: Tells the time of pauses.
+        stop: Marks and stops those that have exceeded their timeout.
+        clock: Used for pauses.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class TimeLimits:
         self._members = members
         self._stop = stop
         self._clock = clock
-        self._deadlines: dict[tuple[str, int], float] = {}  # of each container's runs, by our clock
+        self._deadlines: dict[tuple[str, int], float] = {}  # of each container's runs, by this process's clock
 
     async def keep(self, changes: StateStream) -> None:
-        """Keep the time until the app has ended."""
+        """Enforce the limits until the app has ended."""
         while True:
             try:
                 pause = await self._enforce()
@@ -64,7 +64,7 @@ class TimeLimits:
                 pass
 
     async def _enforce(self) -> float | None:
-        """Stop what is over its time; return after how many seconds the next one will be."""
+        """Stop what has exceeded its timeout; return the seconds until the next deadline."""
         running = [each for each in await self._members() if each.state == "running" and math.isfinite(each.timeout)]
         await self._learn([each for each in running if _run(each) not in self._deadlines])
         now = self._clock.monotonic()
@@ -73,7 +73,7 @@ class TimeLimits:
         return min((seconds for seconds, _ in left if seconds > 0), default=None)
 
     async def _learn(self, begun: Sequence[Container]) -> None:
-        """Find out when runs have to end."""
+        """Find out the deadlines of new runs."""
         if not begun:
             return
         starts = await gather_bounded(self._start_of, begun, AT_ONCE)

@@ -1,4 +1,4 @@
-"""Where a container's lines come from: its log, streamed from the daemon."""
+"""Read a container's lines: its log, streamed from the daemon."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 __all__ = ["ContainerLog"]
 
 _END = 4096
-"""Bytes of a stream's end that are kept to tell whether it was the log's: no line is longer in most logs."""
+"""How many bytes of a stream's end are kept to compare with the log's end; most lines are shorter."""
 
 _LONG_SEARCH = 2.0
-"""Seconds after which nobody waits any more for a daemon that looks for the place where a stream goes on."""
+"""Seconds after which a connection no longer waits for the daemon to find the position in the log."""
 
 
 class ContainerLog(ConnectionSource):
     """Reads one container's log.
 
-    The daemon ends a stream when the container ends, also if it will be started again, and when it is itself
-    stopped, which no reader can tell apart; nor can it tell an end from a break where ends are not marked, which
-    reads faster. So a log is over when its container has ended for good, and the stream has brought its last line.
+    The daemon ends a stream when the container ends, even if it will be restarted, and when the daemon itself is
+    stopped; a reader cannot tell these apart. If ends are not marked, which reads faster, it cannot tell an end from a
+    break either. So a log is over when its container has ended for good and the stream has delivered its last line.
 
     Args:
-        daemon: Who has the log.
-        container: Whose log.
-        query: What is asked for; the engine selects exactly, the daemon roughly.
+        daemon: The daemon that has the log.
+        container: The container.
+        query: The selection; the engine selects exactly, the daemon roughly.
         attempts: What is known of the container's runs.
-        clock: Tells the time of pauses.
-        retry_for: Seconds of failures without any progress after which the log fails.
+        clock: Used for pauses.
+        retry_for: Seconds of failures without progress after which the log fails.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ContainerLog(ConnectionSource):
         self._past = query.tail_lines is not None
         self._is_over = container.over
         self._parameters: dict[str, str] = {}
-        self._marked = False  # whether the present stream's end tells of itself that it is none but the end
+        self._marked = False  # whether the current stream marks its end, so that a break cannot look like it
         self._last_stream = False
         self._in_doubt = False
         self._fresh_before = 0
@@ -96,7 +96,7 @@ class ContainerLog(ConnectionSource):
 
     @override
     def finish(self) -> None:
-        if self._is_over:  # the stream that is open comes to its end by itself, however much there is to read
+        if self._is_over:  # the open stream ends without help, however much there is to read
             self._follow = False
             self._told.set()
         else:
@@ -146,9 +146,9 @@ class ContainerLog(ConnectionSource):
     async def over(self) -> bool:
         if self._frames.trouble:
             raise LogStreamError(
-                f"the log of {self._container.name} cannot be read any further",
+                f"cannot read the rest of the log of {self._container.name}",
                 why=f"the daemon says: {self._frames.trouble}",
-                fix="look at the daemon's disk: the file of the log is damaged there",
+                fix="check the daemon's disk: the log's file is damaged there",
                 backend=self._daemon.backend,
             )
         if self._place.apart is not None and not self._place.caught_up():
@@ -161,7 +161,7 @@ class ContainerLog(ConnectionSource):
         return self._last_stream if self._marked else await self._has_brought_all()
 
     async def _has_brought_all(self) -> bool:
-        """Tell whether the stream that has ended, and does not say why, has ended with the log's last line."""
+        """Return whether a stream that ended without a mark ended with the log's last line."""
         try:
             if not self._is_over:
                 inspected = await self._daemon.inspect_container(self._container.id, operation="log_iter")
@@ -172,7 +172,7 @@ class ContainerLog(ConnectionSource):
                 if self._end.endswith(await content.read()):
                     return True
         except SchedulerError:
-            return False  # if it lasts, the next stream fails, too
+            return False  # if the error persists, the next stream fails too
         self._in_doubt = self._fresh == self._fresh_before
         return False
 
@@ -201,7 +201,7 @@ class ContainerLog(ConnectionSource):
         if since_ns is not None:
             parameters["since"] = _stamp(since_ns)
         if self._until_ns is not None and not follow:
-            # The daemon stops at the first line that is later, so leave room for disorder.
+            # The daemon stops at the first later line, so leave room for lines out of order.
             parameters["until"] = _stamp(self._until_ns + DISORDER)
         return parameters
 
@@ -211,15 +211,15 @@ class ContainerLog(ConnectionSource):
         inspected = await self._daemon.inspect_container(self._container.id, operation="log_iter")
         driver = inspected["HostConfig"]["LogConfig"]["Type"]
         return LogStreamError(
-            f"the log of {self._container.name} cannot be read",
-            why=f"the daemon's log driver is {driver!r}, which keeps nothing that could be read",
+            f"cannot read the log of {self._container.name}",
+            why=f"the daemon's log driver is {driver!r}, which does not keep logs",
             fix="configure the daemon with the log driver json-file, local or journald",
             backend=error.backend,
         )
 
 
 async def _soon(content: StreamReader) -> bytes | None:
-    """Return the first bytes of a stream, as long as they do not take too long."""
+    """Return the first bytes of a stream, or None if they take too long."""
     try:
         async with asyncio.timeout(_LONG_SEARCH):
             return await content.readany()

@@ -1,4 +1,4 @@
-"""Which run of a container has written a line, as far as Docker tells."""
+"""Find out which run of a container wrote a line, as far as Docker shows it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Attempts"]
 
 
 class Attempts:
-    """Tells which run of a container has written a line.
+    """Maps lines of a container to its runs.
 
-    Docker keeps the number of restarts and the beginning of the last run. So a line's run is known if it was
-    the last one at some time when we asked, which is when a stream has been opened; others have None.
+    Docker keeps the number of restarts and the beginning of the last run. So a line's run is known only if it was the
+    last one at the time of a request, which is made when a stream is opened; for others it is None.
     """
 
     def __init__(self, app_id: str, role: str, replica: int) -> None:
@@ -30,7 +30,7 @@ class Attempts:
         self._runs: list[tuple[int, int]] = []  # when each known run began, and its number, in order
 
     async def learn(self, daemon: Daemon, container: Container) -> None:
-        """Ask for the last run, where there may have been several."""
+        """Look up the last run, if there may have been several."""
         if container.max_retries == 0:
             return
         inspected = await daemon.inspect_container(container.id, operation="log_iter")
@@ -39,7 +39,7 @@ class Attempts:
             self._runs.append((began, number))
 
     def origin(self, stream: Stream, ns: int) -> LogOrigin:
-        """Return who wrote a line to this stream at this time."""
+        """Return the origin of a line that was written to this stream at this time."""
         if not self._runs:
             return self._first[stream]
         attempt = self._attempt(ns)
@@ -49,14 +49,14 @@ class Attempts:
         return origin
 
     def one_origin(self, stream: Stream) -> LogOrigin | None:
-        """Return who wrote all lines of this stream; None where that depends on their times."""
+        """Return the origin of all lines of this stream; None if it depends on their times."""
         return None if self._runs else self._first[stream]
 
     def _attempt(self, ns: int) -> int | None:
         following = None
         for began, number in reversed(self._runs):
             if ns >= began:
-                # A run in between that nobody asked about may have written it.
+                # A run in between, which no request has seen, may have written it.
                 return number if following is None or following == number + 1 else None
             following = number
         return 0 if following in (0, 1) else None

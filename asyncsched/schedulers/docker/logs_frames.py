@@ -1,4 +1,4 @@
-"""From the bytes of a container's log to lines: Docker's multiplexed stream, with timestamps.
+"""Turn the bytes of a container's log into lines: Docker's multiplexed stream, with timestamps.
 
 Each entry is a frame: one byte for the stream, three zeros, four bytes of length, then the text, which begins
 with its time. An entry is a line, or 16 KiB of one: the rest of the line follows in frames of the same
@@ -25,24 +25,24 @@ _FIELDS = Struct(">B3xI20s9s2s")
 _NEWLINE = ord("\n")
 _STREAMS = {0: Stream.COMBINED, 1: Stream.STDOUT, 2: Stream.STDERR}
 _PIECE = 16 * 1024  # bytes of a line that the daemon takes for one entry
-_STAMP = 30  # letters of a time, as the daemon writes it: 2026-11-21T02:49:43.084925868Z
-_SECOND = 20  # those of them up to the dot
+_STAMP = 30  # characters of a time, as the daemon writes it: 2026-11-21T02:49:43.084925868Z
+_SECOND = 20  # the characters up to and including the dot
 
 Origins = Callable[[Stream, int], LogOrigin]
 OneOrigin = Callable[[Stream], LogOrigin | None]
 
 
 class FrameReader:
-    """Turns the bytes of one connection, in whatever chunks they come, into whole lines.
+    """Turns the bytes of one connection, in chunks of any size, into whole lines.
 
     Args:
-        origin: Says who wrote a line, from its stream and its time in nanoseconds.
+        origin: Returns the origin of a line, from its stream and its time in nanoseconds.
         terminal: Whether the container has a terminal, and so a log without frames.
-        max_line: Bytes after which an overlong line is delivered in pieces.
-        one_origin: Says who wrote all lines of a stream, None where that depends on their times: to ask so is faster.
+        max_line: The bytes after which a long line is delivered in pieces.
+        one_origin: Returns the origin of all lines of a stream, None if it depends on their times; this is faster.
 
     Attributes:
-        trouble: Why the daemon cannot read on; it says so in a stream of its own, without a time, and ends.
+        trouble: Why the daemon cannot read on; it reports that in a separate stream, without a time, and ends.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Where a container's log is read on after a connection broke, and what of it was seen before."""
+"""Resume a container's log after a connection broke, and recognise what was read before."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["DISORDER", "DockerResume"]
 
 _MS = 1_000_000
 DISORDER = 5_000 * _MS
-"""How far a line's stamp may lie before that of a line of the other stream in front of it. Each is stamped and
-then written by a thread of its own; a busy daemon was seen to hold one up for 1.8 s in between."""
+"""How far a line's stamp may be before that of a line of the other stream in front of it. Each stream has a thread
+that stamps and then writes; a busy daemon was seen to hold one up for 1.8 s in between."""
 
 _DISORDER_AT_FIRST = 500 * _MS
-"""The same as long as only one stream was ever written to."""
+"""The same while only one stream was ever written to."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Mark:
 
 @dataclass(slots=True)
 class _Seen:
-    """What of one stream was seen before the connection, and may be sent again."""
+    """The part of one stream that was read before the connection, and may be sent again."""
 
     ns: int
     left: int
@@ -39,29 +39,29 @@ class _Seen:
 
 
 class DockerResume(Resume):
-    """Knows each stream's own last line: stamps are in order within a stream, and only there.
+    """Remembers each stream's last line: stamps are in order within a stream, but not across streams.
 
-    What both streams are past need not be sent again. Where one is quiet, as much has to be as lines may be out of
-    order, and a log that is written fast may hold more than that in what one connection lets through. So when more was
-    sent again than was new, each stream is asked for apart, from its own last line on: then next to nothing is sent
-    again, and every connection gets on. Where both have been caught up with, they are read together as before.
+    What both streams are past need not be sent again. If one is quiet, the daemon must repeat as much as lines may be
+    out of order, and in a log that is written fast this may be more than one connection lets through. So if more lines
+    were repeated than new, each stream is requested separately, from its own last line on: then next to nothing is
+    repeated, and every connection makes progress. Once both have caught up, they are read together again.
 
     Args:
         terminal: Whether the container has a terminal, and so only one stream.
 
     Attributes:
-        apart: The stream that the next connection has to ask for; None for all of them.
-        begins: Whether that is the first of the connections that ask for streams apart.
+        apart: The stream that the next connection must request; None for all of them.
+        begins: Whether that is the first of the connections that request streams separately.
     """
 
     def __init__(self, *, terminal: bool = False) -> None:
         super().__init__(granularity_ns=_MS, margin_ns=DISORDER)
         self._streams = (Stream.COMBINED,) if terminal else (Stream.STDOUT, Stream.STDERR)
         self._marks: dict[Hashable, _Mark] = {}
-        self._old = self._new = 0  # lines of the present connection
-        self._behind: deque[Stream] = deque()  # what is to be caught up with apart
-        # Set from the first connection of a stream apart until all streams together have brought something new: till
-        # then more was seen of one stream than of the other, which the ring of both does not tell.
+        self._old = self._new = 0  # lines of the current connection
+        self._behind: deque[Stream] = deque()  # streams to catch up with separately
+        # Set from the first separate connection until all streams together have brought something new: until then, more
+        # was read of one stream than of the other, which the ring of both cannot show.
         self._seen: dict[Hashable, _Seen] | None = None
         self.apart: Stream | None = None
         self.begins = False
@@ -105,7 +105,7 @@ class DockerResume(Resume):
         if self.begins:
             self._behind.extend(self._streams)
         elif len(self._behind) > 1 and self._behind[0] is self.apart:
-            self._behind.rotate()  # it broke off: the other one is not kept waiting
+            self._behind.rotate()  # it broke off: let the other stream continue
         self.apart = self._behind[0] if self._behind else None
         if self.apart is not None:
             return self._reconnect_apart(self.apart)
@@ -117,7 +117,7 @@ class DockerResume(Resume):
         return since
 
     def caught_up(self) -> bool:
-        """Take note that the connection has brought all there is of its stream; returns whether none is left."""
+        """Record that the connection has brought everything of its stream; return whether no stream is left."""
         self._behind.popleft()
         return not self._behind
 
@@ -140,7 +140,7 @@ class DockerResume(Resume):
         return mark.ns
 
     def _is_past(self, seen: _Seen | None, ns: int) -> bool:
-        """Tell whether a line of a stream, in the stream's order, is behind all that was seen of it."""
+        """Return whether a line, in its stream's order, is after everything that was read of the stream."""
         if seen is None:
             return True
         if ns > seen.ns:

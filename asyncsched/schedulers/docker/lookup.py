@@ -1,4 +1,4 @@
-"""Finding apps by the labels of their containers, with what lists leave out."""
+"""Find apps by the labels of their containers, and add what lists leave out."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _KEPT = 4096
 
 
 class Lookup:
-    """Finds containers and what is known of them; remembers what does not change any more.
+    """Finds containers and what is known of them; caches what cannot change any more.
 
     Args:
-        docker: Gives the daemon.
+        docker: Returns the daemon.
     """
 
     def __init__(self, docker: Callable[[], Awaitable[Daemon]]) -> None:
         self._docker = docker
-        self._details: dict[str, Container] = {}  # of containers that are over
-        self._ends: dict[str, Mapping[str, Any]] = {}  # inspections that a watch has made, until they are needed
+        self._details: dict[str, Container] = {}  # of containers that have ended
+        self._ends: dict[str, Mapping[str, Any]] = {}  # inspections made by a watch, until they are needed
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Describe one app, with the times of the replicas that have ended."""
         return describe_app(app_id, await self.ends_of(await self.members(app_id, "describe")))
 
     async def describe_many(self, app_ids: Collection[str]) -> dict[str, DescribeAppResponse | None]:
-        """Describe any number of apps by one list."""
+        """Describe any number of apps with one list request."""
         if len(app_ids) == 1:
             return {app_id: await self.describe(app_id) for app_id in app_ids}
         found = by_app(await self.containers(names.APP_ID, "describe_many", only=set(app_ids)))
@@ -71,7 +71,7 @@ class Lookup:
     async def containers(
         self, label: str, operation: str, *, only: Collection[str] | None = None
     ) -> Sequence[Container]:
-        """Return the containers with a label, those only that belong to one of these apps."""
+        """Return the containers with a label, restricted to those of these apps."""
         found = await self._listed(label, operation)
         wanted = [container for container in found if only is None or container.app_id in only]
         return await gather_bounded(self._detailed, wanted, _INSPECT_AT_ONCE)
@@ -87,12 +87,12 @@ class Lookup:
     # What lists leave out
 
     def keep_end(self, container_id: str, inspected: Mapping[str, Any]) -> None:
-        """Remember what a watch was told of a container that has ended."""
+        """Keep a watch's inspection of a container that has ended."""
         parts = {name: inspected[name] for name in ("Name", "State", "RestartCount") if name in inspected}
         keep(self._ends, container_id, parts)
 
     async def ends_of(self, members: Iterable[Container]) -> Sequence[Container]:
-        """Return the same containers, those that have ended with the times of it, which no list has."""
+        """Return the containers, with the times of those that have ended, which no list has."""
 
         async def end_of(container: Container) -> Container:
             if container.detailed or not container.over:
@@ -100,12 +100,12 @@ class Lookup:
             try:
                 return await self._inspect(container)
             except NotFoundError:
-                return container  # it was removed a moment ago
+                return container  # it has just been removed
 
         return await gather_bounded(end_of, members, _INSPECT_AT_ONCE)
 
     async def _detailed(self, container: Container) -> Container:
-        """Add what is known of a container, and ask for what somebody would miss."""
+        """Add what is cached about a container, and inspect it if the list leaves out something that matters."""
         known = self._details.get(container.id)
         if known is None and (seen := self._ends.pop(container.id, None)) is not None:
             known = self._with_details(container, seen)
@@ -116,7 +116,7 @@ class Lookup:
         try:
             return await self._inspect(container)
         except NotFoundError:
-            return container  # it was removed a moment ago
+            return container  # it has just been removed
 
     async def _inspect(self, container: Container) -> Container:
         daemon = await self._docker()
@@ -124,7 +124,7 @@ class Lookup:
 
     def _with_details(self, container: Container, inspected: Mapping[str, Any]) -> Container:
         detailed = with_details(container, inspected)
-        # Word of a lack of memory may come a little later than that of the end.
+        # The out-of-memory flag may be set a little later than the end.
         if detailed.over and (detailed.out_of_memory or detailed.exit_code != KILLED):
             keep(self._details, container.id, detailed)
         return detailed
@@ -132,7 +132,7 @@ class Lookup:
     # Results
 
     async def results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
-        """Return what an app's replicas have written to their result files; None if there is no such app."""
+        """Return the content of the replicas' result files; None if there is no such app."""
         members = await self.members(app_id, "results")
         if not members:
             return None
@@ -142,7 +142,7 @@ class Lookup:
             try:
                 found[container.role, container.replica] = await self._result(container)
             except NotFoundError:
-                pass  # it has written none
+                pass  # it has written no result
 
         with_label = [each for each in members if each.identity.result and not each.identity.fault]
         await gather_bounded(read, with_label, _READ_AT_ONCE)
@@ -150,7 +150,7 @@ class Lookup:
 
     async def _result(self, container: Container) -> JsonValue:
         daemon = await self._docker()
-        from asyncsched._dockerd import read_file  # loaded by the line above, in a thread
+        from asyncsched._dockerd import read_file  # imported by the line above, in a thread
 
         try:
             path = container.identity.result
@@ -161,7 +161,7 @@ class Lookup:
 
 
 def keep(known: dict[str, T], key: str, value: T) -> None:
-    """Remember something; the oldest goes when there is no room."""
+    """Add a value to a cache; drop the oldest if the cache is full."""
     while len(known) >= _KEPT:
         del known[next(iter(known))]
     known[key] = value

@@ -1,10 +1,10 @@
-"""The labels by which any process finds an app's containers, and the names that they have.
+"""Write and read the labels and names by which any process finds an app's containers.
 
-Everything that `describe` and `list` tell comes from labels, names and states: nothing is stored elsewhere. Anybody may
-make containers with labels like ours. Where a label is not one that we would have written, the container's part in an
-app is not known; where it is the app's id, the container is not part of any app.
+Everything that `describe` and `list` return comes from labels, names and states: nothing is stored elsewhere. Other
+programs may create containers with the same labels. If asyncsched could not have written a label, the container's role
+in an app is unknown; if that label is the app's id, the container does not belong to any app.
 
-Labels are written and read here only.
+This is the only module that writes or reads labels.
 """
 
 from __future__ import annotations
@@ -81,27 +81,27 @@ ROLE = "asyncsched.role"
 ROLE_INDEX = "asyncsched.role-index"
 REPLICA = "asyncsched.replica"
 REQUEST = "asyncsched.request"
-"""A digest of what was asked for: the same id for something else is a conflict."""
+"""A digest of the request: the same id with another request is a conflict."""
 SPEC = "asyncsched.role-spec"
-"""What `describe` rebuilds the role from, as JSON; without secrets."""
+"""The note that `describe` rebuilds the role from, as JSON, without secrets."""
 METADATA = "asyncsched.metadata"
 RETRIES = "asyncsched.max-retries"
-"""How often it is started again after a failure; missing where it never is."""
+"""The number of restarts after failures; missing if there are none."""
 TERMINAL = "asyncsched.terminal"
-"""Set where the container has a terminal: its log has no frames then."""
+"""Set if the container has a terminal: its log then has no frames."""
 REMOVE_AFTER = "asyncsched.remove-after"
 TIMEOUT = "asyncsched.timeout"
-"""How many seconds one of its runs may take; missing where that is not limited."""
+"""The seconds that a run may take; missing if there is no limit."""
 RESULT = "asyncsched.result-file"
-"""The path of the replica's result file, in its container; missing where its environment names another one."""
+"""The path of the replica's result file in its container; missing if its environment names another file."""
 
-# A name is part of what a list tells, and can be changed: it carries what happens to a container later on.
+# A name appears in lists, and can be changed: it carries what happens to a container later.
 CANCELLED = ".cancelled"
-"""The end of the name of a container whose app was cancelled while it ran."""
+"""The suffix of a container's name if its app was cancelled while it ran."""
 STOPPED = ".stopped"
-"""The end of the name of a container that was stopped because another replica had failed."""
+"""The suffix of a container's name if it was stopped because another replica had failed."""
 TIMED_OUT = ".timeout"
-"""The end of the name of a container that was stopped because it ran longer than its timeout."""
+"""The suffix of a container's name if it was stopped because it exceeded its timeout."""
 _TAKEN_OVER = re.compile(r"\.taken-over-[0-9a-f]{8}$")
 
 _DNS_LABEL = 63
@@ -111,15 +111,15 @@ _LONGEST_NOTE = 8192
 
 
 def container_name(app_id: str, role: str, replica: int) -> str:
-    """Name a replica's container, which is its host name too.
+    """Return the name of a replica's container, which is its host name too.
 
-    It is ``<app_id>-<role>-<k>`` where that is a DNS label. What is too long, or has letters that names
-    resolve differently or not at all, is cleaned and cut, and a digest keeps it unique.
+    It is ``<app_id>-<role>-<k>`` if that is a DNS label. A name that is too long, or has characters that resolve
+    differently or not at all, is cleaned and cut, and a digest keeps it unique.
     """
     full = f"{app_id}-{role}-{replica}"
     if len(full) <= _DNS_LABEL and _PLAIN.fullmatch(full):
         return full
-    # Each part is told apart from its neighbours: "a-b" and "c" must not be "a" and "b-c".
+    # Separate the parts, so that "a-b" and "c" differ from "a" and "b-c".
     digest = sha256(repr((app_id, role)).encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
     end = f"-{digest}-{replica}"
     clean = re.sub(r"[^a-z0-9]+", "-", f"{app_id}-{role}".lower()).strip("-")
@@ -127,7 +127,7 @@ def container_name(app_id: str, role: str, replica: int) -> str:
 
 
 def _shorten(text: str, length: int) -> str:
-    """Keep both ends: ids are unique at their end, and people know an app by its beginning."""
+    """Keep both ends: an id is unique at its end, and people recognise an app by its beginning."""
     if len(text) <= length:
         return text
     half = length // 2
@@ -135,7 +135,7 @@ def _shorten(text: str, length: int) -> str:
 
 
 def base_name(name: str) -> str:
-    """Return a container's name as it was when it was made."""
+    """Return the name that a container was created with."""
     name = name.removeprefix("/")
     for mark in (CANCELLED, TIMED_OUT, STOPPED):
         name = name.removesuffix(mark)
@@ -143,36 +143,36 @@ def base_name(name: str) -> str:
 
 
 def taken_over(name: str) -> str:
-    """Return a new name for a container that one submit has made and another one starts.
+    """Return a new name for a container that one submit has created and another one starts.
 
-    A container is started by its name: whoever gives it a new one is the only one who can still start it.
+    A container is started by its name: after a rename, only the submit that renamed it can still start it.
     """
     return f"{base_name(name)}.taken-over-{secrets.token_hex(4)}"
 
 
 def is_taken_over(name: str) -> bool:
-    """Tell whether a name is one that `taken_over` has given."""
+    """Return whether a name was made by `taken_over`."""
     return _TAKEN_OVER.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a container's labels say of its place.
+    """What a container's labels say about its place in an app.
 
     Attributes:
-        app_id: The app's id; empty if no app can be named so.
-        app_name: The name that the app was given.
+        app_id: The app's id; empty if the label cannot be an app's id.
+        app_name: The app's name.
         session: The session that submitted it.
         role: The role's name.
-        role_index: The role's place among the app's roles.
+        role_index: The role's position among the app's roles.
         replica: The replica's number.
-        max_retries: How often it may be started again.
-        timeout: How many seconds one of its runs may take.
-        remove_after: How many seconds after its end it may be removed.
-        digest: What was asked for.
-        result: The path of its result file, in the container; empty where that is not known.
+        max_retries: The number of restarts allowed.
+        timeout: The seconds that a run may take.
+        remove_after: The seconds after its end when it may be removed.
+        digest: The digest of the request.
+        result: The path of its result file, in the container; empty if it is not known.
         terminal: Whether it has a terminal.
-        fault: Which label is none of ours, and why; empty if all can be ours.
+        fault: Which label asyncsched cannot have written, and why; empty if all are sound.
     """
 
     app_id: str
@@ -191,7 +191,7 @@ class Identity:
 
 
 def read_identity(own: Mapping[str, object]) -> Identity:
-    """Read a container's labels; a label that is missing, or none of ours, has its default."""
+    """Read a container's labels; a label that is missing or unsound has its default."""
     faults: list[str] = []
 
     def read(label: str, reader: Callable[[object], T], default: T) -> T:
@@ -225,7 +225,7 @@ def _plain(own: Mapping[str, object], label: str) -> str:
 
 
 def read_app_id(own: Mapping[str, object]) -> str:
-    """Return the app that a container belongs to; empty if it belongs to none."""
+    """Return the id of the app that a container belongs to; empty if it belongs to none."""
     try:
         return read_id(own.get(APP_ID))
     except ValueError:
@@ -236,7 +236,7 @@ def read_role_note(own: Mapping[str, object]) -> object:
     """Return the note of a container's role, None if there is none.
 
     Raises:
-        ValueError: The label is none of ours; the message says why.
+        ValueError: asyncsched cannot have written the label; the message says why.
     """
     return _read_json(own, SPEC)
 
@@ -245,7 +245,7 @@ def read_metadata_note(own: Mapping[str, object]) -> object:
     """Return the note of an app's metadata, None if there is none.
 
     Raises:
-        ValueError: The label is none of ours; the message says why.
+        ValueError: asyncsched cannot have written the label; the message says why.
     """
     return _read_json(own, METADATA)
 
@@ -277,47 +277,47 @@ def app_labels(
 
 
 def role_labels(shared: Mapping[str, str], role: Role, note: Mapping[str, JsonValue], index: int) -> dict[str, str]:
-    """Return the labels of a role's containers: the app's, and its own.
+    """Return the labels of a role's containers: the app's, and the role's.
 
     Raises:
-        InvalidRequestError: They could not be read back: the app would run, and nobody could tell its state.
+        InvalidRequestError: They could not be read back: the app would run, but its state would be unknown.
     """
     own = {**shared, ROLE: role.name, ROLE_INDEX: str(index), **role_note(note)}
     if role.max_retries > 0:
         own[RETRIES] = str(role.max_retries)
     if fault := read_identity(own).fault:
-        raise InvalidRequestError(f"the app cannot be described by labels: {fault}", fix="choose another name")
+        raise InvalidRequestError(f"the app cannot be stored in labels: {fault}", fix="choose another name")
     return own
 
 
 def replica_labels(shared: Mapping[str, str], replica: int, result: str) -> dict[str, str]:
-    """Return a container's labels: its role's, and its own; `result` is empty where that file is not ours to read."""
+    """Return a container's labels: its role's, and its own; `result` is empty if the file is not to be read."""
     return {**shared, REPLICA: str(replica), **({RESULT: result} if result else {})}
 
 
 def found_labels(
     app_id: str, *, session: str, version: str, role: str, role_index: int, replica: int
 ) -> dict[str, str]:
-    """Return the labels without which a container that is made by hand would not be found."""
+    """Return the labels that make a container found that was described by hand."""
     own = {VERSION: version, APP_ID: app_id, APP_NAME: app_id, SESSION: session}
     return replica_labels({**own, ROLE: role, ROLE_INDEX: str(role_index)}, replica, "")
 
 
 def sent_labels(own: Mapping[str, str], digest: str, *, terminal: bool) -> dict[str, str]:
-    """Return a container's labels with what is known when it is sent."""
+    """Return a container's labels with those that are known only when it is sent."""
     return {**own, **({REQUEST: digest} if digest else {}), **({TERMINAL: "1"} if terminal else {})}
 
 
 def label_filters(app_id: str, digest: str) -> list[str]:
-    """Return what finds the containers of an app that were made for this request."""
+    """Return the filters for an app's containers that were created for this request."""
     return [f"{APP_ID}={app_id}", f"{REQUEST}={digest}"]
 
 
 def metadata_note(app: AppDef) -> dict[str, str]:
-    """Keep an app's metadata in a label.
+    """Store an app's metadata in a label.
 
     Raises:
-        InvalidRequestError: They could not be read back.
+        InvalidRequestError: The label could not be read back.
     """
     if not app.metadata:
         return {}
@@ -328,13 +328,13 @@ def metadata_note(app: AppDef) -> dict[str, str]:
         raise InvalidRequestError(
             f"the metadata of the app {shown(app.name)} {error}",
             why="it is kept in a label of each container, as JSON",
-            fix="shorten it",
+            fix="shorten the metadata",
         ) from None
     return {METADATA: text}
 
 
 def role_note(note: Mapping[str, JsonValue]) -> dict[str, str]:
-    """Keep the note of a role in a label, without what would make the label too long."""
+    """Store a role's note in a label, without what would make the label too long."""
     return {SPEC: json.dumps(shortened(note, _is_readable))}
 
 
@@ -343,5 +343,5 @@ def _is_readable(note: Mapping[str, JsonValue]) -> bool:
     try:
         read_json(text)
     except ValueError:
-        return False  # it is nested too deeply
+        return False  # the note is nested too deeply
     return len(text) <= _LONGEST_NOTE

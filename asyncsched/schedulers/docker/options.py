@@ -12,7 +12,7 @@ __all__ = ["DockerOpts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerOpts:
-    """How an app is run on a Docker daemon."""
+    """How to run an app on a Docker daemon."""
 
     copy_env: Annotated[
         list[str] | None,
@@ -20,27 +20,27 @@ class DockerOpts:
     ] = None
     env: Annotated[
         dict[str, str] | None,
-        Doc("environment variables for every replica; the role's own win"),
+        Doc("environment variables for every replica; the role's override them"),
     ] = None
     privileged: Annotated[bool, Doc("give the containers all capabilities and devices of the host")] = False
     image_repo: Annotated[
-        str | None, Doc("repository that images made from a workspace are named by; nothing is pushed")
+        str | None, Doc("repository in the names of images that are made from a workspace; nothing is pushed")
     ] = None
     quiet: Annotated[bool, Doc("do not report the progress of pulls and builds")] = False
     platform: Annotated[
         str | None,
-        Doc("what images must be for, such as linux/arm64: pulled, built and checked; else the daemon's"),
+        Doc("platform to pull and build images for, such as linux/arm64, and to check them; else the daemon's"),
     ] = None
     pull: Annotated[
         Literal["missing", "always", "never"],
-        Doc("when to pull an image: if the daemon has none of its name, on every submit, or never"),
+        Doc("when to pull an image: if the daemon does not have its name, on every submit, or never"),
     ] = "missing"
     grace_period: Annotated[
         float, Doc("seconds between TERM and KILL when a replica is stopped, rounded up to whole ones")
     ] = 10.0
     timeout: Annotated[
         float | None,
-        Doc("seconds that a run of a replica may take; over it this scheduler stops the replica, which has failed"),
+        Doc("seconds that a run of a replica may take; this scheduler then stops the replica, which has failed"),
     ] = None
     on_failure: Annotated[
         Literal["continue", "stop"],

@@ -1,7 +1,7 @@
-"""From an app to the containers that the daemon is asked for: no I/O, no SDK.
+"""Turn an app into the containers to request from the daemon: no I/O, no SDK.
 
-The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
-`to_wire` makes of it what goes over the wire.
+The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent. `to_wire`
+makes the request's body from it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ class DockerContainer:
 
     Attributes:
         image: The image.
-        command: The program and its arguments; an entrypoint of the image stands before them. A text is split as a
-            shell would.
-        kwargs: What else it is made with, as the documents have it: by the names that docker-py's ``containers.run``
-            has, such as ``name``, ``environment``, ``labels``, ``mounts``, ``mem_limit``.
+        command: The program and its arguments, appended to the image's entrypoint; a string is split as a shell would.
+        kwargs: Other settings, by the names of docker-py's ``containers.run``, as the documents have them: ``name``,
+            ``environment``, ``labels``, ``mounts``, ``mem_limit`` and so on.
         role: The role's name.
-        replica: Its number in the role; None counts on from those of the role that stand before it.
+        replica: Its number in the role; None continues after the containers of the role that precede it.
         stop_timeout: Seconds between TERM and KILL.
-        host_config: Fields of the Engine API's ``HostConfig``, laid over what `kwargs` say.
+        host_config: Fields of the Engine API's ``HostConfig``, which override `kwargs`.
     """
 
     image: str
@@ -64,7 +63,7 @@ class DockerContainer:
 
     @property
     def network(self) -> str:
-        """The network that it is in."""
+        """The network that it joins."""
         return str(self.kwargs.get("network") or self.kwargs.get("network_mode") or "default")
 
     def __repr__(self) -> str:
@@ -79,10 +78,10 @@ class DockerJob:
         app_id: The app's id.
         containers: The containers, in the order of roles and replicas.
         pull: When to pull images: ``missing``, ``always`` or ``never``.
-        quiet: Whether pulls are not reported.
-        on_failure: What the other replicas do when one has failed: ``continue`` or ``stop``.
+        quiet: Whether to pull without reporting progress.
+        on_failure: What happens to the other replicas when one has failed: ``continue`` or ``stop``.
         timeout: Seconds that a run of a replica may take.
-        platform: What is pulled, such as ``linux/arm64``; None for the daemon's own.
+        platform: The platform to pull, such as ``linux/arm64``; None for the daemon's.
     """
 
     app_id: str
@@ -125,7 +124,7 @@ def make_request(
         raise InvalidRequestError(f"the app {app.name} has no roles", fix="give it at least one")
     for role in app.roles:
         if not role.image.strip():
-            raise InvalidRequestError(f"the role {role.name!r} has no image", fix="name the image that it runs in")
+            raise InvalidRequestError(f"the role {role.name!r} has no image", fix="set the role's image")
     check_seconds("grace_period", options.grace_period, least=0)  # Docker reads a whole number of 32 bits
     check_seconds("timeout", options.timeout)
     job = DockerJob(
@@ -141,7 +140,7 @@ def make_request(
     app_labels = names.app_labels(
         told, app_id, session=session, version=version, timeout=options.timeout, remove_after=options.remove_after
     )
-    # What is copied may come from within an app, which has its own replica 0 and its own result.
+    # The copied environment may come from inside an app, with that app's replica 0 and result file.
     rank0 = {RANK0: _rank0_host(app, app_id, options)}
     copied = _copied(options.copy_env or (), environ)
     copied.pop(RESULT_FILE, None)
@@ -164,7 +163,7 @@ def _container(
     values = macros.Values(img_root="", app_id=app_id, replica_id=str(replica), rank0_env=RANK0)
     applied = values.apply(role)
     name = names.container_name(app_id, role.name, replica)
-    # Where everybody may write; by its container's name, as replicas may share a directory that is mounted there.
+    # World-writable; by its container's name, because replicas may share a directory that is mounted there.
     result = f"/tmp/{name}.result.json"  # noqa: S108 - in the container
     env = {RESULT_FILE: result, **shared, **applied.env}
     labels = names.replica_labels(role_labels, replica, result if env[RESULT_FILE] == result else "")
@@ -195,24 +194,24 @@ def _rank0_host(app: AppDef, app_id: str, options: DockerOpts) -> str:
 
 
 def completed(job: DockerJob, app: AppDef | None = None, *, session: str, version: str) -> DockerJob:
-    """Return a copy of a job in which each container has a name, and the labels that it is found and told by.
+    """Return a copy of a job in which each container has a name, and the labels that it is found by.
 
-    Those of a dry-run have them; what is made by hand need not.
+    Jobs of a dry-run have them already; a job that was made by hand may lack them.
 
     Args:
         job: The job.
-        app: What it was made from, as it is to be told; None for a job that was made by hand.
+        app: The app that it was made from, to be described; None for a job that was made by hand.
         session: The session's name, for a label.
         version: This package's version, for a label.
 
     Raises:
-        InvalidRequestError: It has no containers.
+        InvalidRequestError: The job has no containers.
     """
     if not job.containers:
         raise InvalidRequestError(
             f"the request for {job.app_id} has no containers",
             why="there is nothing to run",
-            fix="give it a DockerContainer for each replica",
+            fix="add a DockerContainer for each replica",
             backend=BACKEND,
         )
     containers: list[DockerContainer] = []
@@ -248,7 +247,7 @@ def completed(job: DockerJob, app: AppDef | None = None, *, session: str, versio
 
 
 def _note_by_hand(job: DockerJob, name: str, keeper: Keeper) -> dict[str, JsonValue]:
-    """Return what can be told of a role of a job that was made by hand."""
+    """Return what can be described of a role in a job that was made by hand."""
     containers = [each for each in job.containers if each.role == name]
     role = Role(name, containers[0].image, num_replicas=len(containers))
     (note,) = role_notes(ToldApp(AppDef("", [role]), keeper))
@@ -256,7 +255,7 @@ def _note_by_hand(job: DockerJob, name: str, keeper: Keeper) -> dict[str, JsonVa
 
 
 def _made_with(job: DockerJob, role: str) -> Iterator[str]:
-    """Yield what the containers of a role are made with, beside what finds them."""
+    """Yield the settings of a role's containers, except those that only identify them."""
     yield from given_options(job)
     for each in job.containers:
         if each.role == role:
@@ -266,7 +265,7 @@ def _made_with(job: DockerJob, role: str) -> Iterator[str]:
 
 
 def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:
-    """Make the body of the request that creates a container; it holds the secrets."""
+    """Return the body of the request that creates a container; it holds the secrets."""
     body = make_body(container.kwargs, made_by=container.name, backend=BACKEND)
     body["Labels"] = names.sent_labels(body.get("Labels", {}), digest, terminal=bool(body.get("Tty")))
     body |= {
@@ -282,10 +281,10 @@ def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[
 
 
 def is_own_interface(network: str) -> bool:
-    """Tell whether a container in it has a network interface of its own, and so a host name."""
+    """Return whether a container in this network has its own network interface, and so a host name."""
     return network != "host" and not network.startswith("container:")
 
 
 def is_user_defined(network: str) -> bool:
-    """Tell whether it is a network that is made by name, where containers know each other by name."""
+    """Return whether the network is user-defined, so that containers reach each other by name."""
     return is_own_interface(network) and network not in ("none", "bridge", "default")

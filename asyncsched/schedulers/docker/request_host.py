@@ -1,4 +1,4 @@
-"""What a container gets of its host: resources, mounts, devices, limits. No I/O, no SDK."""
+"""A container's share of its host: resources, mounts, devices, limits. No I/O, no SDK."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["make_host_kwargs"]
 
 
 def make_host_kwargs(role: Role, options: DockerOpts) -> dict[str, Any]:
-    """Return what the containers of a role get of their host, by docker-py's names."""
+    """Return the host settings of a role's containers, by docker-py's names."""
     mounts: list[Mount] = [*role.mounts, *get_device_mounts(role.resource.devices)]
     kwargs: dict[str, Any] = {
         "privileged": options.privileged,
@@ -33,11 +33,11 @@ def make_host_kwargs(role: Role, options: DockerOpts) -> dict[str, Any]:
 
 
 def _resources(role: Role) -> dict[str, Any]:
-    """Translate what a replica needs; what is not positive was not asked for."""
+    """Translate a replica's resources; values that are not positive request nothing."""
     kwargs: dict[str, Any] = {}
     resource = role.resource
     if resource.memMB > 0:
-        # Programs that share memory between processes count on more than Docker's 64 MB of it.
+        # Programs that share memory between processes need more than Docker's 64 MB.
         kwargs["mem_limit"] = kwargs["shm_size"] = f"{int(resource.memMB)}m"
     if resource.cpu > 0:
         kwargs["nano_cpus"] = int(resource.cpu * 1_000_000_000)
@@ -70,6 +70,6 @@ def _ulimit(text: str) -> dict[str, Any]:
         raise RunOptionError(
             f"cannot read the ulimit {text!r}",
             key="ulimits",
-            why="it is not of the form name=soft or name=soft:hard",
-            fix="write for instance nofile=4096:8192",
+            why="it must have the form name=soft or name=soft:hard",
+            fix="write for example nofile=4096:8192",
         ) from None

@@ -1,7 +1,7 @@
-"""From a container as it is asked for to the body of the Engine API's request: no I/O, no SDK.
+"""Turn a requested container into the body of the Engine API's request: no I/O, no SDK.
 
-What a container is made with is written by the names that docker-py has for it, as the documents show it; the values
-mean what they mean there. A name that has no equivalent here is refused.
+Settings have docker-py's names, as in the documents, and their values mean what they mean there. A name that has no
+equivalent here is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _bytes(value: int | str) -> int:
         return value
     found = re.fullmatch(r"(\d+(?:\.\d+)?) *([bkmgt]?)b?", value.strip().lower())
     if found is None:
-        raise ValueError("it is not a number of bytes such as 512m")
+        raise ValueError("it must be a number of bytes, such as 512m")
     return int(float(found[1]) * 2 ** _UNITS[found[2]])
 
 
@@ -52,7 +52,7 @@ def _env(value: Mapping[str, str] | Iterable[str]) -> list[str]:
 
 
 def read_labels(value: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
-    """Return labels, which may be a list of names, by name."""
+    """Return labels as a dict; they may be a list of names."""
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, str]", value))
     return dict.fromkeys(value, "")
@@ -90,7 +90,7 @@ _CONFIG: Mapping[str, tuple[str, _Reader]] = {
     "user": ("User", str),
     "working_dir": ("WorkingDir", _as_it_is),
 }
-"""By docker-py's name, the field of the container and how a value is read."""
+"""By docker-py's name, the container's field and how to read a value."""
 
 _HOST: Mapping[str, tuple[str, _Reader]] = {
     "cap_add": ("CapAdd", _as_it_is),
@@ -135,22 +135,22 @@ _HOST: Mapping[str, tuple[str, _Reader]] = {
     "uts_mode": ("UTSMode", _as_it_is),
     "volumes": ("Binds", _binds),
 }
-"""The same for the fields of its ``HostConfig``."""
+"""The same for the fields of ``HostConfig``."""
 
 _ELSEWHERE = frozenset({"name", "network", "network_mode"})
-"""What the request says in another place."""
+"""Settings that another part of the request sets."""
 
 
 def make_body(kwargs: Mapping[str, Any], *, made_by: str, backend: str) -> dict[str, Any]:
-    """Return the body for a container that is made with these arguments of docker-py; None stands for no value.
+    """Return the body for a container with these arguments of docker-py; None means no value.
 
     Args:
         kwargs: The arguments by name.
-        made_by: The container's name, for a message.
-        backend: The scheduler's name, for a message.
+        made_by: The container's name, for messages.
+        backend: The scheduler's name, for messages.
 
     Raises:
-        InvalidRequestError: An argument has no equivalent, or a value that cannot be read.
+        InvalidRequestError: An argument has no equivalent, or its value cannot be read.
     """
     body: dict[str, Any] = {}
     host: dict[str, Any] = {}
@@ -165,7 +165,7 @@ def make_body(kwargs: Mapping[str, Any], *, made_by: str, backend: str) -> dict[
 
 
 def read_command(command: str | Iterable[str], *, made_by: str, backend: str) -> list[str]:
-    """Return the words of a command; a text is split as a shell would.
+    """Return the words of a command; a string is split as a shell would.
 
     Raises:
         InvalidRequestError: It cannot be read.
@@ -178,9 +178,9 @@ def _read(read: _Reader, name: str, value: Any, made_by: str, backend: str) -> A
         return read(value)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidRequestError(
-            f"the container {made_by} cannot be made with {masked({name: value})}",
+            f"the container {made_by} has the invalid setting {masked({name: value})}",
             why=str(error),
-            fix="write it as docker-py's containers.run takes it",
+            fix="write it as for docker-py's containers.run",
             backend=backend,
         ) from error
 
@@ -191,7 +191,7 @@ def _unknown(name: str, made_by: str, backend: str) -> InvalidRequestError:
     known = [*_CONFIG, *_HOST, *_ELSEWHERE]
     near = difflib.get_close_matches(name, known, n=1)
     return InvalidRequestError(
-        f"the container {made_by} cannot be made with the argument {name!r}",
+        f"the container {made_by} has the unknown setting {name!r}",
         why="it has no equivalent here",
         fix=f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(known))}, or host_config",
         backend=backend,

@@ -45,7 +45,7 @@ __all__ = ["DockerScheduler", "create_scheduler"]
 IGNORES = {
     "min_replicas": "all replicas start, or none does",
     "port_map": "containers of one network reach each other on every port, and none is published on the host",
-    "resource.capabilities": "the host is the daemon's",
+    "resource.capabilities": "all replicas run on the daemon's host",
 }
 
 MADE_FROM: Mapping[str, Collection[str]] = {
@@ -63,21 +63,21 @@ MADE_FROM: Mapping[str, Collection[str]] = {
     "restart_policy": ("max_retries",),
     "host_config": ("mounts", "resource", "max_retries"),
 }
-"""What of a request is made from which fields of a role."""
+"""The parts of a request, and the fields of a role that they are made from."""
 
 
 class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[DockerOpts, DockerJob]):
     """Runs each replica as a container on the daemon that ``docker`` would talk to.
 
-    It keeps nothing itself: whatever process asks, the answer comes from the containers' labels, names and
-    states. The daemon is looked for (``DOCKER_HOST``, contexts, the usual sockets) at the first await.
+    It stores nothing itself: in any process, answers come from the containers' labels, names and states. The daemon is
+    looked for (``DOCKER_HOST``, contexts, the usual sockets) at the first await.
 
     Args:
-        session_name: The session that apps are marked with.
-        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+        session_name: The session to mark apps with.
+        tunables: The parameters of every scheduler: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
-        MissingExtraError: aiodocker is not installed; the message says which ``pip install`` brings it.
+        MissingExtraError: aiodocker is not installed; the message names the ``pip install`` command.
     """
 
     options = DockerOpts
@@ -109,7 +109,7 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
             await asyncio.to_thread(_load)
             from asyncsched._dockerd import Daemon
 
-            if self._daemon is None:  # nobody else was faster
+            if self._daemon is None:  # no concurrent call was faster
                 self._daemon = Daemon(
                     backend=self.backend,
                     request_timeout=self.request_timeout,
@@ -168,7 +168,7 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
 
     @override
     async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
-        # One list tells of all, however many they are.
+        # One list request covers all apps, however many they are.
         if app_ids:
             answers = await self._lookup.describe_many(app_ids)
             if self._pushing:
@@ -233,7 +233,7 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
         daemon = await self._docker()
-        from asyncsched.schedulers.docker.logs import ContainerLog  # loaded by the line above, in a thread
+        from asyncsched.schedulers.docker.logs import ContainerLog  # imported by the line above, in a thread
 
         there = members_of(app) or await self._lookup.members(app.app_id, "log_iter")
         found = {(container.role, container.replica): container for container in there}
@@ -244,7 +244,7 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
         ]
 
     def _attempts_of(self, container: Container) -> Attempts:
-        """Return what is known of a container's runs: a later read knows what an earlier one has followed."""
+        """Return what is known of a container's runs; later reads use what earlier ones have followed."""
         from asyncsched.schedulers.docker.logs_attempts import Attempts
 
         known = self._attempts.get(container.id)
@@ -256,11 +256,11 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
 
 
 def _load() -> None:
-    """Import what only those need who talk to a daemon: it takes longer than a loop may be held."""
+    """Import the modules that talk to a daemon: their import takes longer than the loop may be held."""
     for name in ("asyncsched._dockerd", "asyncsched.schedulers.docker.logs"):
         import_module(name)
 
 
 def create_scheduler(session_name: str, **tunables: Unpack[Tunables]) -> DockerScheduler:
-    """Make the scheduler ``local_docker``."""
+    """Create the scheduler ``local_docker``."""
     return DockerScheduler(session_name, **tunables)

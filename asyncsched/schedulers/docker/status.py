@@ -1,4 +1,4 @@
-"""From containers to the description of an app: states, reasons, causes. No I/O, no SDK."""
+"""Turn containers into the description of an app: states, reasons, causes. No I/O, no SDK."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _NO_PROGRAM = ("exec: ", "executable file not found", "exec format error")
 
 
 def _known_state(container: Container) -> AppState:
-    """Return the state of the replica that a container is; UNKNOWN where nobody knows which one that would be."""
+    """Return the state of a container's replica; UNKNOWN if the labels do not say which replica it is."""
     return AppState.UNKNOWN if container.identity.fault else state_of(container)
 
 
 def _reason(container: Container) -> str:
     if fault := container.identity.fault:
-        return f"{names.base_name(container.name)} is not one that asyncsched has made: {fault}"
+        return f"{names.base_name(container.name)} was not created by asyncsched: {fault}"
     if container.error:
         return container.error
     ending = _ending(container)
@@ -48,7 +48,7 @@ def _reason(container: Container) -> str:
 
 
 def _cause(container: Container, state: AppState) -> FailureCause | None:
-    """Return why a replica in this state failed, or why its next attempt is to come."""
+    """Return why a replica in this state failed, or why it will be restarted."""
     if state is AppState.CANCELLED:
         return FailureCause.CANCELLED
     if state in (AppState.RUNNING, AppState.SUCCEEDED, AppState.UNKNOWN):
@@ -126,13 +126,13 @@ def members_of(answer: object) -> Sequence[Container]:
 
 
 def _roles(members: Sequence[Container]) -> list[Role]:
-    """Return an app's roles, as far as the labels of its containers tell."""
+    """Return an app's roles, as far as its containers' labels describe them."""
     first_of_each = {container.role: container for container in reversed(members)}
     return [_role(first_of_each[name]) for name in dict.fromkeys(container.role for container in members)]
 
 
 def _role(container: Container) -> Role:
-    # The list names an image by its digest once its name has gone to another one.
+    # A list names an image by its digest once the image's name belongs to another image.
     role = role_of_note(_note(container, names.read_role_note), image=container.image)
     role.name, role.max_retries = container.role, container.max_retries
     return role
@@ -143,16 +143,16 @@ def _metadata(container: Container) -> dict[str, str]:
 
 
 def _note(container: Container, read: Callable[[Mapping[str, object]], object]) -> object:
-    """Read a note in a label; one that is not ours is told once, and tells nothing."""
+    """Read a note in a label; log an unsound one once, and ignore it."""
     try:
         return read(container.labels)
     except ValueError as error:
-        _once.warn((container.id, read), "the container %s tells nothing of its role: %s", container.name, error)
+        _once.warn((container.id, read), "ignoring a label of the container %s: %s", container.name, error)
         return None
 
 
 def _message(replicas: Sequence[ReplicaStatus], state: AppState) -> str:
-    """Say why the app failed or waits: the reason of the first replica that has one."""
+    """Return why the app failed or waits: the reason of the first replica that has one."""
     wanted = {
         AppState.FAILED: (AppState.FAILED,),
         AppState.PENDING: (AppState.PENDING, AppState.SUBMITTED),
@@ -175,7 +175,7 @@ def _created(members: Sequence[Container]) -> datetime:
 
 
 def list_row(backend: str, app_id: str, members: Sequence[Container]) -> ListAppResponse:
-    """Make an app's row in a list."""
+    """Return an app's row in a list."""
     first = members[0]
     cancelled = any(container.cancelled for container in members)
     return ListAppResponse(

@@ -1,7 +1,7 @@
-"""From what the daemon tells of containers to what is known of each: no I/O, no SDK.
+"""Turn the daemon's answers about containers into records: no I/O, no SDK.
 
-A list of containers carries everything but a few details (restarts, out of memory, exact times), for which
-a container has to be inspected: `needs_details` says of which containers anybody would miss them.
+A list of containers has everything except a few details (restarts, out of memory, exact times), for which a container
+must be inspected: `needs_details` returns for which containers the details matter.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ _STATES = {
 }
 _CODE = re.compile(r"(?:Exited|Restarting) \((\d+)\)")
 KILLED = BY_SIGNAL + SIGKILL
-_NOT_STARTED = range(126, 129)  # what the daemon says of a container that it could not start, and shells of programs
+_NOT_STARTED = range(126, 129)  # the daemon's codes for a container that it could not start, and shells' for a program
 _NEVER = "0001-01-01"
 _EPOCH = datetime.fromtimestamp(0, UTC)
-_BEFORE_START = timedelta(milliseconds=75)  # within which the first lines of a first run are stamped too early
+_BEFORE_START = timedelta(milliseconds=75)  # how much too early the first lines of a first run may be stamped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container that asyncsched has made, as far as it is known.
+    """A container that asyncsched has created, as far as it is known.
 
     Attributes:
-        id: The daemon's id of it.
-        name: Its name now: it tells whether it was cancelled.
-        state: The daemon's word.
-        exit_code: What its last run ended with, if it has ended or waits to be started again.
-        created: When it was made, in seconds since the epoch.
+        id: The daemon's id for it.
+        name: Its current name, which shows whether it was cancelled.
+        state: The daemon's word for its state.
+        exit_code: The exit code of its last run, if it has ended or waits to be restarted.
+        created: When it was created, in seconds since the epoch.
         image: Its image's name.
-        labels: Its labels, as they are.
-        identity: What they say of its place in an app.
-        restarts: How often it was started again; None where nobody has asked.
-        out_of_memory: Whether its last run was killed for want of memory.
+        labels: Its labels, unchanged.
+        identity: Its place in an app, read from the labels.
+        restarts: How often it was restarted; None if it was not inspected.
+        out_of_memory: Whether its last run was killed for lack of memory.
         error: Why it could not be started.
-        started_at: When its last run started, where that is known.
-        finished_at: When its last run ended, where that is known.
+        started_at: When its last run started, if known.
+        finished_at: When its last run ended, if known.
         detailed: Whether it has been inspected.
     """
 
@@ -89,7 +89,7 @@ class Container:
 
     @property
     def app_id(self) -> str:
-        """The app that it belongs to; empty if it belongs to none."""
+        """The id of its app; empty if it belongs to none."""
         return self.identity.app_id
 
     @property
@@ -119,32 +119,32 @@ class Container:
 
     @property
     def timeout(self) -> float:
-        """How many seconds one of its runs may take; any number without the label."""
+        """The seconds that one of its runs may take; infinite without the label."""
         return self.identity.timeout
 
     @property
     def created_at(self) -> datetime:
-        """When it was made."""
+        """When it was created."""
         return datetime.fromtimestamp(self.created, UTC)
 
     @property
     def max_retries(self) -> int:
-        """How often it may be started again."""
+        """How often it may be restarted."""
         return self.identity.max_retries
 
     @property
     def remove_after(self) -> float:
-        """How many seconds after its end it may be removed; never without the label."""
+        """The seconds after its end when it may be removed; infinite without the label."""
         return self.identity.remove_after
 
     @property
     def over(self) -> bool:
-        """Whether it has ended and will not be started again."""
+        """Whether it has ended and will not be restarted."""
         return state_of(self).is_terminal()
 
 
 def read_container(entry: Mapping[str, Any]) -> Container:
-    """Read an item of ``GET /containers/json``; its status text carries the exit code."""
+    """Read an item of ``GET /containers/json``; its status text has the exit code."""
     code = _CODE.match(entry.get("Status") or "")
     names = entry.get("Names") or [f"/{entry['Id']}"]
     own: Mapping[str, str] = entry.get("Labels") or {}
@@ -161,7 +161,7 @@ def read_container(entry: Mapping[str, Any]) -> Container:
 
 
 def with_details(container: Container, inspected: Mapping[str, Any]) -> Container:
-    """Return the container with what ``GET /containers/<id>/json`` adds; the state is the newer one, too."""
+    """Return the container with the details of ``GET /containers/<id>/json``, and its newer state."""
     state: Mapping[str, Any] = inspected["State"]
     status = str(state.get("Status") or container.state)
     ended = status in ("exited", "dead", "restarting")
@@ -180,10 +180,10 @@ def with_details(container: Container, inspected: Mapping[str, Any]) -> Containe
 
 
 def needs_details(container: Container) -> bool:
-    """Tell whether the list leaves something out that a reader would miss.
+    """Return whether the list lacks a detail that matters.
 
-    That is why one was killed (out of memory looks like any KILL), how often one was restarted, and whether one could
-    not be started. All others cost nothing more than the list.
+    That is why a container was killed (out of memory looks like any KILL), how often it was restarted, and why it could
+    not be started. All others need only the list.
     """
     if container.detailed:
         return False
@@ -195,16 +195,16 @@ def needs_details(container: Container) -> bool:
 
 
 def last_run(inspected: Mapping[str, Any]) -> tuple[int, int]:
-    """Return since when lines are of a container's last run, in nanoseconds (0 if there is none), and its number."""
+    """Return when a container's last run begins in its log, in nanoseconds (0 if none), and the run's number."""
     state: Mapping[str, Any] = inspected["State"]
     started, ended = _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
-    # A restart is counted when its predecessor has ended.
+    # A restart is counted when the run before it has ended.
     number = int(inspected.get("RestartCount") or 0) - bool(state.get("Restarting"))
     if started is None:
         return 0, number
-    # First lines may be stamped before their run's beginning is noted, and last ones after its end: what lies between
-    # two runs, a tenth of a second and more, is divided. The end of a run that lasted a moment may be noted before its
-    # beginning.
+    # First lines may be stamped before their run's recorded beginning, and last lines after its end: so the pause
+    # between two runs, a tenth of a second and more, is divided. The end of a very short run may be recorded before
+    # its beginning.
     is_of_one_before = ended is not None and ended < started and state.get("Status") == "running"
     margin = (started - ended) / 2 if ended is not None and is_of_one_before else _BEFORE_START
     return _nanoseconds(started - margin), number
@@ -217,16 +217,16 @@ def _nanoseconds(moment: datetime) -> int:
 def _time(text: object) -> datetime | None:
     if not isinstance(text, str) or not text or text.startswith(_NEVER):
         return None
-    # Nanoseconds, and as many digits as are needed: datetime reads six.
+    # The daemon writes nanoseconds, with as many digits as needed: datetime reads six.
     whole, _, fraction = text.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
 
 
 def by_app(containers: Iterable[Container]) -> dict[str, list[Container]]:
-    """Gather containers by their app's id, each app's in the order of roles and replicas.
+    """Group containers by their app's id, each app's in the order of roles and replicas.
 
-    One with foreign labels makes an app whose state is not known, but has no part in an app that has others: what a
-    stranger writes changes nothing that is told of our own.
+    A container with unsound labels makes an app of unknown state, but is left out of an app that has sound containers:
+    what strangers write changes nothing about our own apps.
     """
     apps: dict[str, list[Container]] = {}
     strangers: dict[str, list[Container]] = {}
@@ -243,7 +243,7 @@ def by_app(containers: Iterable[Container]) -> dict[str, list[Container]]:
 
 
 def _unsound(container: Container) -> str:
-    return "not one that asyncsched has made" if container.app_id else "passed over"
+    return "not created by asyncsched" if container.app_id else "ignored"
 
 
 def _place(container: Container) -> tuple[int, int]:
@@ -251,10 +251,10 @@ def _place(container: Container) -> tuple[int, int]:
 
 
 def state_of(container: Container) -> AppState:
-    """Return the state of the replica that a container is, if it is one of ours."""
+    """Return the state of a container's replica, if the container is ours."""
     if container.state not in _STATES:
         _log.warning(
-            "Docker says %r of the container %s, which is no state that is known",
+            "Docker reports the unknown state %r for the container %s",
             container.state,
             container.name,
         )

@@ -1,4 +1,4 @@
-"""Submitting: images, the network, then all containers of an app or none."""
+"""Submit an app: pull images, provide the network, then create all of its containers or none."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _AGAIN = 0.1
 
 
 async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequence[Container]) -> Launch | None:
-    """Provide images and network for what is missing of an app; None if nothing is.
+    """Provide images and network for an app's missing containers; return None if none is missing.
 
     Args:
-        daemon: Where to.
-        info: What is submitted.
-        there: The containers of the app that are there.
+        daemon: The daemon to submit to.
+        info: The dry-run to submit.
+        there: The app's existing containers.
 
     Raises:
-        ConflictError: They are those of another app.
+        ConflictError: The existing containers belong to another app.
     """
     _check_same(info, there, daemon.backend)
     job = completed(info.request, info.app, session=info.session, version=__version__)
     by_name = {names.base_name(container.name): container for container in there}
     to_create = [container for container in job.containers if container.name not in by_name]
-    # What another submit of this app, cut off half-way, has made but not started.
+    # Containers that another submit of this app created but did not start before it was cut off.
     waiting = {name: c.name for name, c in by_name.items() if c.state == "created" and not c.over}
     not_started = waiting.keys() | {container.name for container in to_create}
     to_start = [container for container in job.containers if container.name in not_started]
@@ -61,7 +61,7 @@ def _check_same(info: AppDryRunInfo[DockerJob], there: Sequence[Container], back
 
 
 async def _provide_network(daemon: Daemon, network: str) -> str:
-    from asyncsched._dockerd import ensure_network  # loaded by whoever has made the daemon, in a thread
+    from asyncsched._dockerd import ensure_network  # already imported in a thread when the daemon was created
 
     if not is_user_defined(network):
         return network
@@ -76,7 +76,7 @@ async def _provide_images(daemon: Daemon, job: DockerJob, wanted: Collection[str
             _log.info("%s: %s %s", step.image, step.status, step.layer)
 
     async def provide(image: str) -> None:
-        # What was built here of a workspace is in no registry, and cannot be outdated.
+        # An image that was built here from a workspace is in no registry, and cannot be outdated.
         policy: PullPolicy = "missing" if is_content_tag(image.rpartition(":")[2]) else job.pull
         await provide_image(daemon, image, policy, report, platform=job.platform)
 
@@ -84,19 +84,19 @@ async def _provide_images(daemon: Daemon, job: DockerJob, wanted: Collection[str
 
 
 class Launch:
-    """One attempt to bring up what is missing of an app.
+    """One attempt to start an app's missing containers.
 
-    Requests that have been sent are never cut off: `remove` waits for their answers, so that no container
-    can appear after it was looked for.
+    Requests that have been sent are never cut off: `remove` waits for their answers, so that no container can appear
+    after it was looked for.
 
     Args:
-        daemon: Where to.
+        daemon: The daemon to submit to.
         job: The containers.
-        digest: What the app's request is told by.
-        networks: The ids of the networks by name, or the name where it is none of ours.
+        digest: The digest that identifies the app's request.
+        networks: The ids of the networks by name, or the name of a network that is not asyncsched's.
         to_create: The containers that are missing.
-        to_start: Those, and what was made before and not started.
-        waiting: What the containers are called now that another submit has made and not started.
+        to_start: Those, and the ones that were created before but not started.
+        waiting: The current names of the containers that another submit has created and not started.
     """
 
     def __init__(
@@ -116,9 +116,9 @@ class Launch:
         self._to_create = to_create
         self._to_start = to_start
         self._not_ours = dict(waiting)
-        self._made: dict[str, str] = {}  # names that were asked for, and their ids once the daemon has answered
-        self._unanswered: set[str] = set()  # names that may have been taken by ourselves
-        self._with_tmp: set[str] = set()  # roles whose containers have the directory of results
+        self._made: dict[str, str] = {}  # requested names, and their ids once the daemon has answered
+        self._unanswered: set[str] = set()  # names that this launch may have taken
+        self._with_tmp: set[str] = set()  # roles whose containers have the directory for results
         self._given_up = False
         self._workers: list[asyncio.Task[None]] = []
 
@@ -128,8 +128,8 @@ class Launch:
         await self._each(self._start, self._to_start)
 
     async def remove(self) -> None:
-        """Remove what `run` has made; it is called when `run` has failed or was cancelled."""
-        # What else went wrong meanwhile is not told: the first failure is on its way to the caller.
+        """Remove what `run` has created; called when `run` has failed or was cancelled."""
+        # Further errors are not reported: the first failure is on its way to the caller.
         await asyncio.gather(*self._workers, return_exceptions=True)
         await gather_bounded(self._remove, list(self._made), AT_ONCE)
 
@@ -158,16 +158,16 @@ class Launch:
             raise failures[0]
 
     async def _create(self, container: DockerContainer) -> None:
-        while not await self._is_made(container):  # noqa: ASYNC110 - the daemon tells nobody when it gets on
+        while not await self._is_made(container):  # noqa: ASYNC110 - the daemon does not report its progress
             await asyncio.sleep(_AGAIN)
 
     async def _is_made(self, container: DockerContainer) -> bool:
-        """Create a container; False if its name is taken by one that nobody can see yet, or any more."""
+        """Create a container; return False if its name belongs to one that is not visible yet, or no longer."""
         self._made[container.name] = ""
         try:
             self._made[container.name] = await self._asked_for(container)
         except UnavailableError:
-            raise  # nobody knows whether it was made
+            raise  # it may have been created
         except ConflictError as error:
             if container.name not in self._unanswered:
                 del self._made[container.name]
@@ -181,7 +181,7 @@ class Launch:
         return True
 
     async def _asked_for(self, container: DockerContainer) -> str:
-        """Have a container created; asks again where no answer came: it is told by its name if it was made already."""
+        """Request a container; repeat the request if no answer came: its name shows if it was created already."""
         body = to_wire(container, self._networks[container.network], self._digest)
 
         async def create() -> str:
@@ -194,7 +194,7 @@ class Launch:
         return await self._daemon.repeated(create)
 
     async def _accept_or_raise(self, container: DockerContainer, error: ConflictError) -> None:
-        """Go on if the name is taken by this very replica, which another process has just made."""
+        """Continue if the name belongs to this very replica, which another process has just created."""
         found = await self._daemon.inspect_container(container.name, operation="submit")
         has = names.read_identity(found["Config"].get("Labels") or {})
         if (has.app_id, has.digest) == (self._job.app_id, self._digest):
@@ -202,14 +202,14 @@ class Launch:
             return
         raise ConflictError(
             f"the container name {container.name} is taken",
-            why="it belongs to another app or to nobody that asyncsched knows",
+            why="it belongs to another app, or to a container that asyncsched did not create",
             fix=f"remove it with `docker rm {container.name}`, or dry-run the app again for a new id",
             backend=error.backend,
             operation=error.operation,
         ) from error
 
     async def _start(self, container: DockerContainer) -> None:
-        # By its name: a container that was cancelled meanwhile has another one, and must not be started.
+        # By its name: a container that has been cancelled meanwhile has another name, and must not be started.
         name = self._not_ours.get(container.name, container.name)
         try:
             if container.name in self._not_ours and not (name := await self._taken_over(name)):
@@ -218,7 +218,7 @@ class Launch:
                 await self._provide_tmp(container.role, name)
             await self._daemon.start_container(name, operation="submit")
         except NotFoundError as error:
-            # All its names begin alike. Another one may be missing, whose network was to be used.
+            # All of its names begin alike. The missing container may be another one, whose network was to be used.
             if f"no such container: {container.name}".lower() not in error.why.lower():
                 raise
             if await self._is_with_another(container.name):
@@ -226,16 +226,16 @@ class Launch:
             raise ConflictError(
                 f"{self._job.app_id} was cancelled or removed while it was submitted",
                 why=error.why,
-                fix="dry-run it again for a new id if it is wanted after all",
+                fix="dry-run it again for a new id if you still want to run it",
                 backend=error.backend,
                 operation=error.operation,
             ) from error
 
     async def _taken_over(self, name: str) -> str:
-        """Rename a container that another submit has made, and return its new name; empty if it was started.
+        """Rename a container that another submit has created, and return its new name; empty if it was started.
 
-        The other submit may be about to start it, and a second start would repeat what has ended by then. By its old
-        name nothing can start it any more, and the daemon answers once it has done what was asked before.
+        The other submit may be about to start it, and a second start would repeat a run that has ended by then. Nothing
+        can start it by its old name any more, and the daemon answers after it has done what was requested before.
         """
         new_name = names.taken_over(name)
         try:
@@ -243,27 +243,27 @@ class Launch:
         except NotFoundError as error:
             if "no such container" in error.why.lower():
                 raise
-            return ""  # it waits to be started again, and has no network until then
+            return ""  # it waits to be restarted, and has no network until then
         found = await self._daemon.inspect_container(new_name, operation="submit")
         return new_name if found["State"]["Status"] == "created" else ""
 
     async def _is_with_another(self, base_name: str) -> bool:
-        """Tell whether a container has a name by which another submit starts it."""
+        """Return whether a container has a name by which another submit starts it."""
         found = await self._look_for(base_name)
         return found is not None and names.is_taken_over(found.name)
 
     async def _provide_tmp(self, role: str, name: str) -> None:
-        """Make the directory of a replica's result where its image has none; those of a role are alike."""
-        from asyncsched._dockerd import ensure_tmp  # loaded by whoever has made the daemon, in a thread
+        """Create the directory of a replica's result if its image has none; the containers of a role are alike."""
+        from asyncsched._dockerd import ensure_tmp  # already imported in a thread when the daemon was created
 
         if not await ensure_tmp(self._daemon, name, operation="submit"):
             self._with_tmp.add(role)
 
     async def _remove(self, name: str) -> None:
-        """Remove a container, trying again while the daemon cannot be reached or may still be making it."""
+        """Remove a container; try again while the daemon cannot be reached or may still be creating it."""
         while True:
             try:
-                # By its id: it has another name if it was cancelled meanwhile.
+                # By its id: it has another name if it has been cancelled meanwhile.
                 if found := self._made[name] or await self._find(name):
                     await self._daemon.remove_container(found, force=True, operation="submit")
                 return
@@ -271,9 +271,9 @@ class Launch:
                 await asyncio.sleep(_AGAIN)  # until the caller's deadline
 
     async def _find(self, name: str) -> str:
-        """Return the id of a container whose creation was not answered, if there is one; it may take a moment.
+        """Return the id of a container whose creation was not answered, if it exists; it may take a moment to appear.
 
-        One of its name that is not ours was there before: the answer that was lost has said so.
+        A container of this name that is not ours would have been reported by an earlier answer.
         """
         for pause in (_AGAIN, 5 * _AGAIN, 0):
             if (found := await self._look_for(name)) is not None:
@@ -282,7 +282,7 @@ class Launch:
         return ""
 
     async def _look_for(self, base_name: str) -> Container | None:
-        """Return the app's container that was made under this name, whatever it is called now."""
+        """Return the app's container that was created under this name, whatever its name is now."""
         ours = names.label_filters(self._job.app_id, self._digest)
         found = map(read_container, await self._daemon.list_containers(ours, operation="submit"))
         return next((each for each in found if names.base_name(each.name) == base_name), None)

@@ -1,4 +1,4 @@
-"""``slurm``: an app's replicas as the tasks of one job on a Slurm cluster, by the cluster's own commands."""
+"""``slurm``: an app's replicas as the tasks of one job on a Slurm cluster, with the cluster's own commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word of changes: from what replicas write down, as it is written, and from the cluster, by looking again."""
+"""Report state changes: from the files that replicas write, as they are written, and by polling the cluster."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from asyncsched.schedulers.slurm.lookup import Home
 __all__ = ["StateReader"]
 
 SHORTEST, LONGEST = 0.1, 5.0
-"""Seconds between two looks: after a change, and once nothing has changed for long."""
+"""Seconds between two polls: after a change, and when nothing has changed for long."""
 OPENED_AT_ONCE = 100
 
 
 class StateReader:
-    """Tells a port when to ask for the apps that are watched, until it is cancelled.
+    """Tells a port when to read the watched apps again, until it is cancelled.
 
-    inotify tells what replicas write down. What only the cluster knows is found by looking, and so is all of it where
-    inotify is silent, as on a network file system.
+    inotify reports what replicas write. What only the cluster knows is found by polling, and so is everything if
+    inotify reports nothing, as on a network file system.
 
     Args:
-        port: Where changes are reported.
-        home: Where the apps are.
-        pacer: Gives turns to look.
-        clock: Tells the time.
-        follower: Tells of what is written; the loop's own by default.
+        port: Receives the reports.
+        home: The place of the apps.
+        pacer: Limits the rate of polls.
+        clock: The clock.
+        follower: Reports written files; the loop's own by default.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class StateReader:
         self._due = clock.monotonic() + self._pause
 
     async def run(self) -> None:
-        """Listen, and look again."""
+        """Listen and poll."""
         self._port.on_add, self._port.on_discard = self._add, self._discard
         self._port.connected()
         seen = -1
@@ -66,7 +66,7 @@ class StateReader:
                 asked = self._clock.monotonic()
                 await self._pacer.turn()
                 now = self._clock.monotonic()
-                passed = max(self._pause, now - asked)  # a wait for the turn is a pause, too
+                passed = max(self._pause, now - asked)  # waiting for the pacer counts as a pause
                 self._pause = SHORTEST if self._port.changes != seen else min(2 * passed, LONGEST)
                 self._due = now + self._pause
                 seen = self._port.changes
@@ -76,7 +76,7 @@ class StateReader:
                 watch.close()
 
     async def _wait(self, seconds: float) -> None:
-        """Wait for that time, or until there is something to listen to or to look at."""
+        """Wait for that time, or until there is something to listen to or to read."""
         timer = self._clock.call_later(seconds, self._wake.set)
         try:
             await self._wake.wait()
@@ -100,7 +100,7 @@ class StateReader:
         self._wake.set()
 
     async def _listen(self) -> None:
-        """Have word of the new apps; what had changed before is found by the next look."""
+        """Watch the directories of new apps; the next poll finds earlier changes."""
         while self._new:
             some = [*self._new][:OPENED_AT_ONCE]
             opened = await made_in_thread(partial(_open_all, self._home, some), _close_all)
@@ -119,7 +119,7 @@ class StateReader:
 
 
 def _open_all(home: Home, app_ids: Sequence[str]) -> list[int]:
-    """Open the directories in which the replicas of these apps write down what happens; -1 where there is none."""
+    """Open the directories in which the replicas of these apps record events; -1 for a missing one."""
     opened: list[int] = []
     for app_id in app_ids:
         fd = -1

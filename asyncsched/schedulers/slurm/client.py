@@ -1,4 +1,4 @@
-"""The cluster's commands: bounded in time, and asked once for all who want to know at the same moment."""
+"""The cluster's commands: limited in time, and shared by all callers that ask at the same moment."""
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ __all__ = ["Cluster"]
 
 AT_ONCE = 8
 GATHER = 0.02
-"""Seconds for which callers gather that then share one command."""
+"""Seconds in which callers gather to share one command."""
 ACCOUNTS_REST = 30.0
-"""Seconds for which accounts that have failed are not asked again: nobody else is to wait for them, too."""
+"""Seconds for which accounts that have failed are not asked again, so that other callers do not wait for them too."""
 ACCOUNTS_SHARE = 1 / 3
-"""The share of the time for a request in which accounts have to answer: a description does without them, too."""
+"""The share of a request's time in which the accounts must answer: a description works without them."""
 JOBS_AT_ONCE = 5000
-"""Jobs that one ``sacct`` is asked for."""
+"""The most jobs for one ``sacct``."""
 ENDED_AT_ONCE = 1000
-"""Jobs that one ``scancel`` is asked to end."""
+"""The most jobs for one ``scancel``."""
 SUBMITS, SUBMITS_AT_ONCE = 50.0, 40
 CANCELS, CANCELS_AT_ONCE = 10.0, 40
 LOOKS, LOOKS_AT_ONCE = 2.0, 10
-"""How often a second the cluster is asked, and how many times in a row after a rest: newer releases count requests."""
+"""The most commands per second, and in a burst after a rest: newer releases of Slurm count requests."""
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER", "SLURM_JWT"})
-"""Variables that say which cluster, and that we may use it."""
+"""Variables that select the cluster, and authenticate us."""
 _OF_SLURM = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_")
-"""What other variables begin with that its commands obey: an option each, or what an allocation around us has set."""
+"""Prefixes of other variables that the commands obey: options, or values set by an allocation that this runs in."""
 
 _OF_SHELLS = frozenset({"SHELLOPTS", "BASHOPTS"})
-"""Variables that every bash obeys and changes: a replica gets them back, scripts that start it do not see them."""
+"""Variables that every bash obeys and changes: they are restored for the replicas, and hidden from their scripts."""
 
 _NAMED_JOB = re.compile(r"\bjob(?: ?id)? (\d+)")
-"""The job of which a complaint of ``scancel`` tells."""
+"""The job that an error message of ``scancel`` names."""
 
 _log = logging.getLogger("asyncsched.schedulers.slurm")
 
 
 class Cluster:
-    """A Slurm cluster, as its commands show it.
+    """A Slurm cluster, through its commands.
 
     Args:
-        clock: Tells the time.
-        timeout: Seconds that a command may take: those of Slurm wait half a minute for a controller that is gone.
+        clock: The clock.
+        timeout: Seconds that a command may take: Slurm's wait half a minute for a controller that is gone.
 
     Attributes:
-        submits: Gives turns to submit.
-        cancels: Gives turns to end jobs, which do not wait for submits.
-        looks: Gives turns to look again at what is watched.
+        submits: Limits the rate of submits.
+        cancels: Limits the rate of cancels, which do not wait for submits.
+        looks: Limits the rate of polls for watched apps.
     """
 
     def __init__(self, *, clock: Clock, timeout: float) -> None:
@@ -73,7 +73,7 @@ class Cluster:
         self.looks = Pacer(LOOKS, clock, burst=LOOKS_AT_ONCE)
         self._clock = clock
         self._timeout = timeout
-        self._programs: dict[bool, Programs] = {}  # those that submit have places of their own: no other waits for them
+        self._programs: dict[bool, Programs] = {}  # submits have their own, so that no other command waits for them
         self._squeue = SharedCall[Mapping[str, JobRow]]("squeue")
         self._sacct = SharedCall[Mapping[str, JobRow]]("sacct")
         self._wanted: set[str] = set()
@@ -84,7 +84,7 @@ class Cluster:
 
     @property
     def started(self) -> int:
-        """How many commands have been started."""
+        """How many commands were started."""
         return sum(programs.started for programs in self._programs.values())
 
     async def run(
@@ -97,7 +97,7 @@ class Cluster:
         share: float = 1.0,
         pass_fds: Sequence[int] = (),
     ) -> Finished:
-        """Run a command to its end, whatever its exit code, within this share of the time for a request."""
+        """Run a command to its end, whatever its exit code, within this share of a request's time."""
         is_submit = argv[0] == "sbatch"
         if is_submit not in self._programs:
             self._programs[is_submit] = Programs(BACKEND, clock=self._clock, at_once=AT_ONCE)
@@ -107,29 +107,29 @@ class Cluster:
         )
 
     async def jobs(self, operation: str) -> Mapping[str, JobRow]:
-        """Return the jobs of this user that the cluster knows, by number; all who ask at a time share the answer.
+        """Return this user's jobs that the cluster knows, by number; callers at the same time share the answer.
 
-        The answer is not older than the question.
+        The answer is never older than the call.
         """
         return await self._squeue.join(lambda: self._ask(operation))
 
     async def _ask(self, operation: str) -> Mapping[str, JobRow]:
         await self._clock.sleep(GATHER)
-        self._squeue.part()  # who comes now asks for what is true from now on
+        self._squeue.part()  # later callers need a newer answer
         separator = make_separator()
-        columns = ",".join(f"{field}:{separator}" for field in SQUEUE_FIELDS)  # without a width: nothing is cut
+        columns = ",".join(f"{field}:{separator}" for field in SQUEUE_FIELDS)  # without a width, so nothing is cut
         told = await self.run(["squeue", "-h", "--me", "-a", "-t", "all", "-O", columns], operation)
         if told.code:
             raise translate(told, operation, refusal=SchedulerError)
         return await asyncio.to_thread(lambda: {row.job_id: row for row in parse_squeue(told.text, separator)})
 
     async def forgotten(self, job_ids: Collection[str], operation: str) -> Mapping[str, JobRow]:
-        """Return what the accounts tell of these jobs, and maybe of others; nothing where none are kept.
+        """Return the accounts' rows for these jobs, and maybe for others; empty if no accounts are kept.
 
-        They are asked once for all who have shared an answer of ``squeue``, and once at a time.
+        All callers that share an answer of ``squeue`` share one request, and only one runs at a time.
 
         Raises:
-            SchedulerError: They do not answer, or did not a moment ago.
+            SchedulerError: The accounts do not answer, or did not a moment ago.
         """
         self._wanted.update(job_ids)
         return await self._sacct.join(lambda: self._account(operation))
@@ -147,7 +147,7 @@ class Cluster:
                     found |= await self._account_of(wanted[start : start + JOBS_AT_ONCE], operation)
             except SchedulerError as error:
                 if self._refusal is None:
-                    _log.warning("jobs that the controller has forgotten are told by their files alone: %s", error)
+                    _log.warning("using only their files for jobs that the controller has forgotten: %s", error)
                 self._refusal, self._refused_until = error, self._clock.monotonic() + ACCOUNTS_REST
                 raise
             self._refusal = None
@@ -168,14 +168,14 @@ class Cluster:
         return {row.job_id: row for row in parse_sacct(told.text, separator)}
 
     async def end(self, jobs: Sequence[str], operation: str, *, share: float = 1.0) -> None:
-        """Have jobs end; those that are not there are passed over."""
+        """End jobs; ignore those that do not exist."""
         await self.cancels.turn()
         told = await self.run(["scancel", *jobs], operation, share=share)
         if told.code and b"invalid job id" not in told.stderr.lower():
             raise translate(told, operation)
 
     async def end_each(self, jobs: Sequence[str], operation: str) -> dict[str, SchedulerError | None]:
-        """Have jobs end in few commands; returns for each why it could not be ended, if it could not."""
+        """End jobs with few commands; return for each the error that prevented it, or None."""
         told: dict[str, SchedulerError | None] = {}
         for start in range(0, len(jobs), ENDED_AT_ONCE):
             some = jobs[start : start + ENDED_AT_ONCE]
@@ -189,13 +189,13 @@ class Cluster:
         return told
 
     async def close(self, timeout: float) -> None:
-        """End what is on its way."""
+        """End the running commands."""
         await self._squeue.aclose(timeout)
         await self._sacct.aclose(timeout)
 
 
 def _reasons(done: Finished, jobs: Sequence[str], operation: str) -> dict[str, SchedulerError | None]:
-    """Return what a ``scancel`` complains of, by job; a complaint that names no job is one of all."""
+    """Return the errors of a ``scancel``, by job; an error that names no job applies to all."""
     told: dict[str, SchedulerError | None] = dict.fromkeys(jobs)
     for line in done.stderr.splitlines() if done.code else ():
         if not line.strip() or b"invalid job id" in line.lower():
@@ -209,7 +209,7 @@ def _reasons(done: Finished, jobs: Sequence[str], operation: str) -> dict[str, S
 
 
 def _environ(program: str) -> dict[str, str]:
-    """Return our environment without what would change a command: a job is what its request says, and nothing else."""
+    """Return the environment without variables that would change a command: only the request decides about a job."""
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(_OF_SLURM)}
     if program != "sbatch":
         return {**kept, "SLURM_TIME_FORMAT": "%s"}

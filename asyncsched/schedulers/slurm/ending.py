@@ -1,4 +1,4 @@
-"""Ending apps, and removing what is left of them."""
+"""End apps, and remove what is left of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRUNED_AT_ONCE = 100
 
 
 async def cancel(home: Home, lookup: Lookup, cluster: Cluster, app_id: str) -> None:
-    """Have an app end: first a mark that outlives the cluster's memory, then the request."""
+    """End an app: leave a mark that outlives the cluster's memory, then cancel the job."""
     app = await lookup.describe(app_id, "cancel")
     if app is not None and not app.state.is_terminal():
         await _marked(home, app_id, names.CANCELLED, "cancel")
@@ -35,12 +35,12 @@ async def cancel(home: Home, lookup: Lookup, cluster: Cluster, app_id: str) -> N
 async def cancel_many(
     home: Home, lookup: Lookup, cluster: Cluster, app_ids: Collection[str]
 ) -> dict[str, SchedulerError | None]:
-    """Have apps end as `cancel` does, in few commands; one that cannot be ended does not stop the others."""
+    """End apps as `cancel` does, with few commands; if one cannot be ended, the others are."""
     answers = await lookup.describe_many([*app_ids], "cancel")
     told: dict[str, SchedulerError | None] = dict.fromkeys(app_ids)
 
     async def begin(app_id: str) -> str | None:
-        """Mark an app; return the number of its job, if there is one to end."""
+        """Mark an app; return the number of its job if there is one to end."""
         app = answers[app_id]
         if isinstance(app, AsyncSchedError):
             raise app
@@ -64,7 +64,7 @@ async def cancel_many(
 
 
 async def give_up(home: Home, cluster: Cluster, late: Sequence[LateApp]) -> None:
-    """Have apps end that have not run in time, but for those that have started meanwhile."""
+    """End apps that have not run in time, except those that have started meanwhile."""
     numbers = alive((await cluster.jobs("pending_timeout")).values())
     for app in late:
         await _marked(home, app.app_id, names.LATE, "pending_timeout")
@@ -73,10 +73,10 @@ async def give_up(home: Home, cluster: Cluster, late: Sequence[LateApp]) -> None
 
 
 async def _marked(home: Home, app_id: str, name: str, operation: str) -> None:
-    """Leave a mark in an app's directory, if that is possible: a replica may have removed it, or closed it to us."""
+    """Leave a mark in an app's directory if possible: a replica may have removed the directory, or its permissions."""
     directory = await finished_in_thread(lambda: home.directory_of(app_id, operation))
     if directory is not None:
-        with suppress(SchedulerError):  # the cluster tells of the end all the same, for as long as it knows
+        with suppress(SchedulerError):  # the cluster reports the end anyway, as long as it knows the job
             await mark(directory, name, operation=operation)
 
 
@@ -99,7 +99,7 @@ async def prune(home: Home, lookup: Lookup, ended_by: float, states: Collection[
             if not isinstance(app, DescribeAppResponse) or app.state not in states:
                 continue
             end, now = app.finished_at or app.created_at, await lookup.stored(app_id, "prune")
-            # Another one may have its name by now.
+            # Another app may have its name by now.
             if end and end.timestamp() <= ended_by and now is not None and now.record == app.native:
                 await _remove(home, lookup, app_id, "prune")
                 removed.append(app_id)
@@ -111,9 +111,9 @@ async def _remove(home: Home, lookup: Lookup, app_id: str, operation: str) -> No
     await finished_in_thread(lambda: home.remove(app_id, directory))
     if await lookup.stored(app_id, operation) is not None:
         raise UnavailableError(
-            f"{app_id} could not be removed",
-            why="some of its files are still there",
-            fix=f"see who holds them in {directory}",
+            f"cannot remove {app_id}",
+            why="some of its files could not be deleted",
+            fix=f"check who uses the files in {directory}",
             backend=BACKEND,
             operation=operation,
         )

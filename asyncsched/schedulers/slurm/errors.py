@@ -1,4 +1,4 @@
-"""What Slurm's commands complain of, as our errors."""
+"""Translate the error messages of Slurm's commands into asyncsched's errors."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ _KINDS: tuple[tuple[type[SchedulerError], tuple[str, ...]], ...] = (
     (PermissionDeniedError, ("access/permission denied", "permission denied", "accounts", "not authorized")),
     (NotFoundError, ("invalid job id",)),
 )
-"""What a complaint holds, in small letters, of each kind of error; the first kind that fits."""
+"""Parts of error messages, in lower case, for each class of error; the first class that matches is used."""
 
 
 def translate(told: Finished, operation: str, *, refusal: type[SchedulerError] = InvalidRequestError) -> SchedulerError:
     """Return the error for a command that failed.
 
     Args:
-        told: How it ended.
-        operation: What it was run for.
-        refusal: The kind of error where its complaint is not a known one.
+        told: The finished command.
+        operation: The scheduler's operation.
+        refusal: The class of the error if its message is unknown.
     """
     text = told.stderr.decode(errors="replace").lower()
     kind = next((kind for kind, words in _KINDS if any(word in text for word in words)), refusal)
@@ -63,47 +63,47 @@ def translate(told: Finished, operation: str, *, refusal: type[SchedulerError] =
 
 
 def _complaint(told: Finished) -> str:
-    """Return what a command complains of, and not where it says to read more."""
+    """Return a command's error message, without the hint where to read more."""
     lines = told.stderr.splitlines()
     return last_line(b"\n".join(line for line in lines if not line.startswith(b"Try "))) or told.complaint
 
 
 def foreign(path: str, operation: str) -> PermissionDeniedError:
-    """Return the error for a directory of an app that belongs to somebody else."""
+    """Return the error for an app's directory that belongs to another user."""
     return PermissionDeniedError(
         f"{path} is not used",
         why="it belongs to another user, is not a directory, or others may write there",
-        fix="move it away, or name another place by `job_dir`",
+        fix="move it away, or use another directory with the option `job_dir`",
         backend=BACKEND,
         operation=operation,
     )
 
 
 def open_to_others(path: str, within: str, operation: str) -> PermissionDeniedError:
-    """Return the error for a place of apps in which another user may put something else in the place of one."""
+    """Return the error for a place of apps in which another user could replace an app's directory."""
     return PermissionDeniedError(
         f"{within} is not used for apps",
-        why=f"{path} belongs to another user, or others may write there: they could have a job run what they like",
-        fix="take that permission away (chmod go-w), or name another place by `job_dir`",
+        why=f"{path} belongs to another user, or others may write there, who could then run any program as your job",
+        fix="remove that permission (chmod go-w), or use another directory with the option `job_dir`",
         backend=BACKEND,
         operation=operation,
     )
 
 
 def unwritable(path: str, error: OSError, operation: str) -> SchedulerError:
-    """Return the error for a directory in which an app cannot be written down."""
+    """Return the error for a directory that an app's files cannot be written to."""
     kind = PermissionDeniedError if isinstance(error, PermissionError) else SchedulerError
     return kind(
-        f"the app cannot be written to {path}",
+        f"cannot write the app to {path}",
         why=error.strerror or str(error),
-        fix="name a directory that you may write to, and that the nodes share, by `job_dir`",
+        fix="set the option `job_dir` to a directory that you may write to and that the nodes share",
         backend=BACKEND,
         operation=operation,
     )
 
 
 def being_submitted(app_id: str) -> ConflictError:
-    """Return the error for an app that another process keeps submitting."""
+    """Return the error for an app that another process is still submitting."""
     return ConflictError(
         f"{app_id} is being submitted by another process",
         fix="try again",

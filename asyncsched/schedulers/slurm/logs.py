@@ -1,4 +1,4 @@
-"""Where lines come from: the files of each attempt of a replica, one attempt after the other."""
+"""Read a replica's log: the files of each attempt, one attempt after the other."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _STAMP = re.compile(r"(\d{1,11})[.,](\d{6}) ", re.ASCII)
 
 
 class ReplicaLog(LogSource):
-    """Reads the attempts of a replica in their order: each one's streams at once, and the next when they are over.
+    """Reads a replica's attempts in order: the streams of each at once, and the next attempt when they have ended.
 
     Args:
         directory: The app's directory.
-        stem: What the names of the replica's files begin with.
-        origin: Whose log.
-        query: What is asked for.
+        stem: The prefix of the replica's file names.
+        origin: The origin of the lines.
+        query: The selection of lines.
         stamped: Whether each line has its time.
-        clock: Tells the time of pauses.
+        clock: Used for pauses.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class ReplicaLog(LogSource):
     @override
     def read(self, limit: int) -> Sequence[LogLine]:
         lines: list[LogLine] = []
-        # What there was at the start is not mixed with what came later: `tail_lines` cuts the former.
+        # Lines from before the start are not mixed with later ones: `tail_lines` cuts the former.
         past = [each for each in self._sources if each.backlog]
         for source in past or self._sources:
             lines += source.read(limit - len(lines))
             if len(lines) >= limit:
                 return lines
         if past and not any(each.backlog for each in past):
-            self._wake()  # to be read once more: the others were not
+            self._wake()  # to be read once more, since not all sources were
         elif self._attempt < self._last and all(source.ended for source in self._sources):
             self._attempt += 1
-            self._open()  # it may wake us at once, or be the one that does from now on
+            self._open()  # may wake us at once, or read from now on
         return lines
 
     @property
@@ -108,7 +108,7 @@ class ReplicaLog(LogSource):
             await source.aclose()
 
     def _open(self) -> None:
-        # Those of the attempt before have been read to their ends, and hold nothing any more.
+        # The sources of the attempt before have been read to their ends.
         self._sources = [self._source(stream) for stream in STREAMS if self._query.streams in (stream, Stream.COMBINED)]
         for source in self._sources:
             source.start(self._wake)
@@ -125,7 +125,7 @@ class ReplicaLog(LogSource):
 
 
 def _stamp(text: str) -> tuple[int | None, str]:
-    """Return the time that stands before a line, and the line."""
+    """Return the time before a line, and the line."""
     found = _STAMP.match(text)
     if found is None:
         return None, text
@@ -133,18 +133,18 @@ def _stamp(text: str) -> tuple[int | None, str]:
 
 
 def log_sources(app: StoredApp, replicas: Sequence[ReplicaStatus], query: LogQuery, clock: Clock) -> list[ReplicaLog]:
-    """Return where the lines of these replicas of an app come from.
+    """Return the log sources of these replicas of an app.
 
     Args:
         app: The app.
         replicas: The replicas.
-        query: What is asked for.
-        clock: Tells the time of pauses.
+        query: The selection of lines.
+        clock: Used for pauses.
     """
     record = app.record
     if not record.timestamps and (query.since_ns is not None or query.until_ns is not None):
         raise ValueError(
-            f"since and until need the time of each line, which {record.app_id} was not submitted to write: "
+            f"since and until need the time of each line, and {record.app_id} was submitted without it: "
             "submit it with the run option timestamps"
         )
     wanted = {(replica.role, replica.id): replica for replica in replicas}

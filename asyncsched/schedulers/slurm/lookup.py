@@ -1,4 +1,4 @@
-"""From an app's id to what its directory and the cluster tell of it."""
+"""Find apps, and read what their directories and the cluster say about them."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ LARGEST_ERROR = 64 << 10
 END_OF_LOG = 4 << 10
 REMEMBERED = 4096
 LISTED_FIRST, LISTED_NEXT = 100, 1000
-"""How many apps of a list are described at a time: few want more than its newest ones."""
+"""How many apps of a list are described at a time: most callers need only the newest."""
 CUT_OFF = 60.0
-"""Seconds without a sign of its submitter after which an app that has no job is taken to have been cut off."""
+"""Seconds without a sign of its submitter after which the submit of an app without a job counts as cut off."""
 
 
 class StoredApp(NamedTuple):
-    """An app, as its directory tells of it.
+    """An app, as its directory describes it.
 
     Attributes:
-        record: What was submitted.
-        directory: Where its files are.
-        found: What else is there.
+        record: The record of the submit.
+        directory: The app's directory.
+        found: What else is in the directory.
     """
 
     record: AppRecord
@@ -65,10 +65,10 @@ class StoredApp(NamedTuple):
 
 
 class Home:
-    """The place in which a user's apps are found: a link for each to its directory. To be used in a thread.
+    """The place where a user's apps are found: a link for each to its directory. Use it in a thread.
 
     Args:
-        root: Where it is.
+        root: Its path.
     """
 
     def __init__(self, root: Path) -> None:
@@ -77,7 +77,7 @@ class Home:
         self._records: OrderedDict[str, tuple[tuple[int, int, int], AppRecord]] = OrderedDict()
 
     def jobs_in(self, job_dir: str | None) -> str:
-        """Return where directories of apps are made, as the option `job_dir` says."""
+        """Return the directory in which apps' directories are created, for a value of the option `job_dir`."""
         named = str(self.root / "jobs") if job_dir is None else os.path.expanduser(job_dir)  # noqa: PTH111 - as text
         return os.path.abspath(named)  # noqa: PTH100 - as text
 
@@ -89,10 +89,10 @@ class Home:
             return []
 
     def find(self, app_id: str, operation: str = "describe") -> StoredApp | None:
-        """Return an app, None if there is none; one whose record is gone has no replicas.
+        """Return an app, None if there is none; an app whose record is gone has no replicas.
 
         Raises:
-            PermissionDeniedError: Its directory belongs to somebody else.
+            PermissionDeniedError: Its directory belongs to another user.
         """
         directory = self.directory_of(app_id, operation)
         app = None if directory is None else self.read(app_id, directory)
@@ -101,7 +101,7 @@ class Home:
         return app
 
     def is_linked(self, app_id: str) -> bool:
-        """Tell whether an app was submitted, and has not been removed, whatever has become of its directory."""
+        """Return whether an app was submitted and not removed, even if its directory is gone."""
         return names.is_app_id(app_id) and os.path.islink(self.links / app_id)  # noqa: PTH114 - as text
 
     def read(self, app_id: str, directory: str) -> StoredApp | None:
@@ -150,7 +150,7 @@ class Home:
         return record
 
     def remove(self, app_id: str, directory: str | None) -> None:
-        """Remove an app's directory, if it is there, then the link to it."""
+        """Remove an app's directory, if it exists, then the link to it."""
         if directory is not None:
             remove_tree(directory)
         (self.links / app_id).unlink(missing_ok=True)
@@ -158,15 +158,15 @@ class Home:
 
 
 def remove_tree(directory: str) -> None:
-    """Remove a directory with all that is in it, whatever its modes; what cannot be removed stays."""
-    from asyncsched.workspace.directory import remove  # few commands need it
+    """Remove a directory and its content, whatever its modes; what cannot be removed stays."""
+    from asyncsched.workspace.directory import remove  # rarely needed
 
     with suppress(OSError):
         remove(directory)
 
 
 def _is_cut_off(lock: str, created_ns: int) -> bool:
-    """Tell whether nobody submits an app any more: its submitter holds the lock, and touches it before it sends."""
+    """Return whether an app's submitter is gone: it holds the lock, and touches it before it sends the job."""
     try:
         fd = os.open(lock, _READ)
     except OSError:
@@ -181,7 +181,7 @@ def _is_cut_off(lock: str, created_ns: int) -> bool:
 
 
 def read_file(path: str, most: int, *, from_end: bool = False) -> bytes | None:
-    """Return at most so many bytes of a file, its last ones if `from_end`; None where there is no regular file."""
+    """Return at most `most` bytes of a file, its last ones if `from_end`; None if it is not a regular file."""
     try:
         fd = os.open(path, _READ)
     except OSError:
@@ -196,7 +196,7 @@ def read_file(path: str, most: int, *, from_end: bool = False) -> bytes | None:
 
 
 async def mark(directory: str, name: str, text: str = "", *, operation: str) -> None:
-    """Write a small file of an app, whole or not at all."""
+    """Write a small file of an app atomically."""
     try:
         await finished_in_thread(lambda: _replace(Path(directory) / name, f"{text}\n"))
     except OSError as error:
@@ -217,10 +217,10 @@ def write_file(path: Path, text: str) -> None:
 
 
 class Lookup:
-    """Describes apps: with one command for all, and a second one for those that the cluster has forgotten.
+    """Describes apps: with one command for all, and a second one for jobs that the cluster has forgotten.
 
     Args:
-        home: Where the apps are.
+        home: The place of the apps.
         cluster: The cluster.
     """
 
@@ -236,7 +236,7 @@ class Lookup:
         return answer
 
     async def describe_many(self, app_ids: Sequence[str], operation: str = "describe") -> Answers:
-        """Describe apps; an error of one alone is its answer."""
+        """Describe apps; the error of a single app is its answer."""
         looked = await asyncio.to_thread(self._look, app_ids, operation)
         stored = {app_id: app for app_id, app in looked.items() if isinstance(app, StoredApp)}
         rows = await self._rows(stored, operation)
@@ -255,7 +255,7 @@ class Lookup:
         return looked
 
     async def _rows(self, stored: dict[str, StoredApp], operation: str) -> dict[str, JobRow]:
-        """Return what the cluster tells of the apps' jobs, by app; it finds those that nobody has written down yet."""
+        """Return the cluster's rows for the apps' jobs, by app; finds jobs whose number is not in a file yet, too."""
         if not stored:
             return {}
         known = await self._cluster.jobs(operation)
@@ -263,10 +263,10 @@ class Lookup:
         gone: list[str] = []
         for app_id, app in stored.items():
             if not app.found.job_id:
-                # Before its submit was answered, a job that has ended is that of an earlier one.
+                # Until its submit was answered, a job that has ended belongs to an earlier submit.
                 numbers = all_jobs if app.found.is_bare or app.found.is_cut_off else living
                 stored[app_id] = app._replace(found=replace(app.found, job_id=numbers.get(app_id, "")))
-                if not (app.record.replicas or app_id in numbers):  # nobody knows anything of it
+                if not (app.record.replicas or app_id in numbers):  # nothing is known of it
                     gone.append(app_id)
         for app_id in gone:
             del stored[app_id]
@@ -276,7 +276,7 @@ class Lookup:
             return rows
         try:
             told = await self._cluster.forgotten([stored[app_id].found.job_id for app_id in missing], operation)
-        except SchedulerError as error:  # the files of these apps may tell all the same, and the others are known
+        except SchedulerError as error:  # the files of these apps may be enough, and the others are known
             for app_id in missing:
                 stored[app_id] = stored[app_id]._replace(found=replace(stored[app_id].found, silence=str(error)))
             return rows
@@ -295,7 +295,7 @@ class Lookup:
                     yield list_row(app)
 
     async def stored(self, app_id: str, operation: str) -> StoredApp | None:
-        """Return what the directory of an app tells."""
+        """Return an app as its directory describes it."""
         return await asyncio.to_thread(self._home.find, app_id, operation)
 
     async def results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:
@@ -305,7 +305,7 @@ class Lookup:
 
 
 def _own_rows(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -> dict[str, JobRow]:
-    """Return the rows of these apps: their numbers may be those of other jobs by now."""
+    """Return the rows that belong to these apps: their jobs' numbers may be those of other jobs by now."""
     return {app_id: row for app_id, app in stored.items() if (row := rows.get(app.found.job_id)) and row.name == app_id}
 
 
@@ -316,8 +316,8 @@ def _results(app: StoredApp) -> dict[tuple[str, int], JsonValue]:
         data = read_file(path, LARGEST_RESULT + 1)
         if data is not None:
             found[replica.role, replica.k] = read_result(data)
-        elif os.path.lexists(path):  # a link leads elsewhere, and a pipe would wait for a writer
-            found[replica.role, replica.k] = UnreadableResult("the result is not a plain file that can be read")
+        elif os.path.lexists(path):  # a link may lead anywhere, and a pipe would wait for a writer
+            found[replica.role, replica.k] = UnreadableResult("the result is not a regular file that can be read")
     return found
 
 
@@ -325,7 +325,7 @@ def _describe_all(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -
     described: dict[str, DescribeAppResponse] = {}
     for app_id, (record, directory, found) in stored.items():
         job = rows.get(app_id)
-        # Read after the cluster has answered: a mark is always left before its job is ended.
+        # Read after the cluster has answered: a mark is always written before its job is ended.
         is_cancelled, is_late = (os.path.lexists(f"{directory}/{name}") for name in (names.CANCELLED, names.LATE))
         found = replace(found, is_cancelled=is_cancelled, is_late=is_late)
         has_run = job is None or job.is_past or job.restarts > 0 or job.state != "PENDING"

@@ -1,4 +1,4 @@
-"""Places in which nobody else can put something in the place of an app, whose job runs what its directory holds."""
+"""Check that no other user can replace an app's directory, from which its job runs scripts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _MOST_LINKS = 40
 
 
 def check_own(directory: str, found: os.stat_result, operation: str) -> None:
-    """Raise for a directory that is not one of this user, and of nobody else."""
+    """Raise if a directory does not belong to this user alone."""
     is_own = found.st_uid == _platform.user_id() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if not stat.S_ISDIR(found.st_mode) or not is_own:
         raise foreign(directory, operation)
 
 
 def provide_place(place: Path, operation: str) -> None:
-    """Make a directory for apps, if there is none, and see that only root and we can change the way to it.
+    """Create a directory for apps if needed, and check that only root and this user can change its path.
 
     Raises:
         PermissionDeniedError: Another user can.
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     missing = [each for each in (place, *place.parents) if not each.exists()]
     for each in reversed(missing):
@@ -42,7 +42,7 @@ def provide_place(place: Path, operation: str) -> None:
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > _MOST_LINKS:
-                raise OSError(f"{place} leads over more than {_MOST_LINKS} links")
+                raise OSError(f"{place} has more than {_MOST_LINKS} links in its path")
             left += reversed(way.readlink().parts)
             way = way.parent
         elif _may_others_write(found):
@@ -50,7 +50,7 @@ def provide_place(place: Path, operation: str) -> None:
 
 
 def _may_others_write(found: os.stat_result) -> bool:
-    """Tell whether others may rename what is not theirs; a group in which we are alone holds no others."""
+    """Return whether others may rename files that are not theirs; a group with only this user has no others."""
     if found.st_mode & stat.S_ISVTX:
         return False
     if found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid):
@@ -62,7 +62,7 @@ def _is_own_group(gid: int) -> bool:
     me = _platform.user_id()
     if me is None:
         return False
-    import grp  # there are none where users have no numbers
+    import grp  # missing on systems without user ids
     import pwd
 
     try:

@@ -1,4 +1,4 @@
-"""The files of an app: their names in its directory, and what may name a directory."""
+"""The files of an app: their names in its directory, and which ids can name a directory."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ __all__ = [
 ]
 
 APP = "app.json"
-"""What is known of an app when it is submitted."""
+"""The record of the submit."""
 EVENTS = "events"
-"""The directory of what may change an app's state, and of nothing else: who watches it is told of that at once."""
+"""The directory of the files that may change an app's state, and of no others: watchers learn of changes at once."""
 NUMBER = "job"
 """The job's number, written by the submit."""
 JOB = f"{EVENTS}/job"
-"""The same for who watches; written by the job when it starts as well, with how often the cluster has restarted it."""
+"""The same for watchers; also written by the job when it starts, with how often the cluster has restarted it."""
 BEFORE = f"{EVENTS}/before"
-"""What the job's script does before replicas start, as the words for its end should it go no further; then empty."""
+"""The current step of the job's script before replicas start, as the reason if it ends there; then empty."""
 FAILED = "failed"
-"""The exit code of a replica that has failed for good, while others may have all of them started again."""
+"""The exit code of a replica that has failed for good, while others may cause a restart of all."""
 CANCELLED = f"{EVENTS}/cancelled"
-"""Is there once somebody has asked for the app's end."""
+"""Exists once the app's end was requested."""
 LATE = f"{EVENTS}/late"
-"""Is there once the app was ended because it had not run in time."""
+"""Exists once the app was ended because it had not run in time."""
 WORKSPACE = "workspace"
 """The copy of the app's workspace, in which its replicas start."""
 LOCK = "lock"
-"""Held while the job is handed to the cluster: by the submitter, and by ``sbatch``, which may outlive it.
+"""Locked while the job is passed to the cluster: by the submitter, and by ``sbatch``, which may outlive it.
 
-It names the directory, as the job does that may run in it: a job of an earlier submit, which seemed to fail, finds
-another name and ends."""
+Its content identifies the directory, and the job that may run in it: a job of an earlier submit that seemed to fail
+finds other content and ends."""
 BATCH = "batch.sh"
 BATCH_LOG = "batch.log"
 NOT_OURS = "this directory is not there, or belongs to another user on this node, so no replica was started"
-"""The last line of that log where a node does not find the directory that was submitted: nothing in another is run."""
+"""The last line of that log if a node does not find the directory that was submitted: nothing in another one is run."""
 RUN = "run.sh"
-"""Runs one task, again if it fails and may."""
+"""Runs one task, and restarts it after a failure if allowed."""
 
 LONGEST_NAME = 100
 
@@ -66,12 +66,12 @@ _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
 def is_app_id(text: str) -> bool:
-    """Tell whether an app may have this id: it names a directory and a job."""
+    """Return whether an app may have this id: it names a directory and a job."""
     return _APP_ID.fullmatch(text) is not None
 
 
 def stem_of(role: str, replica: int) -> str:
-    """Return what the names of a replica's files begin with, whatever its role is called."""
+    """Return the prefix of a replica's file names, for any name of its role."""
     safe = quote(role, safe=" +=@,", errors="surrogatepass")
     if safe.startswith("."):
         safe = f"%2E{safe[1:]}"
@@ -81,12 +81,12 @@ def stem_of(role: str, replica: int) -> str:
 
 
 def task_name(rank: int) -> str:
-    """Return the name of the file that says what the task of this rank runs; secrets stand in it."""
+    """Return the name of the file that defines the task of this rank; it contains secrets."""
     return f"task.{rank}"
 
 
 def events_name(stem: str) -> str:
-    """Return the name of the file in which a replica's starts and ends are written down."""
+    """Return the name of the file that records a replica's starts and ends."""
     return f"{EVENTS}/{stem}.ev"
 
 
@@ -101,5 +101,5 @@ def result_name(stem: str) -> str:
 
 
 def error_name(stem: str) -> str:
-    """Return the name of the file for the error that a replica reports by itself."""
+    """Return the name of the file for the error that a replica reports itself."""
     return f"{stem}.error"

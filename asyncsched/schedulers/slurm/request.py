@@ -1,7 +1,7 @@
-"""From an app to the job that the cluster is asked for: no I/O.
+"""Turn an app into the job to request from the cluster: no I/O.
 
 The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent. `to_wire`
-makes of it the files of the app's directory and the arguments of ``sbatch``.
+makes the files of the app's directory and the arguments of ``sbatch`` from it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class SlurmTask:
 
     Attributes:
         args: The program and its arguments.
-        env: Its variables, beside those of the submitter.
+        env: Its variables, in addition to the submitter's.
         role: The role's name.
         replica: Its number in the role.
-        max_retries: How often it is started again by itself.
-        max_restarts: How often all replicas are started again for it, if less often than the job's `max_retries`.
+        max_retries: How often it alone is restarted.
+        max_restarts: How often all replicas are restarted for it, if less often than the job's `max_retries`.
         cwd: The directory that it starts in.
     """
 
@@ -66,15 +66,15 @@ class SlurmJob:
 
     Attributes:
         app_id: The app's id.
-        directory: Where its files are, on a file system that the nodes share.
-        components: The arguments of ``sbatch`` for each component: one for the roles of one size.
+        directory: The directory of its files, on a file system that the nodes share.
+        components: The arguments of ``sbatch`` for each component: one for all roles of one size.
         tasks: The tasks of each component, in the order of their ranks.
         options: Arguments of ``sbatch`` for the whole job.
-        max_retries: How often all replicas are started again when one has failed.
-        modules: Environment modules that are loaded first.
-        prolog: A line of shell that is run first.
+        max_retries: How often all replicas are restarted when one has failed.
+        modules: Environment modules to load first.
+        prolog: A line of shell to run first.
         timestamps: Whether each line of the logs has its time.
-        requeue: Whether the cluster may start the job again.
+        requeue: Whether the cluster may restart the job.
         pending_timeout: Seconds after which this scheduler ends the job if it has not run.
     """
 
@@ -103,7 +103,7 @@ def make_request(
         app: The app.
         app_id: The app's id.
         options: The run options.
-        job_dir: Where directories of apps are made.
+        job_dir: The parent of apps' directories.
         cwd: The submitter's working directory.
         in_workspace: Whether the replicas start in a copy of a workspace.
     """
@@ -151,12 +151,12 @@ def make_request(
 
 
 def _rounds(role: Role) -> int:
-    """Return how often all replicas are started again for one of a role."""
+    """Return how often all replicas are restarted when one of this role has failed."""
     return 0 if role.retry_policy is RetryPolicy.REPLICA else role.max_retries
 
 
 def _groups(roles: Sequence[Role]) -> list[list[Role]]:
-    """Return the roles of each component: a job of several starts later, and each needs nodes for itself."""
+    """Return the roles of each component: a job of several starts later, and each component needs its own nodes."""
     by_size: dict[tuple[str, ...], list[Role]] = {}
     for role in roles:
         by_size.setdefault(tuple(_size(role.resource)), []).append(role)
@@ -195,7 +195,7 @@ def _task(role: Role, k: int, directory: str, options: SlurmOpts, cwd: str, work
 
 
 def _in_enroot(role: Role, args: Sequence[str], directory: str, workspace: str) -> list[str]:
-    """Return the command that runs a role's in its image; enroot hands on no variable that it is not told of."""
+    """Return the command that runs a role in its image; enroot passes on only variables that it is told to."""
     mounts = _mounts(
         role, directory, lambda way, is_read_only: f"{way}:none:x-create=auto,bind,{'ro' if is_read_only else 'rw'}"
     )
@@ -205,7 +205,7 @@ def _in_enroot(role: Role, args: Sequence[str], directory: str, workspace: str) 
 
 
 def _mounts(role: Role, directory: str, written: Callable[[str, bool], str]) -> list[str]:
-    """Return the bind mounts of a role as its program takes them, and the app's directory, for results."""
+    """Return a role's bind mounts in its program's form, and that of the app's directory, for results."""
     mounts = [mount for mount in role.mounts if isinstance(mount, BindMount)]
     binds = [written(f"{mount.src_path}:{mount.dst_path}", mount.read_only) for mount in mounts]
     return [*binds, written(f"{directory}:{directory}", False)]
@@ -215,17 +215,17 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-# What is sent
+# The files and the command
 
 
 class Wire(NamedTuple):
-    """What a submit sends; it holds the secrets.
+    """The files and the command of a submit; they contain the secrets.
 
     Attributes:
-        files: The texts of the files in the app's directory, by name.
+        files: The content of the files in the app's directory, by name.
         argv: The command that submits the job.
-        directory: That directory.
-        record: What is kept of the app, without secrets.
+        directory: The app's directory.
+        record: The app's record, without secrets.
     """
 
     files: Mapping[str, str]
@@ -235,21 +235,21 @@ class Wire(NamedTuple):
 
 
 def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, created_ns: int) -> Wire:
-    """Make the files of an app and the command that submits it.
+    """Return the files of an app and the command that submits it.
 
     Args:
         job: The job.
-        app: What it was made from, as it is to be told; None for a job that was made by hand.
+        app: The app that it was made from, to be described; None for a job that was made by hand.
         session: The session's name.
         digest: The dry-run's digest.
-        created_ns: The time.
+        created_ns: The current time.
     """
     tasks = [task for group in job.tasks for task in group]
     stems = [names.stem_of(task.role, task.replica) for task in tasks]
     if not tasks or not all(job.tasks) or len(job.tasks) != len(job.components) or len({*stems}) < len(stems):
         raise InvalidRequestError(
             f"the request for {job.app_id} cannot be sent",
-            why="each component needs its tasks, and each task a role and a number that no other has",
+            why="each component needs tasks, and each task needs a role and a number that no other task has",
             backend="slurm",
         )
     app = _app_of(job) if app is None else app
@@ -281,7 +281,7 @@ def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, cre
 
 
 def _ours(directory: str, stem: str) -> dict[str, str]:
-    """Return the variables that every replica gets."""
+    """Return the variables that every replica gets from asyncsched."""
     return {
         "PYTHONUNBUFFERED": "x",
         ERROR_FILE: f"{directory}/{names.error_name(stem)}",
@@ -302,7 +302,7 @@ def _script(job: SlurmJob, task: SlurmTask, stem: str) -> str:
 
 
 def _sbatch(job: SlurmJob) -> list[str]:
-    """Return the command; what an app is known by comes last, so that it holds whatever was given before."""
+    """Return the command; the arguments that identify the app come last, so that they override earlier ones."""
     log = f"{job.directory}/{names.BATCH_LOG}".replace("%", "%%")
     ours = [
         "--parsable",
@@ -319,7 +319,7 @@ def _sbatch(job: SlurmJob) -> list[str]:
 
 
 def _app_of(job: SlurmJob) -> AppDef:
-    """Return an app that would be started as a request says that was put together by hand."""
+    """Return an app that would be started as a hand-made request says."""
     by_role: dict[str, list[SlurmTask]] = {}
     for task in chain.from_iterable(job.tasks):
         by_role.setdefault(task.role, []).append(task)
@@ -329,7 +329,7 @@ def _app_of(job: SlurmJob) -> AppDef:
 
 
 def _made_with(job: SlurmJob) -> Iterator[str]:
-    """Yield the names of what a job is made with beside its tasks."""
+    """Yield the names of a job's settings other than its tasks."""
     for word in (*chain.from_iterable(job.components), *job.options):
         if word.startswith("-"):
             yield word.partition("=")[0]

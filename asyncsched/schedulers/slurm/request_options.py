@@ -1,4 +1,4 @@
-"""The run options as arguments of ``sbatch``, and which it cannot be given: no I/O."""
+"""Turn run options into arguments of ``sbatch``, and refuse those that a job cannot have: no I/O."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ OURS = {
     "wait": "W",
     "wrap": "",
 }
-"""What we give ``sbatch``, or would have it submit something else, elsewhere or not at all; each with its letter."""
+"""Options that asyncsched sets, or with which ``sbatch`` would submit something else, or elsewhere; with their
+letters."""
 _LETTERS = {letter: name for name, letter in OURS.items() if letter}
 _WITH_VALUE = frozenset("ABCDFGJLMNSabcdeimnopqtwx")
-"""Letters of ``sbatch`` behind which a value stands, in the same word or as the next."""
+"""The letters of ``sbatch`` that take a value, in the same word or as the next."""
 
 
 def check_options(options: SlurmOpts, *, is_plain: bool) -> None:
@@ -53,15 +54,15 @@ def check_options(options: SlurmOpts, *, is_plain: bool) -> None:
 
     Args:
         options: The run options.
-        is_plain: Whether the job has one component.
+        is_plain: Whether the job has only one component.
     """
     check_seconds("timeout", options.timeout)
     check_seconds("pending_timeout", options.pending_timeout)
     if options.time is not None and options.timeout is not None:
-        raise RunOptionError("time and timeout both limit the app", key="time", fix="leave one of them out")
+        raise RunOptionError("time and timeout both limit the app", key="time", fix="omit one of them")
     if options.time is not None and not _TIME.fullmatch(options.time):
         raise RunOptionError(
-            f"time must be a limit that Slurm reads, got {options.time!r}",
+            f"time must be a limit in Slurm's form, got {options.time!r}",
             key="time",
             fix="write minutes, hours:minutes:seconds or days-hours, such as 30, 1:30:00 or 2-12",
         )
@@ -70,24 +71,22 @@ def check_options(options: SlurmOpts, *, is_plain: bool) -> None:
         if value is not None and value < 1:
             raise RunOptionError(f"{name} must be at least 1, got {value}", key=name)
         if value is not None and not is_plain:
-            why = "its roles ask for different resources, and so are components of one job"
-            raise RunOptionError(f"{name} is for an app whose roles are of one size", key=name, why=why)
+            why = "its roles request different resources, and so are separate components of the job"
+            raise RunOptionError(f"{name} needs an app whose roles are of one size", key=name, why=why)
     for name in (*_OF_A_COMPONENT, *_OF_THE_JOB, "prolog", "job_dir"):
         value = getattr(options, name)
         if value is not None and (not value.strip() or not value.isprintable()):
             raise RunOptionError(
-                f"{name} must be text on one line, got {value!r}", key=name, fix="write its value, or leave it out"
+                f"{name} must be one line of text, got {value!r}", key=name, fix="write its value, or omit it"
             )
     for module in options.modules or ():
         if not module.strip() or not module.isprintable():
-            raise RunOptionError(
-                f"modules must be names on one line, got {module!r}", key="modules", fix="leave it out"
-            )
+            raise RunOptionError(f"modules must be names on one line, got {module!r}", key="modules", fix="omit it")
     _check_arguments(options.sbatch_args or ())
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:
-    """Read arguments as ``sbatch`` does: names may be cut short, letters may share a word."""
+    """Read arguments as ``sbatch`` does: names may be abbreviated, and letters may share a word."""
     is_value = False
     for argument in arguments:
         if is_value and argument not in ("", ":"):
@@ -103,7 +102,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
             raise RunOptionError(
                 f"sbatch_args must not hold {argument!r}",
                 key="sbatch_args",
-                why="it is no option: sbatch would take it for the job's script, or for the start of another job",
+                why="it is not an option: sbatch would read it as the job's script, or as the start of another job",
                 fix="write an option and its value as one argument, such as --nodes=2",
             )
     if is_value:
@@ -115,8 +114,8 @@ def _refuse(argument: str, ours: str | None) -> None:
         raise RunOptionError(
             f"sbatch_args must not hold {argument!r}",
             key="sbatch_args",
-            why=f"sbatch reads --{ours}, which is not for options to say: an app is one job that is made of its roles",
-            fix="leave it out",
+            why=f"sbatch reads it as --{ours}, which asyncsched does not let you set",
+            fix="omit it",
         )
 
 

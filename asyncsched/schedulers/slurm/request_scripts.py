@@ -1,4 +1,4 @@
-"""The shell scripts of a job: the batch script, what runs each task, and what each task is."""
+"""The shell scripts of a job: the batch script, the script that runs each task, and the definition of each task."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ asyncsched_code=$?
   exit $asyncsched_code
 }}
 """
-"""Run in a shell of its own, with the functions and the ``BASH_ENV`` of the submitter: ``module`` is often one."""
+"""Runs in a separate shell, with the submitter's functions and ``BASH_ENV``: ``module`` is often a function."""
 
 RUN_SCRIPT = """\
 umask 077
@@ -139,24 +139,24 @@ while :; do
   exit "${task_code_of_step:-$task_code}"
 done
 """
-"""Runs the task of a rank; the same for every app. The task's own variables are set in a subshell alone.
+"""Runs the task of a rank; the same for every app. The task's own variables are set only in a subshell.
 
-Where lines get their time, what the task has said is in its log before its end is told. A child that it has left behind
-may hold its output for ever: a mark that no task knows says where its own output ends, and the child's is read on,
-by a process that holds nothing of the step: its job would go on as long.
+If lines get their time, a task's output is in its log before its end is recorded. A child that the task has left behind
+may hold its output open for ever: a mark that the task cannot know shows where the task's own output ends, and the
+child's output is read on by a process that holds nothing of the step, because otherwise the job would last as long.
 
-It is told which start of the job by the cluster this is, which round of all replicas, and whether there may be another.
-What it writes behind an end says whether all are to be started again for it (+), or that it was asked to end (-).
+Its arguments are which start of the job by the cluster this is, which round of all replicas, and whether another may
+follow. After an end it writes + if all replicas are to be restarted for it, or - if it was asked to end.
 """
 
 
 def quoted(text: str) -> str:
-    """Return a text as a word of a shell."""
+    """Return a text as one word of a shell command."""
     if "\0" in text:
         raise InvalidRequestError(
-            "an argument or a variable holds the character U+0000",
-            why="no program can be given it",
-            fix="leave it out",
+            "an argument or a variable contains the character U+0000",
+            why="it cannot be passed to a program",
+            fix="remove it",
             backend="slurm",
         )
     return quote(text)
@@ -165,19 +165,19 @@ def quoted(text: str) -> str:
 def batch_script(
     directory: str, tasks: Sequence[Sequence[str]], *, count: int, retries: int, modules: Sequence[str], prolog: str
 ) -> str:
-    """Return the job's script; no text of a role is in it, so that the cluster keeps no secret.
+    """Return the job's script; it contains no text of a role, so that the cluster stores no secret.
 
     Args:
         directory: The app's directory.
         tasks: Options of ``srun`` for each component of the job.
-        count: How many tasks there are in all: a job that the cluster starts again when all have succeeded ends.
-        retries: How often all replicas are started again when one has failed.
+        count: The number of tasks: a job that the cluster restarts after all have succeeded ends.
+        retries: How often all replicas are restarted when one has failed.
         modules: Environment modules to load.
         prolog: A line of shell.
     """
     lines = {each: each for each in (f"module load {quoted(module)}" for module in modules)}
     if prolog:
-        lines["the prolog"] = f"eval {quoted(prolog)}"  # so that it ends where it ends, whatever it leaves open
+        lines["the prolog"] = f"eval {quoted(prolog)}"  # so that an unclosed quote or block ends with it
     file = f"{quoted(directory)}/{names.BEFORE}"
     before = "".join(
         _BEFORE.format(
@@ -209,19 +209,19 @@ def batch_script(
 def task_script(
     argv: Sequence[str], env: Mapping[str, str], *, stem: str, retries: int, rounds: int, stamps: bool, cwd: str
 ) -> str:
-    """Return what the task of one rank is; it holds the secrets.
+    """Return the definition of one rank's task; it contains the secrets.
 
     Args:
         argv: The program and its arguments.
         env: Its variables.
-        stem: What the names of its files begin with.
-        retries: How often it is started again by itself.
-        rounds: How often all replicas are started again for it.
+        stem: The prefix of its file names.
+        retries: How often it alone is restarted.
+        rounds: How often all replicas are restarted for it.
         stamps: Whether each line of its log gets its time.
         cwd: The directory that it starts in.
     """
     plain = {name: value for name, value in env.items() if is_left_alone(name)}
-    # Not all of them: everybody on the node can read a command, if only for a moment.
+    # Not all of them: every user of the node can read a command line, if only for a moment.
     others = [f"{name}={value}" for name, value in env.items() if name not in plain]
     command = [*by_env(others, argv[0]), *argv]
     lines = [

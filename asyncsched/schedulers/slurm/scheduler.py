@@ -38,28 +38,28 @@ from asyncsched.specs.state import AppState, ReplicaStatus
 __all__ = ["SlurmScheduler", "create_scheduler"]
 
 HOME = "ASYNCSCHED_SLURM_HOME"
-"""Names the directory in which apps are found, if `state_dir` does not."""
+"""The variable that names the directory in which apps are found, if `state_dir` does not."""
 
 IGNORES = {
     "min_replicas": "all replicas start, or none does",
-    "mounts": "a replica sees its node's files; with the option `container`, bind mounts are taken",
+    "mounts": "a replica sees its node's files; bind mounts need the option `container`",
     "port_map": "nodes reach each other on every port",
     "resource.capabilities": "nodes are chosen by the options `constraint` and `partition`",
-    "resource.devices": "devices are asked for by the option `gres`",
+    "resource.devices": "the option `gres` requests devices",
 }
 
 
 class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
-    """Runs an app as one job on a Slurm cluster, each replica as a task of it.
+    """Runs an app as one job on a Slurm cluster, each replica as one of its tasks.
 
     It uses the cluster's own commands (``sbatch``, ``squeue``, ``sacct``, ``scancel``), and a directory for each app on
-    a file system that the nodes share: there each replica writes down when it starts and ends, and its output.
+    a file system that the nodes share: there each replica records when it starts and ends, and its output.
 
     Args:
-        session_name: The session that apps are marked with.
-        state_dir: Where apps are found, on a file system that all machines share from which they are looked for; by
-            default what ``ASYNCSCHED_SLURM_HOME`` names, or ``~/.asyncsched/slurm``. Each cluster needs its own.
-        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+        session_name: The session to mark apps with.
+        state_dir: The directory in which apps are found, on a file system shared by all machines that use it; by
+            default ``ASYNCSCHED_SLURM_HOME``, or ``~/.asyncsched/slurm``. Each cluster needs its own.
+        tunables: The parameters of every scheduler: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
     """
 
     options = SlurmOpts
@@ -111,9 +111,9 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
         check_request(request, SlurmJob, self.backend)
         if not names.is_app_id(request.app_id):
             raise UsageError(
-                f"the request names the app {request.app_id!r}",
-                why="it names a directory and a job: it has at most 128 letters, digits, dots, hyphens and underscores",
-                fix="give the request such an id, or have a dry-run make one",
+                f"the app id {request.app_id!r} of the request cannot be used",
+                why="it names a directory and a job: at most 128 letters, digits, dots, hyphens and underscores",
+                fix="change it, or let a dry-run make one",
             )
         return request.app_id, request
 
@@ -140,7 +140,7 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
 
     @override
     async def _sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
-        if app_ids:  # one command tells of all, however many they are
+        if app_ids:  # one command covers all, however many they are
             yield await self._lookup.describe_many(app_ids)
 
     @override
@@ -195,5 +195,5 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
 def create_scheduler(
     session_name: str, *, state_dir: str | os.PathLike[str] | None = None, **tunables: Unpack[Tunables]
 ) -> SlurmScheduler:
-    """Make the scheduler ``slurm``."""
+    """Create the scheduler ``slurm``."""
     return SlurmScheduler(session_name, state_dir=state_dir, **tunables)

@@ -1,4 +1,4 @@
-"""From an app's record, its replicas' files and the cluster's word to states: no I/O."""
+"""Compute states from an app's record, its replicas' files and the cluster's rows: no I/O."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _once = Once(logging.getLogger("asyncsched.schedulers.slurm"))
 
 
 class _Verdict(NamedTuple):
-    """What becomes of an app, as far as its replicas do not say it themselves.
+    """An app's state, as far as its replicas' own files do not decide it.
 
     Attributes:
-        state: Its state.
+        state: The state.
         cause: Why it failed, or waits.
         reason: The same in words.
-        is_told: Whether the cluster says so; else the replicas' own ends decide.
+        is_told: Whether the cluster reports it; otherwise the replicas' own ends decide.
     """
 
     state: AppState
@@ -63,10 +63,10 @@ JOB_STATES: Mapping[str, tuple[AppState, FailureCause | None]] = {
     )
     for name in named.split()
 }
-"""What the cluster's states mean; any other is UNKNOWN."""
+"""The meaning of the cluster's states; any other is UNKNOWN."""
 
 _BEGUN_AGAIN = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
-"""States from which the cluster starts a job again that was submitted with `requeue`."""
+"""States after which the cluster restarts a job that was submitted with `requeue`."""
 
 _QUOTAS = ("QOS", "Assoc")
 _NEVER = frozenset(
@@ -82,29 +82,29 @@ _NEVER = frozenset(
         "launch failed requeued held",
     }
 )
-"""Reasons for which a job does not start before somebody changes it, or the cluster."""
+"""Reasons for which a job does not start until its owner or an administrator changes something."""
 
-_LOST = "the cluster knows nothing of its job any more, and it has not written down its own end"
+_LOST = "the cluster no longer knows its job, and it has not recorded its own end"
 
-_BARE = "its directory has lost what its replicas wrote down, and the cluster knows no job of its name any more"
+_BARE = "its directory has lost its replicas' records, and the cluster no longer has a job of its name"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was found of an app, beside its record.
+    """What is known of an app, in addition to its record.
 
     Attributes:
         job_id: The number of its job; empty before it has one.
         runs: The runs of each replica, in the order of the record.
-        is_cancelled: Whether its end was asked for.
+        is_cancelled: Whether its end was requested.
         is_late: Whether it was ended because it had not run in time.
         is_cut_off: Whether its submit was cut off before it had a job.
-        is_bare: Whether the directory of its job's number and its replicas' runs is gone.
-        errors: What replicas have reported by themselves, by their place in the record.
-        log: What the job's script, or its node, has written last, unless the cluster says that all is well.
-        silence: Why the accounts could not be asked for a job that the cluster has forgotten.
-        begun: How often the cluster had started its job again when that began last.
-        before: What the end of its job's script is called, as long as no replica may start.
+        is_bare: Whether the directory with its job's number and its replicas' runs is gone.
+        errors: The errors that replicas have reported themselves, by their index in the record.
+        log: The last line of the job's script, or of its node, unless the cluster reports success.
+        silence: Why the accounts could not be asked about a job that the cluster has forgotten.
+        begun: How often the cluster had restarted its job when the job last began.
+        before: The reason if its job's script ends now, as long as no replica may start.
     """
 
     job_id: str = ""
@@ -125,12 +125,12 @@ def describe_app(record: AppRecord, found: Evidence, job: JobRow | None) -> Desc
 
     Args:
         record: Its record.
-        found: What its directory tells.
-        job: What the cluster tells of its job; None if it knows nothing of it.
+        found: What is in its directory.
+        job: The cluster's row for its job; None if it has none.
     """
     if job is not None and job.is_past and _is_alive(job.state):
-        job = None  # the controller knows better: the accounts have not heard of its end yet, or never will
-    verdict = _of_nobody(found) if _is_over(found) else _verdict(record, found, job)
+        job = None  # the controller knows better: the accounts may learn of the end later, or never
+    verdict = _without_row(found) if _is_over(found) else _verdict(record, found, job)
     restarts = job.restarts if job is not None else 0
     is_next_round = any(runs and runs[-1].round.endswith("+") for runs in found.runs)
     groups: dict[str, list[ReplicaStatus]] = {}
@@ -166,17 +166,17 @@ def describe_app(record: AppRecord, found: Evidence, job: JobRow | None) -> Desc
 
 
 def alive(rows: Iterable[JobRow]) -> dict[str, str]:
-    """Return the numbers of the jobs that have not ended, by name; of two of one name, that of the newer."""
+    """Return the numbers of the jobs that have not ended, by name; of two with one name, the newer."""
     return newest(row for row in rows if _is_alive(row.state) or row.state not in JOB_STATES)
 
 
 def newest(rows: Iterable[JobRow]) -> dict[str, str]:
-    """Return the numbers of jobs by name; of two of one name, that of the newer."""
+    """Return the numbers of jobs by name; of two with one name, the newer."""
     return {row.name: row.job_id for row in sorted(rows, key=lambda row: int(row.job_id))}
 
 
 def list_row(app: DescribeAppResponse) -> ListAppResponse:
-    """Make an app's row in a list."""
+    """Return an app's row in a list."""
     return ListAppResponse(
         app_id=app.app_id,
         state=app.state,
@@ -192,10 +192,10 @@ def _is_alive(state: str) -> bool:
 
 
 def _is_over(found: Evidence) -> bool:
-    """Tell whether the replicas' own ends are the app's, whatever the cluster says of its job now or later.
+    """Return whether the replicas' own ends decide, whatever the cluster says about the job now or later.
 
-    A controller that was killed may take a job that has ended for one that runs, and its node for one that has failed.
-    Those that were asked to end, or killed, do not know why: the cluster does, unless their end was asked for here.
+    A controller that was killed may believe that an ended job runs, or that its node failed. Replicas that were asked
+    to end, or were killed, do not know why: the cluster does, unless their end was requested here.
     """
     ends = [runs[-1] if runs else None for runs in found.runs]
     rounds = {None if end is None or end.code is None else end.round.rstrip("-") for end in ends}
@@ -217,11 +217,11 @@ def _verdict(record: AppRecord, found: Evidence, job: JobRow | None) -> _Verdict
         if found.before and (job is None or not is_taken):
             words = well_formed(": ".join(filter(None, (f"{found.before}, so no replica was started", found.log))))
             return _Verdict(AppState.FAILED, FailureCause.CONFIG, words)
-    return _of_nobody(found) if job is None else _of_the_cluster(record, found, job)
+    return _without_row(found) if job is None else _of_the_cluster(record, found, job)
 
 
-def _of_nobody(found: Evidence) -> _Verdict:
-    """Return the verdict on an app of whose job the cluster says nothing."""
+def _without_row(found: Evidence) -> _Verdict:
+    """Return the state of an app if the cluster has no row for its job."""
     if not found.job_id and found.is_bare:
         return _Verdict(AppState.UNKNOWN, None, _BARE)
     if not found.job_id and found.is_cut_off:
@@ -237,7 +237,7 @@ def _of_nobody(found: Evidence) -> _Verdict:
 
 def _of_the_cluster(record: AppRecord, found: Evidence, job: JobRow) -> _Verdict:
     if job.state not in JOB_STATES:
-        _once.warn(job.state, "slurm tells a state that is not known here: %s", shown(job.state))
+        _once.warn(job.state, "slurm reports an unknown state: %s", shown(job.state))
     state, cause = JOB_STATES.get(job.state, (AppState.UNKNOWN, None))
     if job.state == "FAILED" and OVER_MEMORY in found.log:
         cause = FailureCause.OOM
@@ -252,21 +252,21 @@ def _of_the_cluster(record: AppRecord, found: Evidence, job: JobRow) -> _Verdict
 
 
 def _waiting(record: AppRecord, job: JobRow) -> _Verdict:
-    """Say what a job waits for, in the cluster's words, and what they do not say of one of several components."""
+    """Return what a job waits for: Slurm's reason, or that its several components each need nodes."""
     cause = FailureCause.UNSCHEDULABLE if job.reason in _NEVER else None
     cause = FailureCause.QUOTA if job.reason.startswith(_QUOTAS) else cause
     reason = well_formed(job.reason)
     if job.reason == "Resources" and record.components > 1:
-        reason = f"Resources: its {record.components} components need nodes of their own, all at once"
+        reason = f"Resources: its {record.components} components each need their own nodes, all at once"
     return _Verdict(AppState.PENDING, cause, reason)
 
 
 def _combined(replicas: Sequence[ReplicaStatus], found: Evidence) -> AppState:
-    """Return the state of an app of whose job the cluster says nothing."""
+    """Return the state of an app from its replicas, if the cluster has no row for its job."""
     states = {replica.state for replica in replicas}
     if AppState.UNKNOWN in states:
         return AppState.UNKNOWN
-    # It may have ended before it could be cancelled.
+    # It may have ended before the cancellation.
     return combine(states, cancelled=found.is_cancelled and states != {AppState.SUCCEEDED})
 
 
@@ -276,7 +276,7 @@ def _replica(
     last = runs[-1] if runs else None
     state, cause, reason = _state(last, verdict, is_next_round)
     code = last.code if last is not None and state is not AppState.PENDING else None
-    code = None if code and state is AppState.SUCCEEDED else code  # of a run before the one that is not written down
+    code = None if code and state is AppState.SUCCEEDED else code  # of an earlier run, if the last is not recorded
     return ReplicaStatus(
         id=record.k,
         state=state,
@@ -315,27 +315,27 @@ def _state(last: Attempt | None, verdict: _Verdict, is_next_round: bool) -> tupl
     if goes_on and (is_next_round or not last.round):
         return AppState.PENDING, None, f"{ending}, to be started again"
     if last.is_nowhere:
-        return AppState.FAILED, FailureCause.CONFIG, f"{ending}: the directory to start in is not there on its node"
+        return AppState.FAILED, FailureCause.CONFIG, f"{ending}: the directory to start in is missing on its node"
     return AppState.FAILED, cause_of_code(code), ending
 
 
 def _is_unstarted(job: JobRow, found: Evidence) -> bool:
-    """Tell whether a job's script was not started; the same word stands for one that was killed."""
+    """Return whether a job's script was not started; Slurm uses the same word for one that was killed."""
     return job.reason == "JobLaunchFailure" and not found.log
 
 
 def _words(job: JobRow, found: Evidence) -> str:
-    """Return why a job ended, in the cluster's words."""
+    """Return why a job ended, with Slurm's reason."""
     words = job.state if job.reason in ("", job.state) else f"{job.state} ({job.reason})"
     if _is_unstarted(job, found):
-        words += ": its node could not start its script: see whether the nodes share its directory"
+        words += ": its node could not start its script: check whether the nodes share its directory"
     elif job.state == "FAILED":
-        words += f": its script ended with {job.signal or job.code}: {found.log or 'its batch.log says nothing'}"
+        words += f": its script ended with {job.signal or job.code}: {found.log or 'its batch.log is empty'}"
     return well_formed(words)
 
 
 def _first_failed(replicas: Sequence[ReplicaStatus]) -> ReplicaStatus | None:
-    """Return the replica whose failure came first, as far as the replicas' own times tell."""
+    """Return the replica that failed first, by the replicas' own times."""
     failed = [each for each in replicas if each.state is AppState.FAILED]
     ends = [(each.finished_at, place) for place, each in enumerate(failed) if each.finished_at is not None]
     return failed[min(ends)[1]] if ends else next(iter(failed), None)

@@ -1,6 +1,6 @@
-"""What is read of an app: its record, the starts and ends of its replicas, and what the cluster tells of its job.
+"""Parse an app's files and the cluster's answers: its record, its replicas' starts and ends, and its job.
 
-All of it may be cut off, old, or written by somebody else: what is not understood is passed over, and nothing raises.
+Any of it may be cut off, old, or written by another program: what cannot be parsed is ignored, and nothing raises.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SQUEUE_FIELDS = ("JobID", "HetJobID", "State", "exit_code", "RestartCnt", "EndTi
 SACCT_FIELDS = ("JobIDRaw", "State", "ExitCode", "End", "JobName")
 
 OVER_MEMORY = "Exceeded job memory limit"
-"""What a node writes that ends a step for this, which Slurm tells as a failure like any other."""
+"""A node's message when it ends a step for this, which Slurm reports as an ordinary failure."""
 
 PROLOG_FAILED = ("Error running slurm prolog", "Job prolog failed")
-"""What a node writes that could not prepare for a job, which Slurm tells as one that was cancelled."""
+"""A node's messages when it could not prepare for a job, which Slurm reports as a cancelled one."""
 
 _MOST_DIGITS = 18
 _ROUND = re.compile(r"\d+\.\d+[+-]?", re.ASCII)
@@ -52,7 +52,7 @@ class ReplicaRecord:
     Attributes:
         role: The role's name.
         k: Its number in the role.
-        stem: What the names of its files begin with.
+        stem: The prefix of its file names.
     """
 
     role: str
@@ -66,14 +66,14 @@ class AppRecord:
 
     Attributes:
         app_id: The app's id.
-        session: The session that has submitted it.
-        name: The name that it was given.
-        digest: That of its dry-run.
+        session: The session that submitted it.
+        name: The app's name.
+        digest: Its dry-run's digest.
         created_ns: When it was submitted.
         note: Its roles and its metadata.
         replicas: Its replicas, in the order of its roles.
         components: How many components its job has.
-        requeue: Whether the cluster may start it again.
+        requeue: Whether the cluster may restart it.
         timestamps: Whether the lines of its logs have their time.
     """
 
@@ -93,13 +93,13 @@ class Attempt(NamedTuple):
     """One run of a replica.
 
     Attributes:
-        node: Where.
+        node: The node that it ran on.
         started_ns: When it began.
         code: Its exit code.
         ended_ns: When it ended.
-        round: Which start of all replicas it was of, if it is the replica's last one in that: empty if the replica is
-            started again by itself; with ``+`` if all are to be started again, with ``-`` if it was asked to end.
-        is_nowhere: Whether the directory that it is to start in was not there.
+        round: The round of all replicas that it belonged to, if it is the replica's last run in that round: empty if
+            the replica alone is restarted; with ``+`` if all are to be restarted, with ``-`` if it was asked to end.
+        is_nowhere: Whether the directory that it starts in was missing.
     """
 
     node: str
@@ -111,18 +111,18 @@ class Attempt(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """What the cluster tells of a job.
+    """The cluster's row for a job.
 
     Attributes:
-        job_id: Its number: that of the first component, if it has several.
-        state: Its state, in the cluster's word.
-        code: What its script has returned.
-        signal: The signal that has ended it.
-        restarts: How often the cluster has started it again.
+        job_id: Its number; the first component's, if it has several.
+        state: Its state, in Slurm's word.
+        code: Its script's exit code.
+        signal: The signal that ended it.
+        restarts: How often the cluster has restarted it.
         ended_ns: When it ended.
         reason: What it waits for, or why it ended.
         name: Its name.
-        is_past: Whether the accounts tell it, and the controller knows it no more.
+        is_past: Whether it comes from the accounts, and the controller no longer knows the job.
     """
 
     job_id: str
@@ -137,7 +137,7 @@ class JobRow(NamedTuple):
 
 
 def parse_record(app_id: str, data: bytes) -> AppRecord | None:
-    """Return the record that a file holds; None if it is none of this app."""
+    """Return the record in a file; None if it is not one of this app."""
     try:
         found: Any = json.loads(data)
         if found["app_id"] != app_id:
@@ -167,13 +167,13 @@ def _replica(value: Mapping[str, Any]) -> ReplicaRecord:
 
 
 def parse_number(data: bytes) -> JobRow:
-    """Return what a file tells of a job: its number, empty if it tells none, and how often it was started again."""
+    """Return a job's number from a file, empty if there is none, and how often the job was restarted."""
     number, _, restarts = data.decode(errors="replace").strip().partition(";")
     return JobRow("" if _number(number) is None else number, "", restarts=_number(restarts) or 0)
 
 
 def parse_events(data: bytes) -> list[Attempt]:
-    """Return the runs of a replica that its file tells of; an unfinished last line is not read."""
+    """Return the runs recorded in a replica's file; an unfinished last line is ignored."""
     runs: dict[int, Attempt] = {}
     for line in data.decode(errors="replace").split("\n")[:-1]:
         word, *fields = line.split(" ")
@@ -196,18 +196,18 @@ def parse_events(data: bytes) -> list[Attempt]:
 
 
 def parse_log(data: bytes) -> str:
-    """Return the line that says most of what the job's script and its nodes have written: the last, as a rule."""
+    """Return the most informative line of the output of the job's script and its nodes: usually the last."""
     telling = [words.encode() for words in (OVER_MEMORY, *PROLOG_FAILED)]
     return last_line(next((line for line in data.split(b"\n") if any(word in line for word in telling)), data))
 
 
 def make_separator() -> str:
-    """Return what a command is to write behind each field: a job's name may hold anything else, newlines as well."""
+    """Return a separator for a command's fields: a job's name may contain anything else, even newlines."""
     return f"\x1f{os.urandom(16).hex()}"
 
 
 def _rows(text: str, separator: str, size: int) -> Iterator[list[str]]:
-    """Yield the fields of each row; one that does not begin with the number of a job is left out."""
+    """Yield the fields of each row; skip rows that do not begin with a job's number."""
     fields = text.split(separator)
     for start in range(0, len(fields) - size, size):
         job_id = fields[start].rpartition("\n")[2].strip()
@@ -216,7 +216,7 @@ def _rows(text: str, separator: str, size: int) -> Iterator[list[str]]:
 
 
 def parse_squeue(text: str, separator: str) -> Iterator[JobRow]:
-    """Yield the jobs that ``squeue`` tells of; a component of a larger job is told by the number of its leader."""
+    """Yield the jobs in the output of ``squeue``; a component of a larger job has its leader's number."""
     for job_id, leader, state, status, restarts, end, reason, name in _rows(text, separator, len(SQUEUE_FIELDS)):
         if leader.strip() not in ("N/A", "0", "", job_id):
             continue
@@ -234,7 +234,7 @@ def parse_squeue(text: str, separator: str) -> Iterator[JobRow]:
 
 
 def parse_sacct(text: str, separator: str) -> Iterator[JobRow]:
-    """Yield the jobs that ``sacct`` tells of."""
+    """Yield the jobs in the output of ``sacct``."""
     for job_id, state, status, end, name in _rows(text, separator, len(SACCT_FIELDS)):
         code, _, number = status.partition(":")
         yield JobRow(
@@ -249,7 +249,7 @@ def parse_sacct(text: str, separator: str) -> Iterator[JobRow]:
 
 
 def _word(state: str) -> str:
-    """Return a state without what may stand behind it, as in ``CANCELLED by 1000`` and ``CANCELLED+``."""
+    """Return a state without its suffix, as in ``CANCELLED by 1000`` and ``CANCELLED+``."""
     return (state.split() or [""])[0].rstrip("+").upper()
 
 
@@ -258,7 +258,7 @@ def _number(text: str) -> int | None:
 
 
 def _ns(text: str) -> int | None:
-    """Return the nanoseconds of a time in seconds, which may have a comma for a point."""
+    """Return a time in seconds as nanoseconds; it may have a decimal comma."""
     whole, _, fraction = text.replace(",", ".").partition(".")
     seconds, parts = _number(whole), _number(fraction or "0")
     if seconds is None or parts is None or len(whole) > 11:

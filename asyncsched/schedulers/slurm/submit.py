@@ -1,4 +1,4 @@
-"""Submitting: an app's directory, then its job, or nothing; and never a second job."""
+"""Submit an app: its directory, then its job, or nothing; and never a second job."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ __all__ = ["Launch", "Workspaces", "check", "check_prolog"]
 
 LOOK_EVERY = 0.05
 SENDING = 0.8
-"""The share of the time for a request in which a job is sent; in the rest it is taken back, if no answer came."""
+"""The share of a request's time for sending the job; the rest is for taking it back if no answer came."""
 _NUMBER = re.compile(r"(\d+)(?:;\S*)?\s*\Z", re.ASCII)
-"""What ``sbatch`` says last: the job's number, with that of its cluster if it has several."""
+"""The last output of ``sbatch``: the job's number, with the cluster's name if there are several."""
 
 
 class _Owner(Protocol):
@@ -43,7 +43,7 @@ class _Owner(Protocol):
 
 
 class Workspaces(CopiedWorkspaces):
-    """Reads the workspaces of one scheduler's apps; `Launch` copies them, to where the nodes see them.
+    """Reads the workspaces of one scheduler's apps; `Launch` copies them to a file system that the nodes share.
 
     Args:
         scheduler: The scheduler.
@@ -62,11 +62,11 @@ class Launch:
     """One attempt to submit an app.
 
     Args:
-        home: Where apps are.
-        cluster: Where to.
-        wire: What is sent.
-        plan: The workspace that goes with it.
-        clock: Tells the time.
+        home: The place of the apps.
+        cluster: The cluster to submit to.
+        wire: The files and the command.
+        plan: The app's workspace.
+        clock: The clock.
         patience: Seconds to wait for another process that submits the same app, or for a cluster that is too busy.
     """
 
@@ -83,7 +83,7 @@ class Launch:
         self._job = ""
 
     async def run(self) -> None:
-        """Submit it, or find that it was submitted."""
+        """Submit the app, or find that it was submitted."""
         until = self._clock.monotonic() + self._patience
         while not await finished_in_thread(self._has_locked):
             if self._clock.monotonic() >= until:
@@ -104,22 +104,22 @@ class Launch:
             pass
 
     async def _is_there(self) -> bool:
-        """Look for a job of the app whose number nobody has written down."""
+        """Look for the app's job if its number is not in a file."""
         job = alive((await self._cluster.jobs("submit")).values()).get(self._app_id)
         if job is not None:
             await self._keep_number(job)
         return job is not None
 
     async def _keep_number(self, job: str) -> None:
-        """Write down the job's number twice: what a replica may remove of it, it removes from its events."""
+        """Write the job's number to two files: if a replica removes one, the other is left."""
         for name in (names.NUMBER, names.JOB):
             await mark(self._directory, name, job, operation="submit")
 
     async def _sent(self, until: float) -> bool:
-        """Send it, and tell whether it was taken; a refusal of a cluster that is asked too often is tried again."""
+        """Send the job and return whether it was accepted; repeat it if the cluster refuses for its request limit."""
         await self._cluster.submits.turn()
-        await finished_in_thread(lambda: os.utime(self._lock))  # the moment from which others count if we are killed
-        # What has been sent is never cut off: `remove` waits for its answer, which names the job to take back.
+        await finished_in_thread(lambda: os.utime(self._lock))  # the moment from which others count if this is killed
+        # A job that is being sent is never cut off: `remove` waits for the answer, which names the job to take back.
         self._sending = asyncio.create_task(self._send(), name=f"submit of {self._app_id}")
         try:
             await asyncio.shield(self._sending)
@@ -131,17 +131,17 @@ class Launch:
         return True
 
     async def _send(self) -> None:
-        # It holds the lock, too: where we are killed, others wait until its job is there to be found.
+        # The command holds the lock, too: if this process is killed, others wait until the job can be found.
         told = await self._cluster.run([*self._wire.argv, self._name], "submit", share=SENDING, pass_fds=[self._lock])
         found = _NUMBER.search(told.text)
         if told.code or found is None:
-            # What says nothing of a job may have made one: then it is looked for by its name.
+            # A failure without a job's number may have created one: look for it by its name.
             raise translate(told, "submit", refusal=InvalidRequestError if told.code else UnavailableError)
         self._job = found[1]
         await self._keep_number(self._job)
 
     async def remove(self) -> None:
-        """Take back what `run` has made; it is called when `run` has failed or was cancelled."""
+        """Take back what `run` has created; called when `run` has failed or was cancelled."""
         try:
             if self._sending is not None:
                 await self._take_back(self._sending)
@@ -153,7 +153,7 @@ class Launch:
         jobs: list[str] = []
         try:
             await sending
-        except UnavailableError:  # it may have been heard all the same
+        except UnavailableError:  # it may have arrived all the same
             jobs = ["--me", f"--name={self._app_id}"]
         except SchedulerError:
             pass
@@ -169,7 +169,7 @@ class Launch:
             self._lock = -1
 
     async def _provide(self) -> None:
-        """Fill the app's directory; its record comes last, and makes an app of it."""
+        """Write the app's directory; the record is written last, and makes it an app."""
         try:
             await finished_in_thread(self._write)
             if self._plan is not None:
@@ -187,9 +187,9 @@ class Launch:
     # In a thread
 
     def _has_locked(self) -> bool:
-        """Make the app's directory, if there is none, and lock it; tell whether nobody else holds it.
+        """Create the app's directory if needed, and lock it; return False if another process holds the lock.
 
-        The lock goes with its directory: who has waited for one that was removed has to look again.
+        The lock is removed with its directory: a process that has waited for a removed one must look again.
         """
         linked = self._home.directory_of(self._app_id, "submit")
         self._directory = linked or self._wire.directory
@@ -221,7 +221,7 @@ class Launch:
         return False
 
     def _write(self) -> None:
-        """Write all files but the record; what a submit that was cut off has left is overwritten."""
+        """Write all files except the record, overwriting what an interrupted submit has left."""
         self._name = os.urandom(16).hex()
         os.ftruncate(self._lock, 0)
         _platform.write_at(self._lock, self._name.encode(), 0)
@@ -231,7 +231,7 @@ class Launch:
             write_file(Path(self._directory, name), text)
 
     def _link(self) -> None:
-        """Have the app be found, here and nowhere else: the first who links it has it."""
+        """Create the link by which the app is found: the first process that creates it owns the app."""
         link = self._home.links / self._app_id
         there = None
         for _ in range(3):
@@ -239,12 +239,12 @@ class Launch:
                 link.symlink_to(self._directory)
             if (there := self._home.directory_of(self._app_id, "submit")) is not None:
                 break
-            link.unlink(missing_ok=True)  # it leads nowhere
+            link.unlink(missing_ok=True)  # it is broken
         if there != self._directory:
             raise other_app(self._app_id, BACKEND) if there is not None else being_submitted(self._app_id)
 
     def _discard(self) -> None:
-        """Remove the app's directory: at once for others, who may make it anew."""
+        """Remove the app's directory, atomically for other processes, which may create it again."""
         link = self._home.links / self._app_id
         if link.is_symlink() and str(link.readlink()) == self._directory:
             link.unlink()
@@ -255,7 +255,7 @@ class Launch:
 
 
 async def check(cluster: Cluster, wire: Wire) -> None:
-    """Have the cluster say whether it would take a job.
+    """Ask the cluster whether it would accept a job.
 
     Raises:
         InvalidRequestError: It would not.
@@ -266,10 +266,10 @@ async def check(cluster: Cluster, wire: Wire) -> None:
 
 
 async def check_prolog(cluster: Cluster, prolog: str) -> None:
-    """Have the shell read a prolog, without running it; where there is none, the job tells.
+    """Check a prolog's syntax with the shell, without running it; without a shell here, the job reports errors.
 
     Raises:
-        RunOptionError: It is no shell.
+        RunOptionError: It is not valid shell.
     """
     try:
         told = await cluster.run(["bash", "-n"], "submit_dryrun", stdin=f"{prolog}\n".encode(), cwd="/")

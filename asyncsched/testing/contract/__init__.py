@@ -1,4 +1,4 @@
-"""One suite that checks a backend against the contract, for those who write one.
+"""One suite that checks a backend against the contract, for authors of backends.
 
 ::
 

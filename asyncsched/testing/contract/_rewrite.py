@@ -1,6 +1,6 @@
-"""Let pytest tell the values of a contract's assertions: it does so for test files by itself, and for no other module.
+"""Make pytest show the values in the contract's assertions, as it does by default only in test files.
 
-This has to be imported before the modules that it names.
+Import this before the modules that it names.
 """
 
 from __future__ import annotations

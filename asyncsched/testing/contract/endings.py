@@ -1,4 +1,4 @@
-"""The contract's sentences on limits, causes, bulk operations, results and secrets of the service."""
+"""The contract on limits, causes, bulk operations, results and secrets of the service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["EndContract"]
 
 
 class EndContract:
-    """Ends: of many apps at once, for a cause that is told, and what they leave."""
+    """Ends: of many apps at once, with a cause, and what remains."""
 
     async def test_a_cause_is_told_for_each_end(self, rig: ContractRig) -> None:
         failed = await rig.submit(rig.app("exit 3"))

@@ -1,4 +1,4 @@
-"""The contract's sentences on logs, and the eight ways to consume them."""
+"""The contract on logs, and the eight ways to consume them."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ class LogContract:
         middle = times["b"]
         assert middle is not None
 
-        # A datetime keeps microseconds: a line's own time may lie a little after what it says. Two lines that were
-        # read at once may have one time.
+        # A datetime keeps microseconds: a line's own time may be a little later than its datetime. Two lines that were
+        # read at once may have the same time.
         from_then_on = [text for text in "abc" if (time := times[text]) is not None and time >= middle]
         assert from_then_on == texts(await rig.lines(app_id, since=middle))
         assert [text for text in "abc" if text not in from_then_on] == texts(await rig.lines(app_id, until=middle))
@@ -182,7 +182,7 @@ class LogContract:
         again = await rig.lines(app_id)
         if rig.keeps_cancelled_logs:
             assert ["kept"] == texts(again)
-        else:  # in the middle of its log at the latest: the end of a log does not look like that
+        else:  # in the middle of its log at the latest: an interrupted log does not look complete
             assert ["gap"] == ["gap" if line.gap is not None else line.text for line in again]
 
     async def test_restarts_are_followed_and_counted(self, rig: ContractRig) -> None:

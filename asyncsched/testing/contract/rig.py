@@ -1,4 +1,4 @@
-"""What the contract suite is told of a backend."""
+"""A backend's description for the contract suite."""
 
 from __future__ import annotations
 
@@ -33,29 +33,28 @@ class ContractRig:
 
     Attributes:
         scheduler: The scheduler.
-        another: Makes another one on the same service, as another process would have, of a session named ``other``;
-            the caller closes it.
+        another: Creates another one on the same service, as another process would, with the session ``other``; the
+            caller closes it.
         cfg: Run options that every submit needs.
-        image: An image in which ``sh`` is found.
-        patience: Seconds after which something that should have happened is taken to have failed.
-        tells_streams: Whether stdout and stderr can be told apart.
+        image: An image that has ``sh``.
+        patience: Seconds after which something that should have happened counts as failed.
+        tells_streams: Whether stdout and stderr can be separated.
         tells_attempts: Whether lines know their attempt.
-        keeps_cancelled_logs: Whether the log of an app that was cancelled can still be read. Where it cannot, a read
-            tells of a gap.
-        keeps_attempts: Whether the lines of an attempt that nobody has read stay until its app is deleted. Where they
-            may not, a gap stands for them.
-        misses_attempts: Whether the lines of an attempt that came and went before anybody looked may not know it.
-        restarts: Whether failed replicas are started again (`Role.max_retries`).
-        exact_times: Whether lines carry their time, so that ``since`` and ``until`` can be tested.
-        unstartable: An app that is accepted at dry-run but cannot be launched as a whole; None: that cannot be made.
+        keeps_cancelled_logs: Whether the log of a cancelled app stays readable. If not, a read returns a gap.
+        keeps_attempts: Whether unread lines of earlier attempts stay until the app is deleted. If not, a gap may
+            replace them.
+        misses_attempts: Whether lines of an attempt that ended before it was seen may not know their attempt.
+        restarts: Whether failed replicas are restarted (`Role.max_retries`).
+        exact_times: Whether lines have their time, so that ``since`` and ``until`` can be tested.
+        unstartable: An app that passes the dry-run but cannot be launched as a whole; None if there is none.
         unknown_id: A well-formed id of an app that does not exist.
         long_sleep: A script line that waits until it is cancelled.
-        timeout: A value of the option ``timeout`` that a test can wait for; None: there is no such option.
-        never_starts: An app that stays pending; None: there is no such app, or no option ``pending_timeout``.
+        timeout: A value of the option ``timeout`` that a test can wait for; None if there is no such option.
+        never_starts: An app that stays pending; None if there is none, or no option ``pending_timeout``.
         pending_timeout: A value of the option ``pending_timeout`` that a test can wait for.
-        reads_results: Whether what replicas write to ``ASYNCSCHED_RESULT_FILE`` can be read.
-        secret: A secret that the service keeps, and its value; None: there is none to test with.
-        runs_workspaces: Whether apps of the rig can be given a workspace, where the backend takes one: not where its
+        reads_results: Whether the files that ``ASYNCSCHED_RESULT_FILE`` names can be read.
+        secret: A secret that the service keeps, and its value; None if there is none to test with.
+        runs_workspaces: Whether the rig can run apps with a workspace, if the backend supports workspaces: not if its
             images would have to be pushed, and nothing here could run them.
     """
 
@@ -90,7 +89,7 @@ class ContractRig:
         return AppDef(name, [self.role(script, num_replicas=replicas, **more)])
 
     async def listed(self) -> set[str]:
-        """Return the ids of all apps: what else is told of them may change at any time, for a service is shared."""
+        """Return the ids of all apps; other fields of a shared service's list may change at any time."""
         return {row.app_id for row in await self.scheduler.list()}
 
     async def submit(self, app: AppDef, **more: Any) -> str:
@@ -114,7 +113,7 @@ class ContractRig:
         raise AssertionError(f"{app_id} ended without that; it was {', '.join(seen)}")
 
     async def ended(self, app_id: str) -> DescribeAppResponse:
-        """Wait for an app's end."""
+        """Wait until an app has ended."""
         return await self.until(app_id, lambda app: app.state.is_terminal())
 
     async def running(self, app_id: str) -> DescribeAppResponse:
@@ -134,7 +133,7 @@ class ContractRig:
         return await self.read(self.scheduler.log_iter(app_id, **query))
 
     async def read(self, stream: LogStream, count: int | None = None) -> list[LogLine]:
-        """Read so many lines of a stream, or all."""
+        """Read `count` lines of a stream, or all."""
         lines: list[LogLine] = []
         async with asyncio.timeout(self.patience):
             while count is None or len(lines) < count:
@@ -146,7 +145,7 @@ class ContractRig:
 
 
 async def impatient(stream: AsyncGenerator[ItemT, None]) -> ItemT:
-    """Take a step, but cancel it if it is not over within three iterations of the loop (TimeoutError)."""
+    """Take a step, but cancel it if it has not finished after three iterations of the loop (TimeoutError)."""
     step: asyncio.Future[ItemT] = asyncio.ensure_future(anext(stream))
     for _ in range(3):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The contract's sentences on describing, watching, listing and ending."""
+"""The contract on describing, watching, listing and ending."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["StateContract"]
 
 
 class StateContract:
-    """States: known everywhere, told in order, and final."""
+    """States: known everywhere, reported in order, and final."""
 
     async def test_an_unknown_app_is_none_and_does_not_exist(self, rig: ContractRig) -> None:
         assert await rig.scheduler.describe(rig.unknown_id) is None
@@ -160,7 +160,7 @@ class StateContract:
             await rig.ended(app_id)
             rest = [event async for event in watch]
 
-        # One event waits at most, the newest; none if the first was the end already.
+        # At most one event is pending, the newest; none if the first was already the end.
         assert [AppState.FAILED] == [event.state for event in (rest or [first])]
 
     async def test_a_watch_that_is_dropped_leaves_nothing(self, rig: ContractRig) -> None:
@@ -265,7 +265,7 @@ class StateContract:
 
         with pytest.raises(ClosedError):
             await waiting
-            await anext(watch)  # a change that came before was told first
+            await anext(watch)  # an earlier change was reported first
         with pytest.raises(ClosedError):
             await other.describe(app_id)
         with pytest.raises(ClosedError):

@@ -1,4 +1,4 @@
-"""The contract's sentences on options, dry-runs, identity and submitting."""
+"""The contract on options, dry-runs, identity and submitting."""
 
 from __future__ import annotations
 
@@ -372,7 +372,7 @@ class SubmitContract:
 
 
 def _replaced(value: object, old: str, new: str) -> int:
-    """Put `new` wherever `old` stands in a request; return how often it did."""
+    """Replace `old` with `new` everywhere in a request; return the number of replacements."""
     if dataclasses.is_dataclass(value):
         return sum(_replaced(getattr(value, field.name), old, new) for field in dataclasses.fields(value))
     if not isinstance(value, (dict, list)):

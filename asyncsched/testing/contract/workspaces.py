@@ -1,4 +1,4 @@
-"""The contract's sentences on workspaces."""
+"""The contract on workspaces."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["WorkspaceContract"]
 
 
 class WorkspaceContract:
-    """A workspace's files are where an app runs; a backend that takes none says so."""
+    """Apps run with a workspace's files; a backend without support for workspaces says so."""
 
     @pytest.fixture
     def workspace(self, rig: ContractRig, tmp_path: Path) -> str:
-        """A workspace with a few files, for a backend that takes one."""
+        """A workspace with a few files, for a backend that supports workspaces."""
         if type(rig.scheduler).workspace_builder is None:
-            pytest.skip("this backend takes no workspace")
+            pytest.skip("this backend does not support workspaces")
         if not rig.runs_workspaces:
             pytest.skip("nothing here runs the images of workspaces")
         root = tmp_path / "workspace"
@@ -37,7 +37,7 @@ class WorkspaceContract:
         self, rig: ContractRig, tmp_path: Path
     ) -> None:
         if type(rig.scheduler).workspace_builder is not None:
-            pytest.skip("this backend takes a workspace")
+            pytest.skip("this backend supports workspaces")
 
         for call in (rig.scheduler.submit, rig.scheduler.submit_dryrun):
             with pytest.raises(ValueError, match=r"takes no workspace.*local_cwd"):
@@ -71,7 +71,7 @@ class WorkspaceContract:
         self, rig: ContractRig, workspace: str
     ) -> None:
         file = Path(workspace, "sub/hello.txt")
-        await asyncio.to_thread(file.write_text, uuid.uuid4().hex)  # nothing that could have been built before
+        await asyncio.to_thread(file.write_text, uuid.uuid4().hex)  # content that cannot have been built before
         info = await rig.scheduler.submit_dryrun(rig.app("cat sub/hello.txt"), rig.cfg, workspace)
         await asyncio.to_thread(file.write_text, "edited")
 

@@ -1,7 +1,7 @@
 "use strict";
 
-// The page renders what the server tells, and computes nothing about apps. Text of apps and lines reaches it as
-// textContent alone. Tables show the rows that can be seen; the log keeps the latest lines.
+// The page shows what the server sends, and computes nothing about apps. Text of apps and lines is only ever set as
+// textContent. Tables render the visible rows; the log keeps the latest lines.
 
 const ROW = 26;
 const LINE = 18;
@@ -33,7 +33,7 @@ function age(app) {
   return app.started ? `running for ${since}` : `${since} old`;
 }
 
-// Shows those of many rows of one height that can be seen.
+// Renders the visible ones of many rows of equal height.
 class Rows {
   constructor(box, height, count, make) {
     this.box = box;
@@ -216,7 +216,7 @@ async function showDetail() {
 // The log
 
 let lines = [];
-let first = 0; // the number of the first line that is kept
+let first = 0; // the number of the first kept line
 let hits = [];
 let hit = -1;
 let missed = 0;
@@ -246,7 +246,7 @@ function isHit(line) {
 function addLines(told) {
   missed += told.missed;
   if (told.missed) {
-    lines.push({ text: `${told.missed} lines are not kept any more`, kind: "gap" });
+    lines.push({ text: `${told.missed} lines are no longer kept`, kind: "gap" });
   }
   for (const line of told.lines) {
     if (isHit(line)) hits.push(first + lines.length);
@@ -331,7 +331,7 @@ async function cancel(handles) {
   const headers = { "Content-Type": "application/json" };
   const answer = await fetch("api/cancel", { method: "POST", headers, body: JSON.stringify({ handles }) }).catch(() => null);
   const told = answer && (await answer.json().catch(() => null));
-  if (!told) $("notes").textContent = "cancel could not be asked for: the server does not answer";
+  if (!told) $("notes").textContent = "cannot cancel: the server does not answer";
   else if (told.error) $("notes").textContent = told.error;
   else $("notes").textContent = Object.entries(told.failed).map(([handle, why]) => `${handle}: ${why}`).join("\n");
 }
@@ -399,14 +399,14 @@ function connect() {
   };
 }
 
-// A stream that is refused is not asked for again by the browser: another request tells why it was.
+// A browser does not retry a refused stream: another request finds out why it was refused.
 async function refused() {
   if (ended) {
     tellLink("all have ended");
     return;
   }
   const answer = await fetch("api/apps", { method: "HEAD" }).catch(() => null);
-  if (answer && answer.status === 401) tellLink("this page is not let in any more; open the address of the server", true);
+  if (answer && answer.status === 401) tellLink("this page has lost its access; open the address that the server printed", true);
   else tellLink("the stream was refused: too many pages or logs are open, or the server has ended", true);
   again = setTimeout(connect, RETRY);
 }
