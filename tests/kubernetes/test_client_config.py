@@ -131,7 +131,7 @@ def test_any_other_file_is_an_error_of_configuration(tmp_path: Path, text: str) 
         (
             {"auth-provider": {"name": "oidc", "config": {"id-token": TOKEN}}},
             {},
-            "the auth-provider oidc of the context here cannot be used",
+            "the auth-provider oidc of context here cannot be used",
         ),
         ({"auth-provider": {"name": "oidc"}}, {}, "use an exec plugin"),
         ({"token": TOKEN}, {"server": "10.0.0.1:6443"}, "'10.0.0.1:6443': it must be a URL"),
@@ -222,7 +222,7 @@ def test_what_is_no_client_is_refused_with_what_fits(given: object) -> None:
     with pytest.raises(ConfigError, match="pass an ApiClient of kubernetes_asyncio or of kubernetes") as caught:
         load_target(Source(client=given))
 
-    assert f"client is a {type(given).__name__}" == caught.value.what
+    assert f"client must be an ApiClient, got {type(given).__name__}" == caught.value.what
 
 
 @pytest.mark.parametrize(("no_proxy", "expected"), [("", "http://proxy:3128"), ("10.0.0.1", None)])

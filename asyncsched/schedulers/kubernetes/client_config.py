@@ -358,7 +358,7 @@ def _of_given(client: Any) -> Target:
     host = getattr(configuration, "host", None)
     if not isinstance(host, str) or not hasattr(configuration, "get_api_key_with_prefix"):
         raise ConfigError(
-            f"client must be an ApiClient, got a {type(client).__name__}",
+            f"client must be an ApiClient, got {type(client).__name__}",
             why="it has no configuration with a host",
             fix="pass an ApiClient of kubernetes_asyncio or of kubernetes, or omit client",
         )
