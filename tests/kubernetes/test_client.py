@@ -186,7 +186,7 @@ async def test_half_an_answer_is_no_answer(path: Path) -> None:
 
     async with serving(script) as url, connected(kubeconfig(path, url), retry_for=0) as client:
         for asked in (client.request("GET", PODS), client.page(PODS, lambda item: item)):
-            with pytest.raises(UnavailableError, match="not the JSON that was expected"):
+            with pytest.raises(UnavailableError, match="not the expected JSON"):
                 await asked
 
 

@@ -94,7 +94,7 @@ def test_the_home_has_a_kubeconfig(tmp_path: Path) -> None:
 
 
 def test_no_kubeconfig_is_told_with_where_was_looked(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no kubeconfig: .*/home/\.kube/config does not exist"):
+    with pytest.raises(ConfigError, match=r"no kubeconfig found: .*/home/\.kube/config does not exist"):
         load_target(Source())
     with pytest.raises(ConfigError, match="correct the scheduler's parameter kubeconfig"):
         loaded(tmp_path / "none")
@@ -121,22 +121,22 @@ def test_any_other_file_is_an_error_of_configuration(tmp_path: Path, text: str) 
     ("user", "cluster", "said"),
     [
         ({"token": TOKEN, "as": "root"}, {}, "'as': impersonation is not supported"),
-        ({"token": TOKEN}, {"proxy-url": "socks5://proxy:1080"}, "only http and https proxies"),
-        ({"exec": {"command": "x", "interactiveMode": "Always"}}, {}, "wants a terminal"),
+        ({"token": TOKEN}, {"proxy-url": "socks5://proxy:1080"}, "must be http or https, got socks5"),
+        ({"exec": {"command": "x", "interactiveMode": "Always"}}, {}, "needs a terminal"),
         ({"exec": {"args": [TOKEN]}}, {}, "has no command"),
-        ({"token": TOKEN}, {"server": ""}, "it is not there, or has no server"),
+        ({"token": TOKEN}, {"server": ""}, "this cluster is missing or has no server"),
         ({"token": TOKEN, "client-certificate-data": "!!!", "client-key-data": "!!!"}, {}, "cannot be used"),
         ({"token": TOKEN, "client-certificate": "none.pem", "client-key": "none.pem"}, {}, "cannot be used"),
         ({"token": TOKEN}, {"certificate-authority": "config"}, "cannot be used"),
         (
             {"auth-provider": {"name": "oidc", "config": {"id-token": TOKEN}}},
             {},
-            "the auth-provider oidc of the context here cannot be used",
+            "the auth-provider oidc of context here cannot be used",
         ),
         ({"auth-provider": {"name": "oidc"}}, {}, "use an exec plugin"),
-        ({"token": TOKEN}, {"server": "10.0.0.1:6443"}, "'10.0.0.1:6443': it is not the URL of a host"),
-        ({"token": TOKEN}, {"server": "kube.example.com"}, "write https:// before it"),
-        ({"token": TOKEN}, {"server": f"someone:{TOKEN}@kube.example.com"}, "write https:// before it"),
+        ({"token": TOKEN}, {"server": "10.0.0.1:6443"}, "'10.0.0.1:6443': it must be a URL"),
+        ({"token": TOKEN}, {"server": "kube.example.com"}, "put https:// in front of it"),
+        ({"token": TOKEN}, {"server": f"someone:{TOKEN}@kube.example.com"}, "put https:// in front of it"),
         ({"token": TOKEN}, {"server": "https://"}, "correct the kubeconfig"),
         ({"token": TOKEN}, {"server": "https://[::1"}, "correct the kubeconfig"),
     ],
@@ -222,7 +222,7 @@ def test_what_is_no_client_is_refused_with_what_fits(given: object) -> None:
     with pytest.raises(ConfigError, match="pass an ApiClient of kubernetes_asyncio or of kubernetes") as caught:
         load_target(Source(client=given))
 
-    assert f"client is a {type(given).__name__}" == caught.value.what
+    assert f"client must be an ApiClient, got {type(given).__name__}" == caught.value.what
 
 
 @pytest.mark.parametrize(("no_proxy", "expected"), [("", "http://proxy:3128"), ("10.0.0.1", None)])

@@ -65,7 +65,7 @@ async def test_a_stream_may_be_opened_again(path: Path, readyz: int) -> None:
     server = Starting(2, readyz=readyz)
 
     async with serving(server) as url, connected(kubeconfig(path, url), clock=VirtualClock()) as client:
-        with pytest.raises(UnavailableError, match="just been started") as raised:
+        with pytest.raises(UnavailableError, match="just started") as raised:
             async with client.stream(PODS, {"watch": "true"}):
                 pass
         assert raised.value.retryable

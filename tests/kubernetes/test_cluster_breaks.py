@@ -206,7 +206,7 @@ async def test_streams_are_refused_where_the_cluster_does_not_tell_them_apart(
     async with without_split_streams(own_cluster), scheduler_on(tenant.user, tenant) as scheduler:
         app_id = await scheduler.submit(app("echo out; echo err >&2"), options(kind, tenant.namespace))
         for tail in (True, False):
-            with pytest.raises(ValueError, match=r"cannot separate stderr .*PodLogsQuerySplitStreams"):
+            with pytest.raises(ValueError, match=r"cannot separate stdout from stderr .*PodLogsQuerySplitStreams"):
                 await anext(scheduler.log_iter(app_id, streams=Stream.STDERR, should_tail=tail))
 
             lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=tail)]

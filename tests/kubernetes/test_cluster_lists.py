@@ -94,7 +94,7 @@ async def test_a_namespace_without_rights_is_told_beside_the_rows(
         app_id = await scheduler.submit(app("true"), options(kind, tenant.namespace))
 
         assert app_id in await states(scheduler)
-    assert f"the list leaves out the namespace {second_tenant.namespace}: " in caplog.text
+    assert f"the list omits the namespace {second_tenant.namespace}: " in caplog.text
     await asyncio.to_thread(tenant.clean)
 
 

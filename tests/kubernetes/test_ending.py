@@ -375,7 +375,7 @@ async def test_a_cancel_that_volcano_does_not_take_up_is_an_error(fake: FakeClus
         ids = [await scheduler.submit(app(), VOLCANO) for _ in range(4)]
         fake.run(lambda: setattr(fake.volcano_jobs, "loses", -1))
 
-        with pytest.raises(UnavailableError, match="has not begun to end"):
+        with pytest.raises(UnavailableError, match="has not started to end"):
             await scheduler.cancel(ids[0])
         told = await scheduler.cancel_many(ids)
     assert {UnavailableError} == {type(error) for error in told.values()}
@@ -610,7 +610,7 @@ async def test_a_namespace_without_rights_is_told_beside_the_rows(
         app_id = await both.submit(app(), JOB)
 
         assert [app_id] == [row.app_id for row in await both.list()]
-        assert "the list leaves out the namespace secret: alice may not list" in caplog.text
+        assert "the list omits the namespace secret: alice may not list" in caplog.text
         with pytest.raises(PermissionDeniedError, match="in the namespace secret"):
             await none.list()
 

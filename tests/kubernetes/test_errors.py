@@ -46,11 +46,11 @@ def told(code: int, message: str = "", reason: str = "", **details: object) -> S
     [
         (401, "Unauthorized", AuthError, "(context lab) does not accept the credentials: Unauthorized"),
         (403, FORBIDDEN, PermissionDeniedError, "alice may not create jobs.batch.volcano.sh in the namespace lab"),
-        (403, 'pods is forbidden: User "system:anonymous" cannot list', AuthError, "was asked without credentials"),
+        (403, 'pods is forbidden: User "system:anonymous" cannot list', AuthError, "got a request without credentials"),
         (403, 'pods "x" is forbidden: exceeded quota: small', InvalidRequestError, "exceeded quota: small"),
         (404, "404 page not found", NotFoundError, "does not know this kind of object"),
         (409, 'jobs.batch "a" already exists', ConflictError, 'jobs.batch "a" already exists'),
-        (429, "Too many requests, please try again later.", ThrottledError, "asks for fewer calls"),
+        (429, "Too many requests, please try again later.", ThrottledError, "throttles calls"),
         (400, f'{WEBHOOK}unable to find job queue: "x";', InvalidRequestError, "refused the request: unable to find"),
         (500, "etcdserver: request is too large", InvalidRequestError, "too large for the cluster"),
         (500, "rpc error: trying to send message larger than max (3 vs. 2)", InvalidRequestError, "too large"),

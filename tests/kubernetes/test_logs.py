@@ -309,7 +309,7 @@ async def test_the_run_before_is_read_and_those_before_it_are_a_gap(fake: FakeCl
     lines = await logs.all()
 
     assert [
-        "GAP the node keeps the last two runs of a container, and attempt 0 came before them",
+        "GAP the node keeps only the last two runs of a container, and attempt 0 came earlier",
         "try",
         "try",
     ] == texts(lines)
@@ -412,7 +412,7 @@ async def test_where_no_pod_of_the_job_is_left_those_of_others_are_not_read(
     await ended(fake, "theirs")
     logs.end()
 
-    expected = ["GAP the pod was deleted meanwhile, and its log with it"]
+    expected = ["GAP the pod was deleted, and its log with it"]
     assert expected == texts(await logs.read(logs.stream(should_tail=should_tail)))
     assert 0 == fake.traffic.calls["get pods/log"]
 
@@ -503,13 +503,15 @@ async def test_a_pod_that_is_gone_when_a_broken_stream_is_to_go_on_is_a_gap(fake
 
 
 @pytest.mark.parametrize(
-    ("reason", "why"), [("", "the app was cancelled"), (STOPPED, "another replica had failed")], ids=["app", "stopped"]
+    ("reason", "why"),
+    [("", "when the app was cancelled"), (STOPPED, "after another replica failed")],
+    ids=["app", "stopped"],
 )
 async def test_a_replica_whose_pod_was_deleted_tells_so_when_it_is_read(logs: Bench, reason: str, why: str) -> None:
     logs.reason = reason
     logs.state = AppState.CANCELLED
 
-    expected = [f"GAP the pod was deleted when {why}, and what it had written, if anything, with it"]
+    expected = [f"GAP the pod was deleted {why}, and its log, if any, with it"]
     assert expected == texts(await logs.all())
     logs.end(AppState.CANCELLED)
     assert expected == texts(await logs.read(logs.stream()))
@@ -578,7 +580,7 @@ async def test_a_rotation_that_took_nothing_is_told_as_what_is_known(fake: FakeC
     fake.run(rotate)
     lines = await logs.read(stream, 2)
 
-    assert "behind the last line that was read, if anything, is lost" in texts(lines)[0]
+    assert "after the last line that was read, if any, are lost" in texts(lines)[0]
     gap = lines[0].gap
     assert gap is not None
     assert gap.before is not None

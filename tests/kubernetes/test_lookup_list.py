@@ -120,7 +120,7 @@ async def test_without_the_right_to_list_pods_the_jobs_tell(
         fake.fail("list pods", Fault(error=StatusError(403, "Forbidden", FORBIDDEN), times=2))
 
         assert {app_id} == {*await listed(scheduler)}
-    assert 1 == caplog.text.count("the list tells of default what its jobs say, without their pods: alice may not list")
+    assert 1 == caplog.text.count("the jobs of the namespace default without their pods: alice may not list")
 
 
 # From records

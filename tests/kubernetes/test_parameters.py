@@ -50,5 +50,5 @@ async def test_they_are_no_run_options_of_a_submit() -> None:
 
 @pytest.mark.parametrize("namespaces", ["td te", ["default", "Upper"], [""], "x" * 64])
 def test_a_namespace_that_cannot_exist_is_refused_at_once(namespaces: list[str] | str) -> None:
-    with pytest.raises(ConfigError, match=r"the scheduler's parameter namespaces has .*names of namespaces have"):
+    with pytest.raises(ConfigError, match=r"the scheduler's parameter namespaces must have .*, got .*a name has"):
         KubernetesScheduler("session", namespaces=namespaces)

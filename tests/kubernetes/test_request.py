@@ -246,7 +246,7 @@ def test_variables_with_the_replicas_number() -> None:
 
 
 def test_two_tasks_of_one_name_are_refused() -> None:
-    with pytest.raises(ConfigError, match="two tasks of the job would be called main-1"):
+    with pytest.raises(ConfigError, match="two tasks of the job would be named main-1"):
         make(app(role(env={"N": macros.replica_id}, num_replicas=2), role("main-1")))
 
 
@@ -255,7 +255,7 @@ def test_secrets_and_fields_are_named_not_copied() -> None:
 
     assert {"secretKeyRef": {"name": "login", "key": "password"}} == env_of(job)["A"]
     assert {"fieldRef": {"fieldPath": "status.podIP"}} == env_of(job)["IP"]
-    with pytest.raises(ConfigError, match=r"A of role 'main' names the secret login without a key.*SecretRef"):
+    with pytest.raises(ConfigError, match=r"A of role 'main' refers to the secret login without a key.*SecretRef"):
         make(app(role(env={"A": SecretRef("login")})))
 
 
@@ -473,28 +473,28 @@ def test_what_is_not_honoured_is_told(kind: Any, mine: AppDef, options: dict[str
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"namespace": "Not_OK"}, "namespace cannot be 'Not_OK'"),
-        ({"namespace": "n" * 80}, "namespace cannot be"),
+        ({"namespace": "Not_OK"}, "namespace must be a valid name, got 'Not_OK'"),
+        ({"namespace": "n" * 80}, "namespace must be a valid name, got 'nnn"),
         ({"queue": None}, "queue is missing.*kubectl get queues"),
-        ({"queue": "A b"}, "queue cannot be 'A b'"),
-        ({"service_account": "x_y"}, "service_account cannot be 'x_y'"),
-        ({"priority_class": ""}, "priority_class cannot be ''"),
+        ({"queue": "A b"}, "queue must be a valid name, got 'A b'"),
+        ({"service_account": "x_y"}, "service_account must be a valid name, got 'x_y'"),
+        ({"priority_class": ""}, "priority_class must be a valid name, got ''"),
         ({"timeout": 0}, "timeout must be more than 0 and at most 1000000000 seconds, got 0"),
         ({"pending_timeout": float("nan")}, "pending_timeout must be"),
         ({"grace_period": -1}, "grace_period must be at least 0 and at most 1000000000 seconds, got -1"),
         ({"ttl": -1}, "ttl must be"),
         ({"reserved_memmb": -1}, "reserved_memmb must be"),
         ({"min_available": 9}, "min_available must be 1 to 1.*got 9"),
-        ({"labels": {"asyncsched/app": "x"}}, "labels cannot hold asyncsched/app.*choose another key"),
-        ({"labels": {"volcano.sh/job-name": "x"}}, "labels cannot hold volcano.sh/job-name"),
-        ({"labels": {"app.kubernetes.io/instance": "x"}}, "labels cannot hold app.kubernetes.io/instance"),
-        ({"labels": {"app.kubernetes.io/managed-by": "x"}}, "labels cannot hold app.kubernetes.io/managed-by"),
-        ({"labels": {"a": "not a value"}}, "labels cannot hold a='not a value'.*annotations"),
-        ({"labels": {"a b": "x"}}, "labels cannot hold 'a b'"),
-        ({"annotations": {"asyncsched/x": "x"}}, "annotations cannot hold asyncsched/x"),
+        ({"labels": {"asyncsched/app": "x"}}, "labels cannot contain asyncsched/app.*choose another key"),
+        ({"labels": {"volcano.sh/job-name": "x"}}, "labels cannot contain volcano.sh/job-name"),
+        ({"labels": {"app.kubernetes.io/instance": "x"}}, "labels cannot contain app.kubernetes.io/instance"),
+        ({"labels": {"app.kubernetes.io/managed-by": "x"}}, "labels cannot contain app.kubernetes.io/managed-by"),
+        ({"labels": {"a": "not a value"}}, "labels cannot contain a='not a value'.*annotations"),
+        ({"labels": {"a b": "x"}}, "labels cannot contain 'a b'"),
+        ({"annotations": {"asyncsched/x": "x"}}, "annotations cannot contain asyncsched/x"),
         ({"annotations": {"a": "x" * 300_000}}, "annotations of the Job are too large.*300,"),
-        ({"node_selector": {"a": "b c"}}, "node_selector cannot hold a='b c'"),
-        ({"tolerations": ["a:Never"]}, "tolerations cannot hold 'a:Never'.*NoSchedule"),
+        ({"node_selector": {"a": "b c"}}, "node_selector cannot contain a='b c'"),
+        ({"tolerations": ["a:Never"]}, "tolerations cannot contain 'a:Never'.*NoSchedule"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
@@ -506,9 +506,9 @@ def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
     ("mine", "words"),
     [
         (app(role(image=" ")), "the role 'main' has no image"),
-        (app(role(min_replicas=3)), "min_replicas=3.*choose 1 to 1"),
-        (app(role(env={"é": "x"})), "variable that is called 'é'"),
-        (app(role(num_replicas=200_000)), "200,000 replicas.*100,000"),
+        (app(role(min_replicas=3)), "min_replicas .*must be 1 to 1, .*got 3"),
+        (app(role(env={"é": "x"})), "environment variable with the invalid name 'é'"),
+        (app(role(num_replicas=200_000)), "must be at most 100,000, got 200,000"),
     ],
 )
 def test_apps_that_kubernetes_would_refuse(mine: AppDef, words: str) -> None:
@@ -518,7 +518,7 @@ def test_apps_that_kubernetes_would_refuse(mine: AppDef, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("queues", "words"),
-    [(["b", "a"], "there are a, b"), ([], "there is none"), (None, "kubectl get queues")],
+    [(["b", "a"], "one of a, b"), ([], "there is none"), (None, "kubectl get queues")],
 )
 def test_a_missing_queue_says_which_there_are(queues: list[str] | None, words: str) -> None:
     assert words in str(missing_queue(queues))
@@ -574,7 +574,7 @@ def test_a_note_too_long_leaves_something_out_and_says_so() -> None:
         assert len(note) <= 32 * 1024
         assert left == [left_out(each) for each in json.loads(note)["roles"]]
         assert [bool(each) for each in left] == [NOT_KEPT in each.env for each in roles]
-    with pytest.raises(ConfigError, match="metadata of the app 'app' are too large"):
+    with pytest.raises(ConfigError, match="metadata of app 'app' is too large"):
         make(app(metadata={"a": "x" * 40_000}))
 
 
@@ -608,7 +608,7 @@ def test_a_request_of_a_dry_run_is_adopted_as_it_is(kind: str) -> None:
 
 @pytest.mark.parametrize("resource", [{}, {"metadata": {"name": "A b"}}, {"metadata": {"name": 1}}])
 def test_a_request_by_hand_names_its_job(resource: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"set resource\['metadata'\]\['name'\]"):
+    with pytest.raises(UsageError, match=r"resource\['metadata'\]\['name'\] must be the name of the job, got"):
         adopt(KubernetesJob({}, resource), session="", version="1")
 
 

@@ -213,7 +213,7 @@ def test_a_suspended_job_is_kueues_or_not_released_or_suspended() -> None:
     half = [indexed(two(), suspend=True), indexed(two(), role=1, status={"ready": 1, "active": 1})]
     stopped = indexed(app(), "Suspended", suspend=True, status={"startTime": LATER})
 
-    assert (P, "waits in the queue team-a for Kueue to admit it") == (described(queued).state, described(queued).msg)
+    assert (P, "waiting in the queue team-a for Kueue to admit it") == (described(queued).state, described(queued).msg)
     found = described(half, up("two", owner="job-1"))
     assert (P, True) == (found.state, found.msg.startswith("not released"))
     assert (P, "suspended") == (described(stopped).state, described(stopped).msg)
@@ -375,7 +375,7 @@ def test_what_will_be_started_again_has_not_failed(job: JobRecord, state: AppSta
     found = described(job, over(3))
 
     assert [state] == states(found)
-    wanted = "waits to be started again after exit code 3" if state is P else "exit code 3"
+    wanted = "waiting to restart after exit code 3" if state is P else "exit code 3"
     assert wanted == found.replicas[0].reason
 
 
@@ -429,7 +429,7 @@ def test_lists_of_indexes(indexes: str, inside: tuple[int, ...], outside: tuple[
         ),
         (
             over(137, container=ended(137, "ContainerStatusUnknown")),
-            "its node does not tell how it ended",
+            "its node did not report how it ended",
             FailureCause.NODE,
         ),
         (
@@ -528,7 +528,7 @@ def test_why_a_pod_failed(record: PodRecord, text: str, cause: FailureCause) -> 
                 event("pod-main-0", "NotTriggerScaleUp", "max size reached"),
                 event("pod-main-0", "TriggeredScaleUp", "1->2", at=LATER),
             ],
-            "waits for a new node: 1->2",
+            "waiting for a new node: 1->2",
             None,
         ),
         (
@@ -693,7 +693,7 @@ def test_over_its_time() -> None:
     assert (F, FailureCause.TIMEOUT) == (late.state, late.cause)
     for found in (never, neither):
         assert (F, FailureCause.UNSCHEDULABLE) == (found.state, found.cause)
-        assert "not begun within its pending_timeout" in found.msg
+        assert "did not start within its pending_timeout" in found.msg
 
 
 @pytest.mark.parametrize("timed", [False, True])
@@ -723,7 +723,7 @@ def test_an_end_that_nobody_explains_is_not_told_as_a_timeout() -> None:
     found = described(volcano("Terminated", app()))
 
     assert (F, FailureCause.UNKNOWN) == (found.state, found.cause)
-    assert found.msg.startswith("Volcano has ended it before all of its pods were there")
+    assert found.msg.startswith("Volcano ended it before all of its pods existed")
     began = described(volcano("Terminated", app()), over(3), over(143, replica=1))
     assert (FailureCause.EXIT, "main/0: exit code 3") == (began.cause, began.msg.partition(";")[0])
 
@@ -794,7 +794,7 @@ def test_the_failure_that_ends_a_job_may_have_no_pod() -> None:
     last, all_gone = described(given_up, over(0)), described(given_up)
 
     assert [S, F] == states(last)
-    assert "main/1: it failed again; Volcano has deleted its pod" == last.msg
+    assert "main/1: it failed again, and Volcano deleted its pod" == last.msg
     assert (F, [C, C]) == (all_gone.state, states(all_gone))
     assert "it failed again after 1 restarts" == all_gone.msg
 
@@ -942,7 +942,7 @@ def test_a_job_that_was_stopped_says_why_though_no_pod_is_left_to_tell() -> None
     stopped = describe_app([volcano("Failed", app(), status={"retryCount": 1})])
 
     assert stopped is not None
-    assert (F, "a pod of it was deleted, or had failed, and is gone") == (stopped.state, stopped.msg)
+    assert (F, "one of its pods was deleted, or failed and is gone") == (stopped.state, stopped.msg)
 
 
 # Objects of any content

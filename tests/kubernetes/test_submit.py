@@ -115,7 +115,7 @@ async def test_somebody_elses_job_of_that_name_is_not_touched(
     }
     fake.create(resource, name, spec=specs[resource])
 
-    with pytest.raises(ConflictError, match=f"the namespace default has a job {name} already"):
+    with pytest.raises(ConflictError, match=f"the namespace default already has a job {name}"):
         await scheduler.schedule(info)
 
     assert [name] == objects(fake, resource)
@@ -196,7 +196,7 @@ async def test_a_release_does_not_undo_a_cancel(
 
     fake.fail(what, Fault(meanwhile=cancel, cut_after=cut_after))
 
-    with pytest.raises(ConflictError, match=f"{name} was cancelled while it was submitted"):
+    with pytest.raises(ConflictError, match=f"{name} was cancelled during its submit"):
         await scheduler.schedule(info)
 
     assert name not in _released(fake)

@@ -1,4 +1,4 @@
-"""What changes in a namespace: one list and one watch of each resource for all apps, shared by all who look."""
+"""Track changes in a namespace with one list and one watch per resource, shared by all apps and callers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLOSE_WITHIN = 10.0
 
 
 class Reflectors:
-    """The reflectors of one client, made when they are asked for, and running while somebody subscribes."""
+    """The reflectors of one client; each is made on first use and runs while it has subscribers."""
 
     def __init__(self, client: KubeClient, *, clock: Clock) -> None:
         self._client = client
@@ -44,7 +44,7 @@ class Reflectors:
         return self._of(paths.pod_groups(namespace), pod_group_record, _job_of)
 
     async def close(self) -> None:
-        """End all of them."""
+        """Stop all reflectors."""
         await close_all([each.close() for each in self._made.values()], CLOSE_WITHIN)
 
     def _of(
@@ -57,5 +57,5 @@ class Reflectors:
 
 
 def _job_of(group: PodGroupRecord) -> str:
-    """Return the name of a PodGroup's job, which is the app's: the group is called by it and its uid."""
+    """Return the name of a PodGroup's job, which is the app's name: the group's name is the job's name and uid."""
     return group.name.removesuffix(f"-{group.owner}")

@@ -1,4 +1,4 @@
-"""The objects of one resource in one namespace, kept by a list and a watch."""
+"""Mirror the objects of one resource in one namespace with a list and a watch."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = ["Record", "Reflector"]
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
 WATCH_FOR = 300.0
-"""Seconds after which the server ends a watch, so that its connections spread again over several servers."""
+"""Seconds after which the server ends a watch, so that connections spread over several API servers again."""
 SILENCE = 150.0
-"""Seconds without a byte after which a watch is taken for dead: bookmarks come every minute."""
+"""Seconds without a byte after which a watch counts as dead: bookmarks arrive every minute."""
 SHORTEST = 1.0
-"""Seconds that a watch has to stand, or an event has to come over it: else the next one waits a little."""
+"""A watch that ends sooner than this (in seconds) without an event counts as failed, so the next one backs off."""
 LARGEST_EVENT = 8 << 20
-"""Bytes of one event: etcd holds objects of 1.5 MB."""
+"""Most bytes of one event; etcd stores objects of up to 1.5 MB."""
 
 
 class Record(Protocol):
-    """What a reflector keeps of an object."""
+    """The data that a reflector keeps for an object."""
 
     @property
     def name(self) -> str:
@@ -47,23 +47,23 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 class Reflector(Generic[RecordT]):
-    """The objects of one resource in one namespace that carry our label, kept by a list and a watch.
+    """Mirrors the asyncsched objects of one resource in one namespace with a list and a watch.
 
-    It runs from its first subscriber to its last; a record is replaced as a whole by the next version of its object.
-    Completions that happened while the connection was broken are found by the list that follows.
+    It runs while it has subscribers. Each new version of an object replaces its record as a whole. After a broken
+    connection a new list finds what was missed.
 
     Args:
-        client: Where the cluster is reached.
-        path: The resource in the namespace.
-        read: Makes a record of an object; None for one that is not ours.
-        app_of: Tells the app's name of a record.
-        clock: Tells the time.
+        client: The client of the cluster.
+        path: The path of the resource in the namespace.
+        read: Converts an object to a record, or to None if asyncsched did not create the object.
+        app_of: Returns the app name of a record.
+        clock: The time source.
 
     Attributes:
-        synced: Whether `snapshot` shows what there is; False before the first list, and while the server is away.
-        failure: Why it has ended: the server refuses the list or the watch for good.
-        lists: How many lists were begun, for statistics.
-        watches: Likewise of watches.
+        synced: Whether `snapshot` is current; False before the first list and while the server is unreachable.
+        failure: The permanent refusal that ended the reflector, if any.
+        lists: How many lists were started, for statistics.
+        watches: How many watches were started, for statistics.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Reflector(Generic[RecordT]):
         self.lists = self.watches = 0
         self._apps: dict[str, dict[str, RecordT]] = {}
         self._records: dict[str, RecordT] = {}
-        self._told: dict[str, dict[object, Callable[[str], None]]] = {}
+        self._callbacks: dict[str, dict[object, Callable[[str], None]]] = {}
         self._version = ""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -91,45 +91,45 @@ class Reflector(Generic[RecordT]):
         state = "synced" if self.synced else "failed" if self.failure is not None else "not synced"
         return f"<Reflector of {self._path}: {len(self._records)} objects, {state}>"
 
-    # What others see
+    # For subscribers
 
-    def subscribe(self, app: str, told: Callable[[str], None]) -> Callable[[], None]:
-        """Have `told` called with the app's name after each change of its objects; returns what ends that.
+    def subscribe(self, app: str, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call `callback` with the app's name after each change of its objects; return a function that unsubscribes.
 
-        It is called, too, when the first list is there, when the connection is lost or there again, and when
-        `failure` was set.
+        The callback also runs when the first list is complete, when the connection is lost or restored, and when
+        `failure` is set.
 
         Args:
             app: The name of the app (the value of its label), or "" for all apps.
-            told: Must not block; reads `snapshot`.
+            callback: Must not block; reads `snapshot`.
         """
         key = object()
-        self._told.setdefault(app, {})[key] = told
+        self._callbacks.setdefault(app, {})[key] = callback
         if self._task is None:
             self._start()
         return lambda: self._unsubscribe(app, key)
 
     def snapshot(self, app: str) -> Sequence[RecordT]:
-        """Return the records of an app, in the order of their names."""
+        """Return the records of an app, sorted by name."""
         there = self._apps.get(app, {})
         return [there[name] for name in sorted(there)]
 
     @property
     def apps(self) -> Iterable[str]:
-        """The names of the apps that have objects here."""
+        """The names of the apps that have objects in this resource."""
         return self._apps.keys()
 
     @property
     def is_running(self) -> bool:
-        """Whether somebody subscribes, and it has not failed."""
+        """Whether the reflector has subscribers and has not failed."""
         return self._task is not None and self.failure is None
 
     async def ready(self) -> None:
-        """Wait until `synced`; only while subscribed.
+        """Wait until `synced`; the caller must be subscribed.
 
         Raises:
-            SchedulerError: The server refuses the list or the watch for good.
-            ClosedError: It was closed.
+            SchedulerError: The server permanently refuses the list or the watch.
+            ClosedError: The reflector was closed.
         """
         while not self.synced:
             if self.failure is not None:
@@ -138,26 +138,26 @@ class Reflector(Generic[RecordT]):
             await self._changed.wait()
 
     async def close(self) -> None:
-        """End it; those who wait get a ClosedError."""
-        self._fail(ClosedError("the scheduler was closed while it watched"))
+        """Stop the reflector; pending `ready` calls raise ClosedError."""
+        self._fail(ClosedError("the scheduler was closed during a watch"))
         self._stop()
         await outlast(list(self._ending), 10.0)
 
-    # Its task
+    # The task
 
     def _start(self) -> None:
         self.failure = None
-        # It serves several callers: it must not carry the context of the one that came first.
+        # The task serves several callers, so it must not inherit the context of the first one.
         self._task = asyncio.get_running_loop().create_task(
             self._run(), name=f"kubernetes: watching {self._path}", context=contextvars.Context()
         )
 
     def _unsubscribe(self, app: str, key: object) -> None:
-        them = self._told.get(app, {})
-        them.pop(key, None)
-        if not them:
-            self._told.pop(app, None)
-        if not self._told:
+        callbacks = self._callbacks.get(app, {})
+        callbacks.pop(key, None)
+        if not callbacks:
+            self._callbacks.pop(app, None)
+        if not self._callbacks:
             self._stop()
 
     def _stop(self) -> None:
@@ -179,30 +179,30 @@ class Reflector(Generic[RecordT]):
                         await self._list()
                     await self._watch(backoff)
                 except SchedulerError as error:
-                    await self._clock.sleep(self._broke_off(error, backoff))
+                    await self._clock.sleep(self._retry_delay(error, backoff))
         except AsyncSchedError as error:
             self._fail(error)
-        except Exception as error:  # noqa: BLE001 - those who wait must learn of a mistake, not wait for ever
-            _log.exception("watching %s broke off", self._path)
-            broken = SchedulerError("watching broke off", why=repr(error), backend=BACKEND, operation="watch")
+        except Exception as error:  # noqa: BLE001 - pending callers must get the error instead of waiting for ever
+            _log.exception("the watch of %s failed", self._path)
+            broken = SchedulerError("the watch failed", why=repr(error), backend=BACKEND, operation="watch")
             broken.__cause__ = error
             self._fail(broken)
 
-    def _broke_off(self, error: SchedulerError, backoff: Backoff) -> float:
-        """Return how long to wait before the next try; raises what will not pass."""
+    def _retry_delay(self, error: SchedulerError, backoff: Backoff) -> float:
+        """Return the seconds to wait before the next try; raise an error that is permanent."""
         expired = is_expired(error)
         if expired:
             self._version = ""
-            _log.debug("the watch of %s is too old, listing again", self._path)
+            _log.debug("the watch of %s has expired, listing again", self._path)
         pause = backoff.failed(error)
         if not expired and backoff.failures > 1 and self.synced:
-            self.synced = False  # what is known grows old: those who must know ask the server themselves
-            self._tell(self._told)
+            self.synced = False  # the records may be stale: callers that need the truth ask the server
+            self._notify(self._callbacks)
         return 0.0 if expired and backoff.failures <= 1 else pause
 
     def _fail(self, error: AsyncSchedError) -> None:
         self.failure, self.synced = error, False
-        self._tell(self._told)
+        self._notify(self._callbacks)
 
     # The list
 
@@ -213,10 +213,10 @@ class Reflector(Generic[RecordT]):
         )
         changed = await self._replace(page.items)
         was_synced, self.synced, self._version = self.synced, True, page.resource_version
-        self._tell([app for app in self._told if not was_synced or not app or app in changed], changed)
+        self._notify([app for app in self._callbacks if not was_synced or not app or app in changed], changed)
 
     async def _replace(self, records: Sequence[RecordT]) -> set[str]:
-        """Take over a whole list; returns the apps in which something differs."""
+        """Replace all records by those of a list; return the apps whose records differ."""
         budget = budget_of(asyncio.get_running_loop())
         budget.begin()
         old, new = self._records, {record.name: record for record in records}
@@ -244,23 +244,23 @@ class Reflector(Generic[RecordT]):
             "resourceVersion": self._version,
             "timeoutSeconds": str(seconds),
         }
-        began, has_told = self._clock.monotonic(), False
+        began, got_event = self._clock.monotonic(), False
         async with self._client.stream(self._path, query, operation="watch") as stream:
             if not self.synced:
                 self.synced = True
-                self._tell(self._told)
+                self._notify(self._callbacks)
             rest = b""
             while chunk := await self._chunk(stream):
                 *lines, rest = (rest + chunk).split(b"\n")
                 if len(rest) > LARGEST_EVENT:
-                    raise self._broken(f"an event has more than {LARGEST_EVENT} bytes")
+                    raise self._broken(f"an event is larger than {LARGEST_EVENT} bytes")
                 await self._take(lines)
-                has_told = True
+                got_event = True
                 backoff.worked()
         if rest.strip():
             raise self._broken("it ended in the middle of an event")
-        if not has_told and self._clock.monotonic() - began < SHORTEST:
-            raise self._broken("it ended as soon as it had begun")
+        if not got_event and self._clock.monotonic() - began < SHORTEST:
+            raise self._broken(f"it ended within {SHORTEST:g} s, without an event")
 
     async def _chunk(self, stream: Any) -> bytes:
         limit = self._clock.deadline(SILENCE)
@@ -269,7 +269,7 @@ class Reflector(Generic[RecordT]):
                 data: bytes = await stream.read_chunk()
                 return data
         except TimeoutError as error:
-            raise self._broken(f"nothing came for {SILENCE:g} s") from error
+            raise self._broken(f"nothing was received for {SILENCE:g} s") from error
 
     async def _take(self, lines: Sequence[bytes]) -> None:
         budget = budget_of(asyncio.get_running_loop())
@@ -300,24 +300,24 @@ class Reflector(Generic[RecordT]):
         apps: set[str] = set()
         if before is not None:
             apps.add(app := self._app_of(before))
-            them = self._apps[app]
-            them.pop(name, None)
-            if not them:
+            records = self._apps[app]
+            records.pop(name, None)
+            if not records:
                 del self._apps[app]
         if record is not None and not is_gone:
             apps.add(app := self._app_of(record))
             self._records[name] = record
             self._apps.setdefault(app, {})[name] = record
         if is_gone or record != before:
-            self._tell([app for app in ("", *apps) if app in self._told], apps)
+            self._notify([app for app in ("", *apps) if app in self._callbacks], apps)
 
     def _broken(self, why: str) -> SchedulerError:
         return UnavailableError(f"the watch of {self._path} broke", why=why, backend=BACKEND, operation="watch")
 
-    def _tell(self, whom: Iterable[str], changed: Iterable[str] = ()) -> None:
-        """Tell subscribers; those of all apps are told of each that has changed."""
+    def _notify(self, subscribed: Iterable[str], changed: Iterable[str] = ()) -> None:
+        """Call the subscribers of these apps; subscribers of "" get a call for each changed app."""
         self._changed.set()
-        for app in list(whom):
-            for told in list(self._told.get(app, {}).values()):
+        for app in list(subscribed):
+            for callback in list(self._callbacks.get(app, {}).values()):
                 for name in [app] if app else list(changed) or [""]:
-                    told(name)
+                    callback(name)

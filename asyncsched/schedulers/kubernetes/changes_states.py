@@ -1,7 +1,7 @@
-"""Tells the states of watched apps.
+"""Report the states of watched apps.
 
-Each namespace has one watch for each kind of object (jobs, pods, PodGroups), however many apps are watched there. The
-server is only asked about an app that these watches know nothing of, or whose pods they have not caught up with.
+Each namespace has one watch per kind of object (jobs, pods, PodGroups), however many apps are watched there. The
+server is asked only about apps that these watches have not seen, or whose pods lag behind their job.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from asyncsched.specs.state import AppState
 __all__ = ["LOOK_AGAIN", "States", "Turns"]
 
 LOOK_AGAIN = 5.0
-"""Seconds between two looks at an app that waits: often only events, which nothing watches, tell what it waits for."""
+"""Seconds between two checks of a waiting app: often only its events give the reason, and events are not watched."""
 AT_ONCE = 50
-"""So many of them are looked at together, or a tenth of all: what changes in the meantime is told after these."""
+"""Waiting apps that are checked together, or a tenth of them if that is more; changes meanwhile come after these."""
 BETWEEN = 0.25
-"""Seconds between two such looks."""
+"""Seconds between two such batches."""
 
 
 class _Namespace:
-    """The reflectors of one namespace, as long as one of its apps is watched."""
+    """The reflectors of one namespace, kept while one of its apps is watched."""
 
     def __init__(
         self,
         jobs: Sequence[Reflector[JobRecord]],
         pods: Reflector[PodRecord],
         groups: Reflector[PodGroupRecord] | None,
-        told: Callable[[str], None],
+        callback: Callable[[str], None],
     ) -> None:
         self._jobs, self._pods, self._groups = jobs, pods, groups
         every: list[Reflector[Any]] = [*jobs, pods, *([groups] if groups is not None else ())]
-        self._ends = [each.subscribe("", told) for each in every]
+        self._ends = [each.subscribe("", callback) for each in every]
         self.apps: set[str] = set()
 
     async def ready(self) -> None:
         """Wait for the first lists.
 
-        The user may lack the right to PodGroups, and to one of the two kinds of jobs; either may be served in another
-        version by now.
+        PodGroups and one of the two kinds of jobs may be missing: the user may lack the right to them, or the server
+        may have moved them to another version.
         """
         await self._pods.ready()
         refused: list[SchedulerError] = []
@@ -71,7 +71,7 @@ class _Namespace:
                 await self._groups.ready()
 
     def find(self, name: str) -> Found:
-        """Return what is known of an app."""
+        """Return the known objects of an app."""
         for reflector in self._jobs:
             if jobs := jobs_of_app(reflector.snapshot(name)):
                 groups = self._groups.snapshot(name) if self._groups is not None else ()
@@ -79,42 +79,42 @@ class _Namespace:
         return Found()
 
     def close(self) -> None:
-        """Let go of the reflectors."""
+        """Unsubscribe from the reflectors."""
         for end in self._ends:
             end()
 
 
 class Turns:
-    """The apps that wait, and when each is looked at again.
+    """The waiting apps, and when to check each again.
 
     Args:
-        clock: Tells the time.
+        clock: The time source.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._due: dict[str, float] = {}  # in the order of their times
+        self._due: dict[str, float] = {}  # ordered by time
 
     def add(self, app_id: str) -> None:
-        """Have an app looked at, from `LOOK_AGAIN` seconds after this on."""
+        """Schedule checks of an app, the first in `LOOK_AGAIN` seconds."""
         self._due.setdefault(app_id, self._clock.monotonic() + LOOK_AGAIN)
 
     def discard(self, app_id: str) -> None:
-        """Look at an app no more."""
+        """Stop checking an app."""
         self._due.pop(app_id, None)
 
     def clear(self) -> None:
-        """Look at none any more."""
+        """Stop checking all apps."""
         self._due.clear()
 
     @property
     def pause(self) -> float:
-        """Seconds until the next turn."""
+        """Seconds until the next check."""
         first = next(iter(self._due.values()), None)
         return LOOK_AGAIN if first is None else max(first - self._clock.monotonic(), BETWEEN)
 
     def take(self) -> list[str]:
-        """Return the apps whose turn it is; each has its next one later."""
+        """Return the apps that are due, and schedule the next check of each."""
         now, most = self._clock.monotonic(), max(AT_ONCE, len(self._due) // 10)
         taken = [app_id for app_id, due in islice(self._due.items(), most) if due <= now]
         for app_id in taken:
@@ -124,13 +124,13 @@ class Turns:
 
 
 class States:
-    """Reports changes of watched apps, and tells their states.
+    """Reports changes of watched apps, and their states.
 
     Args:
-        lookup: Asks the server for what the reflectors do not know.
-        server: Tells which kinds of jobs there are.
-        reflectors: Where changes come from.
-        clock: Tells the time.
+        lookup: Asks the server about apps that the reflectors do not know.
+        server: Knows which kinds of jobs the server has.
+        reflectors: The source of changes.
+        clock: The time source.
     """
 
     def __init__(self, lookup: Lookup, server: Server, reflectors: Reflectors, *, clock: Clock) -> None:
@@ -138,22 +138,22 @@ class States:
         self._namespaces: dict[str, _Namespace] = {}
         self._waiting = Turns(clock)
         self._port: StatePort | None = None
-        self._ahead: dict[str, AppState] = {}  # what the server told, where no reflector has got as far since
+        self._ahead: dict[str, AppState] = {}  # states from the server that no reflector has reached yet
 
     async def push(self, port: StatePort) -> None:
-        """Report changes to a port, until this is cancelled."""
+        """Report changes to a port until cancelled."""
         kinds = await self._server.kinds()
 
         def add(app_id: str) -> None:
             try:
                 namespace, _ = names.split_app_id(app_id)
             except AsyncSchedError:
-                return  # the sweep says so
+                return  # the sweep reports it
             if namespace not in self._namespaces:
                 jobs = [self._reflectors.jobs(namespace, kind) for kind in kinds]
                 groups = self._reflectors.pod_groups(namespace) if "volcano" in kinds else None
-                told = self._reporter(port, namespace)
-                self._namespaces[namespace] = _Namespace(jobs, self._reflectors.pods(namespace), groups, told)
+                callback = self._reporter(port, namespace)
+                self._namespaces[namespace] = _Namespace(jobs, self._reflectors.pods(namespace), groups, callback)
             self._namespaces[namespace].apps.add(app_id)
 
         def discard(app_id: str) -> None:
@@ -183,17 +183,17 @@ class States:
             self._ahead.clear()
 
     def _reporter(self, port: StatePort, namespace: str) -> Callable[[str], None]:
-        def told(name: str) -> None:
+        def report(name: str) -> None:
             there = self._namespaces.get(namespace)
             if name:
                 port.changed(names.app_id(namespace, name))
             elif there is not None:
                 port.changed(*there.apps)
 
-        return told
+        return report
 
     async def sweep(self, app_ids: Iterable[str]) -> AsyncGenerator[Answers]:
-        """Tell the states of apps: from the reflectors where some run, else from the server."""
+        """Yield the states of apps, from the reflectors of their namespace if there are some, else from the server."""
         others: list[str] = []
         by_namespace: dict[str, list[str]] = {}
         for app_id in app_ids:
@@ -202,16 +202,16 @@ class States:
                 by_namespace.setdefault(namespace, []).append(app_id)
             else:
                 others.append(app_id)
-        for namespace, them in by_namespace.items():
-            told, unsure = await self._in(namespace, them)
+        for namespace, watched in by_namespace.items():
+            answers, unsure = await self._in(namespace, watched)
             others += unsure
-            yield told
+            yield answers
         async for answers in self._lookup.describe_all(others):
             self._note_ahead(answers)
             yield answers
 
     async def _in(self, namespace: str, app_ids: Sequence[str]) -> tuple[Answers, list[str]]:
-        """Return what the reflectors of a namespace tell, and the apps that the server has to be asked about."""
+        """Return the states that a namespace's reflectors know, and the apps to ask the server about."""
         there = self._namespaces[namespace]
         try:
             await there.ready()
@@ -234,7 +234,7 @@ class States:
         return told, unsure
 
     def _note_ahead(self, answers: Answers) -> None:
-        """Keep what the server told: of jobs and of pods watches tell one by one, and later."""
+        """Remember states from the server: the watches of jobs and pods catch up later, each at its own pace."""
         for app_id, answer in answers.items():
             there = self._namespaces.get(app_id.partition(":")[0])
             if isinstance(answer, DescribeAppResponse) and there is not None and app_id in there.apps:
@@ -252,5 +252,5 @@ class States:
 
 
 def _is_behind(answer: DescribeAppResponse, found: Found) -> bool:
-    """Tell whether the pods are older than their job: it has its own watch, which may tell of its end first."""
+    """Return whether the pods lag behind their job: it has a separate watch, which may report its end first."""
     return answer.state.is_terminal() and not all(pod.ended for pod in found.pods)

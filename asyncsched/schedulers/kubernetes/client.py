@@ -1,8 +1,8 @@
-"""Calls of the API server: deadlines, retries, credentials that are renewed, lists that are read in pieces.
+"""Call the API server with deadlines, retries, renewed credentials and paged lists.
 
-kubernetes_asyncio finds the cluster (`client_config`); the calls go straight through aiohttp. The SDK's own would read
-every object into models (six seconds of the loop for five thousand pods), keep two megabytes for each slow stream,
-share a hundred connections between streams and calls, and neither check nor repeat anything.
+kubernetes_asyncio finds the cluster (`client_config`); the calls go straight through aiohttp. The SDK's calls would
+parse every object into models (six seconds of the loop for five thousand pods), buffer two megabytes per slow stream,
+share a hundred connections between streams and calls, and neither check nor retry anything.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 AT_ONCE = 32
-"""Calls that are on their way at a time; others wait for their turn. Streams do not count."""
+"""Most calls in flight; others wait. Streams do not count."""
 PAGE = 500
-"""Objects in a page of a list."""
+"""Objects per page of a list."""
 LARGE_BODY = 256 << 10
-"""Bytes from which on a body is parsed in a worker thread."""
+"""A body of at least this many bytes is parsed in a worker thread."""
 UNREACHED_FOR = 0.5
-"""Seconds in which a server is tried that has never answered: more likely it is not there than not there yet."""
+"""Seconds to retry a server that has never answered: it is more likely absent than still starting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer with a status below 400.
+    """A complete answer with a status below 400.
 
     Attributes:
         status: The HTTP status.
-        headers: Its headers; the names are read in any case.
-        json: The parsed body; None where it is empty.
+        headers: The headers, with case-insensitive names.
+        json: The parsed body; None if it is empty.
     """
 
     status: int
@@ -78,9 +78,9 @@ class Page(NamedTuple, Generic[ItemT]):
     """A page of a list.
 
     Attributes:
-        items: What `read` has made of each item; what it returned None for is left out.
-        resource_version: From where a watch goes on.
-        next: The token of the next page; empty on the last one.
+        items: What `read` returned for each item, without the Nones.
+        resource_version: The version from which a watch continues.
+        next: The token of the next page; empty on the last page.
     """
 
     items: list[ItemT]
@@ -89,19 +89,19 @@ class Page(NamedTuple, Generic[ItemT]):
 
 
 class KubeClient:
-    """One cluster, as one user. Nothing is read or imported before the first call.
+    """A client of one cluster, as one user. Nothing is read or imported before the first call.
 
-    It belongs to the loop of its first call. Calls and streams have connections of their own, so that many open
-    streams never keep a call waiting.
+    It belongs to the loop of its first call. Calls and streams use separate connections, so open streams never delay
+    a call.
 
     Args:
         source: Where to look for the cluster.
-        clock: Tells the time.
-        request_timeout: Seconds that one call may take.
-        retry_for: Seconds in which a call is tried again.
+        clock: The time source.
+        request_timeout: Most seconds for one try of a call.
+        retry_for: Seconds for which a failed call is retried.
 
     Attributes:
-        discovery: Tells what the server is and has.
+        discovery: The server's version and resources.
     """
 
     def __init__(self, source: Source, *, clock: Clock, request_timeout: float = 30.0, retry_for: float = 60.0) -> None:
@@ -122,7 +122,7 @@ class KubeClient:
     def __repr__(self) -> str:
         target = self._credentials.target
         state = "closed" if self._closed else f"{self.streams} streams" if self._sessions else "not connected"
-        return f"<KubeClient of {target.peer if target is not None else 'a cluster not looked for yet'}, {state}>"
+        return f"<KubeClient of {target.peer if target is not None else 'an unknown cluster'}, {state}>"
 
     async def request(
         self,
@@ -136,22 +136,23 @@ class KubeClient:
         idempotent: bool = False,
         operation: str = "",
     ) -> Answer:
-        """Make a call until it succeeds, is refused, or `retry_for` has passed.
+        """Make a call; retry it until it succeeds, is refused, or `retry_for` has passed.
 
-        GET is always tried again; what writes only with `idempotent`, and where the server has refused to begin (429).
+        GET is always retried. Other methods are retried with `idempotent`, or if the server answers 429: it has not
+        started the work then.
 
         Args:
             method: ``GET``, ``POST``, ``PATCH`` or ``DELETE``.
-            path: Such as ``/api/v1/namespaces/default/pods``; its parts are quoted by the caller.
+            path: Such as ``/api/v1/namespaces/default/pods``; the caller quotes its parts.
             query: Parameters of the URL.
-            body: What is sent, as JSON.
+            body: The JSON body to send.
             accept: The type of the answer; JSON by default.
             content_type: The type of the body; JSON by default.
-            idempotent: Whether a second call does no harm.
-            operation: What it is for, as errors name it: ``submit``, ``describe`` ...
+            idempotent: Whether repeating the call is safe.
+            operation: The operation to name in errors: ``submit``, ``describe`` ...
 
         Raises:
-            SchedulerError: It was refused; `failure_of` tells by what answer.
+            SchedulerError: The call was refused; `failure_of` returns the server's answer.
         """
         data = None if body is None else await asyncio.to_thread(_dumped, body)
         headers = {"Accept": accept or "application/json"}
@@ -174,9 +175,9 @@ class KubeClient:
         accept: str | None = None,
         operation: str = "",
     ) -> Page[ItemT]:
-        """Get one page of a list, each item read by itself: the tree of a whole page is never built.
+        """Get one page of a list; items are parsed one at a time, so the tree of a whole page is never built.
 
-        `read` is called in a worker thread where the page is a large one.
+        `read` runs in a worker thread if the page is large.
         """
         headers = {"Accept": accept or "application/json"}
 
@@ -198,7 +199,7 @@ class KubeClient:
         most_pages: int | None = None,
         operation: str = "",
     ) -> Page[ItemT]:
-        """Get a list page by page, or in one piece where it expires while it is read."""
+        """Get a list page by page, or in one piece if its continue token expires meanwhile."""
         asked, found, pages = {**(query or {}), "limit": str(PAGE)}, list[ItemT](), 0
         while True:
             try:
@@ -215,10 +216,10 @@ class KubeClient:
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, operation: str = "log_iter"
     ) -> AbstractAsyncContextManager[ByteStream]:
-        """Open a stream (a log, a watch); one try, but for a token that has expired.
+        """Open a stream (a log, a watch); it is retried only if the token has expired.
 
         Raises:
-            SchedulerError: It was refused, or the server cannot be reached; `failure_of` tells by what answer.
+            SchedulerError: It was refused, or the server cannot be reached; `failure_of` returns the server's answer.
         """
         return self._stream(path, query, operation)
 
@@ -229,7 +230,7 @@ class KubeClient:
         return "" if target is None else str(target.peer)
 
     async def target(self) -> Target:
-        """Return which cluster this is, and the namespace of its context."""
+        """Return the cluster, with the namespace of its context."""
         return (await self._credentials.access()).target
 
     async def close(self) -> None:
@@ -260,7 +261,7 @@ class KubeClient:
                 await self._clock.sleep(pause)
 
     async def _whole(self, call: Call) -> tuple[aiohttp.ClientResponse, bytes]:
-        """Make a call once and return its answer as a whole; refusals are raised."""
+        """Make a call once and return its complete answer; raise if it is refused."""
         calls, _ = await self._opened()
         async with self._turns:
             self.calls += 1
@@ -296,12 +297,12 @@ class KubeClient:
             response.close()
 
     async def _let_in(self, session: aiohttp.ClientSession, call: Call) -> aiohttp.ClientResponse:
-        """Return an answer with a status below 400; other credentials are tried once where these are refused."""
+        """Return an answer with a status below 400; if the credentials are refused, try renewed ones once."""
         access = await self._credentials.access()
         answer = await self._tried(session, access, call)
         if isinstance(answer, Exception) and (other := await self._credentials.renewed(access)) is not None:
             answer = await self._tried(session, access := other, call)
-        if isinstance(answer, ApiFailure):  # by now a server may be ready that was not when it refused
+        if isinstance(answer, ApiFailure):  # the server may have become ready since it refused
             is_starting = await self._readiness.is_starting(session, access, call, answer)
             answer = JUST_STARTED if is_starting else await self._tried(session, access, call)
         if isinstance(answer, Exception):
@@ -311,7 +312,7 @@ class KubeClient:
     async def _tried(
         self, session: aiohttp.ClientSession, access: Access, call: Call, *, is_last: bool = False
     ) -> aiohttp.ClientResponse | Exception:
-        """Return an answer, or why the caller was not let in; every other refusal is raised."""
+        """Return an answer, or the failure if authentication failed; raise every other refusal."""
         try:
             response = await send(session, access, call)
         except Exception as error:
@@ -324,20 +325,19 @@ class KubeClient:
             return response
         failure = await read_refusal(response)
         if failure.is_of_unknown_kind:
-            self.discovery.forget(call.group_version)  # what there is now is asked for again
+            self.discovery.forget(call.group_version)
         if failure.code == 401:
             return failure
         if failure.is_about_rights and not is_last:
-            if not await self._readiness.is_starting(
-                session, access, call, failure
-            ):  # by now: it may have been when it refused
+            if not await self._readiness.is_starting(session, access, call, failure):
+                # It may have been starting when it refused.
                 return await self._tried(session, access, call, is_last=True)
             failure = JUST_STARTED
         raise self._translated(failure, call.operation)
 
     async def _opened(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
         if self._closed:
-            raise ClosedError("the connection to the cluster is closed", fix="make a new scheduler")
+            raise ClosedError("the connection to the cluster is closed", fix="create a new scheduler")
         if self._sessions is None:
             async with self._opening:
                 if self._sessions is None:
@@ -351,7 +351,7 @@ class KubeClient:
                 return parse(whole.decode())
             return await asyncio.to_thread(lambda: parse(whole.decode()))
         except (ValueError, RecursionError) as error:
-            broken = ValueError(f"its answer is not the JSON that was expected: {type(error).__name__}")
+            broken = ValueError(f"the answer is not the expected JSON: {type(error).__name__}")
             raise self._translated(broken, operation) from error
 
     def _translated(self, error: Exception, operation: str) -> SchedulerError:

@@ -1,4 +1,4 @@
-"""Questions about the server that are asked once for all who need the answer at a time."""
+"""Share one request among concurrent callers that need the same answer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ResultT = TypeVar("ResultT")
 
 
 class Asked:
-    """Has callers share an answer while it is on its way; it is not kept afterwards."""
+    """Shares a pending answer among its callers; answers are not cached."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     async def once(self, question: str, ask: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-        """Return the answer; a caller that is cancelled leaves it to the others."""
+        """Return the answer; cancelling one caller does not cancel the request."""
         task: asyncio.Task[ResultT] | None = self._tasks.get(question)
         if task is None:
             task = asyncio.get_running_loop().create_task(
@@ -33,14 +33,14 @@ class Asked:
             task.add_done_callback(lambda done: self._answered(question, done))
         await asyncio.wait([task])
         if task.cancelled():
-            raise ClosedError("the connection to the cluster is closed", fix="make a new scheduler")
+            raise ClosedError("the connection to the cluster is closed", fix="create a new scheduler")
         try:
             return task.result()
         except SchedulerError as error:
             raise for_one(error) from error.__cause__
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel all pending requests."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -49,4 +49,4 @@ class Asked:
     def _answered(self, question: str, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(question, None)
         if not task.cancelled():
-            task.exception()  # nobody need be there any more
+            task.exception()  # mark it as retrieved: all callers may be gone

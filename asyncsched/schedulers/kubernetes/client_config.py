@@ -1,9 +1,9 @@
-"""Which cluster, and as whom: from a kubeconfig, from inside a pod, or from a client that the caller has made.
+"""Find the cluster and its credentials: from a kubeconfig, a pod's service account, or the caller's client.
 
-Files are read, and the SDK is imported, by functions that are called in a worker thread. kubernetes_asyncio reads and
-merges kubeconfigs, resolves certificates and the old auth-providers, and finds a pod's service account. What it does
-not do soundly is done here and in `client_exec`: the first file's current-context counts, as for kubectl; exec plugins
-are run again before their tokens expire; files with tokens are read again; a TLS context is made in a thread.
+Functions that read files or import the SDK run in a worker thread. kubernetes_asyncio reads and merges kubeconfigs,
+resolves certificates and the old auth-providers, and finds a pod's service account. This module and `client_exec`
+correct what it gets wrong: the first file's current-context wins, as in kubectl; exec plugins run again before their
+tokens expire; token files are read again; a TLS context is made in a thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from asyncsched.schedulers.kubernetes.errors import BACKEND, Peer
 __all__ = ["SERVICE_ACCOUNT", "ExecPlugin", "Source", "Target", "load_target"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token, the cluster's CA and its namespace."""
+"""The directory of a pod's token, namespace and cluster CA."""
 
 CONTEXT = "ASYNCSCHED_KUBERNETES_CONTEXT"
 
@@ -46,13 +46,13 @@ _REFUSED_USER = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where to look, in this order; what is None is left to the environment.
+    """Where to look for the cluster, in this order; None falls back to the environment.
 
     Attributes:
-        client: An ApiClient of kubernetes_asyncio or of kubernetes, whose configuration is used.
+        client: An ApiClient of kubernetes_asyncio or of kubernetes; its configuration is used.
         kubeconfig: Files, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``.
-        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
-        service_account: What a pod has mounted.
+        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else the current one.
+        service_account: The directory of a pod's service account.
     """
 
     client: object | None = field(default=None, repr=False)
@@ -63,12 +63,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecPlugin:
-    """A program that tells credentials.
+    """A program that prints credentials.
 
     Attributes:
         spec: The ``exec`` of a kubeconfig's user.
-        folder: The kubeconfig's folder: a relative command starts there.
-        cluster: What the plugin is told of the cluster, if it wants to know.
+        folder: The kubeconfig's directory, the base of a relative command.
+        cluster: The cluster info for plugins with ``provideClusterInfo``.
     """
 
     spec: Mapping[str, Any] = field(repr=False)
@@ -78,23 +78,23 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A cluster, and how to be let in.
+    """A cluster, and how to connect and authenticate to it.
 
     Attributes:
         peer: The server and the context.
         namespace: The context's namespace.
-        ca_digest: A hash of the CA's certificate, which tells clusters apart; empty where the machine's CAs count.
-        authority: That certificate.
+        ca_digest: A hash of the CA's certificate, which identifies the cluster; empty if the machine's CAs are used.
+        authority: The CA's certificate.
         verify: Whether the server's certificate is checked.
-        tls: For connections; None for a server without TLS.
-        certificates: A hash of all certificates and keys that `tls` was made of.
-        server_name: The name in the server's certificate, where it is not the URL's.
+        tls: The context of connections; None for a server without TLS.
+        certificates: A hash of all certificates and keys in `tls`.
+        server_name: The name in the server's certificate, if it differs from the URL's.
         proxy: The URL of the proxy.
-        authorization: A header that stays as it is.
+        authorization: A fixed Authorization header.
         token_file: A file with a token, which may be replaced.
-        plugin: A program that tells a token or a certificate.
-        given: A Configuration of the caller's, which is asked before each call.
-        headers: What else is sent with each call.
+        plugin: A program that prints a token or a certificate.
+        given: The caller's Configuration, which is asked for a token before each call.
+        headers: More headers for each call.
     """
 
     peer: Peer
@@ -114,26 +114,26 @@ class Target:
 
 
 def load_target(source: Source) -> Target:
-    """Find the cluster; blocks, and takes a second when it is the first to import the SDK.
+    """Find the cluster; blocks, for about a second if the SDK is not imported yet.
 
     Raises:
-        ConfigError: There is none, or what names it is wrong.
-        AuthError: Its user cannot be used.
+        ConfigError: No cluster is configured, or its configuration is wrong.
+        AuthError: The credentials of its user cannot be used.
     """
     if source.client is not None:
         return _of_given(source.client)
     context = source.context or os.environ.get(CONTEXT) or None
     paths = list(_paths(source))
-    there = [path for path in paths if path.is_file()]
-    if source.kubeconfig and not there:
+    existing = [path for path in paths if path.is_file()]
+    if source.kubeconfig and not existing:
         raise _not_found(paths, "correct the scheduler's parameter kubeconfig")
-    if there:
-        return _of_kubeconfig(there, context)
+    if existing:
+        return _of_kubeconfig(existing, context)
     if context is not None:
         raise _not_found(paths, f"set KUBECONFIG to the file that has the context {context}")
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _of_pod(source.service_account)
-    raise _not_found(paths, "set KUBECONFIG, or make one: `kubectl config view` shows what kubectl would use")
+    raise _not_found(paths, "set KUBECONFIG, or create one: `kubectl config view` shows what kubectl would use")
 
 
 def _paths(source: Source) -> Iterator[Path]:
@@ -144,8 +144,8 @@ def _paths(source: Source) -> Iterator[Path]:
 
 
 def _not_found(paths: Sequence[Path], fix: str) -> ConfigError:
-    looked = ", ".join(map(str, paths))
-    return ConfigError("there is no kubeconfig", why=f"{looked} does not exist, and this is not a pod", fix=fix)
+    searched = ", ".join(map(str, paths))
+    return ConfigError("no kubeconfig found", why=f"{searched} does not exist, and this is not a pod", fix=fix)
 
 
 # A kubeconfig
@@ -160,7 +160,7 @@ def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
         merger: Any = KubeConfigMerger(os.pathsep.join(map(str, paths)))
         merged: dict[str, Any] = merger.config.value
         files: Mapping[str, Any] = merger.config_files
-    except Exception as error:  # noqa: BLE001 - a parser's error may quote a secret: its kind is told, no more
+    except Exception as error:  # noqa: BLE001 - a parser's error may quote a secret: only its kind is shown
         raise ConfigError(f"the kubeconfig {shown} cannot be read", why=_kind(error), fix="correct it") from None
     name = context or next((str(now) for each in files.values() if (now := each.get("current-context"))), None)
     found = _Entries(shown, merged).of(name)
@@ -176,10 +176,10 @@ def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
             asyncio.run(loader.load_and_set(configuration))
         except Exception as error:  # noqa: BLE001 - as above
             provider = _mapping(user.get("auth-provider")).get("name")
-            what, fix = f"the user of the context {name} cannot be used", f"correct it in {shown}"
+            what, fix = f"the user of context {name} cannot be used", f"correct it in {shown}"
             if provider:
-                what = f"the auth-provider {provider} of the context {name} cannot be used"
-                fix = f"have its user in {shown} use an exec plugin: kubectl has had no auth-providers since 1.26"
+                what = f"the auth-provider {provider} of context {name} cannot be used"
+                fix = f"use an exec plugin for this user in {shown}: kubectl dropped auth-providers in 1.26"
             raise AuthError(
                 what,
                 why=harmless(error),
@@ -194,11 +194,11 @@ def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
 def _check_server(found: _Found, shown: str) -> None:
     server = str(found.cluster["server"])
     if not _is_url(server):
-        told = repr(server) if "@" not in server else "that is none"  # it may hold a password
+        value = f" {server!r}" if "@" not in server else ""  # it may hold a password
         raise ConfigError(
-            f"the context {found.context!r} of {shown} has the server {told}",
-            why="it is not the URL of a host that begins with https:// or http://",
-            fix="write https:// before it" if "://" not in server else "correct the kubeconfig",
+            f"context {found.context!r} in {shown} has an invalid server{value}",
+            why="it must be a URL that begins with https:// or http:// and names a host",
+            fix="put https:// in front of it" if "://" not in server else "correct the kubeconfig",
         )
 
 
@@ -212,7 +212,7 @@ def _is_url(server: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A context with what it names."""
+    """A context with its cluster and its user."""
 
     context: str
     namespace: str
@@ -222,7 +222,7 @@ class _Found:
     user_folder: Path
 
     def alone(self, user: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-        """Return a kubeconfig of this context alone; what is inline is written to this folder."""
+        """Return a kubeconfig with this context only; write inline data to files in `folder`."""
         cluster = dict(self.cluster)
         if authority := cluster.get("certificate-authority"):
             cluster["certificate-authority"] = str(self.cluster_folder / os.path.expanduser(authority))  # noqa: PTH111
@@ -242,12 +242,12 @@ class _Entries:
         self._merged = merged
 
     def of(self, context: str | None) -> _Found:
-        """Return a context with its cluster and its user, each with the folder of the file that it is from."""
+        """Return a context with its cluster and its user, each with the directory of its file."""
         names = ", ".join(self._names("contexts")) or "none"
         if context is None:
             raise ConfigError(
                 f"the kubeconfig {self._shown} has no current context",
-                fix=f"name one with the scheduler's parameter context, or `kubectl config use-context`: it has {names}",
+                fix=f"set the scheduler's parameter context, or run `kubectl config use-context`: it has {names}",
             )
         entry = self._entry("contexts", context)
         if entry is None:
@@ -256,8 +256,8 @@ class _Entries:
         cluster = self._entry("clusters", inner.get("cluster"))
         if cluster is None or not _mapping(cluster[0].get("cluster")).get("server"):
             raise ConfigError(
-                f"the context {context!r} of {self._shown} names the cluster {inner.get('cluster')!r}",
-                why="it is not there, or has no server",
+                f"context {context!r} in {self._shown} names the cluster {inner.get('cluster')!r}",
+                why="this cluster is missing or has no server",
                 fix="correct the kubeconfig",
             )
         named = inner.get("user")
@@ -265,19 +265,19 @@ class _Entries:
         user = self._entry("users", named) if named else nobody
         if user is None:
             raise ConfigError(
-                f"the context {context!r} of {self._shown} names the user {named!r}",
-                why="there is none of that name",
+                f"context {context!r} in {self._shown} names the user {named!r}",
+                why="this user is missing",
                 fix="correct the kubeconfig",
             )
-        told = _mapping(user[0].get("user"))
-        for key in _REFUSED_USER.keys() & told.keys():
+        settings = _mapping(user[0].get("user"))
+        for key in _REFUSED_USER.keys() & settings.keys():
             raise ConfigError(
-                f"the user {named!r} of {self._shown} has {key!r}",
+                f"user {named!r} in {self._shown} has {key!r}",
                 why=f"{_REFUSED_USER[key]} is not supported",
                 fix="use a user without it",
             )
         namespace = str(inner.get("namespace") or "default")
-        return _Found(context, namespace, _mapping(cluster[0].get("cluster")), told, cluster[1], user[1])
+        return _Found(context, namespace, _mapping(cluster[0].get("cluster")), settings, cluster[1], user[1])
 
     def _entry(self, kind: str, name: object) -> tuple[Mapping[str, Any], Path] | None:
         for node in self._merged.get(kind) or ():
@@ -294,14 +294,12 @@ def _plugin(spec: object, found: _Found, configuration: Any) -> ExecPlugin:
     given = _mapping(spec)
     if given.get("interactiveMode") == "Always":
         raise ConfigError(
-            f"the exec plugin of the context {found.context} wants a terminal",
+            f"the exec plugin of context {found.context} needs a terminal",
             why="interactiveMode is Always",
-            fix="sign in with its own command first, and use another mode",
+            fix="sign in with the plugin's command first, and set another interactiveMode",
         )
     if not isinstance(given.get("command"), str):
-        raise ConfigError(
-            f"the exec plugin of the context {found.context} has no command", fix="correct the kubeconfig"
-        )
+        raise ConfigError(f"the exec plugin of context {found.context} has no command", fix="correct the kubeconfig")
     cluster = {
         "server": str(found.cluster["server"]),
         "tls-server-name": found.cluster.get("tls-server-name"),
@@ -309,8 +307,8 @@ def _plugin(spec: object, found: _Found, configuration: Any) -> ExecPlugin:
         "certificate-authority-data": b64encode((read_authority(configuration) or "").encode()).decode(),
         "proxy-url": found.cluster.get("proxy-url"),
     }
-    told = {key: value for key, value in cluster.items() if value}
-    return ExecPlugin(spec=given, folder=found.user_folder, cluster=told)
+    known = {key: value for key, value in cluster.items() if value}
+    return ExecPlugin(spec=given, folder=found.user_folder, cluster=known)
 
 
 def _made(configuration: Any, found: _Found, *, token_file: Path | None, plugin: ExecPlugin | None) -> Target:
@@ -327,7 +325,7 @@ def _made(configuration: Any, found: _Found, *, token_file: Path | None, plugin:
     )
 
 
-# A pod, and a client of the caller's
+# A pod, and the caller's client
 
 
 def _of_pod(mounted: Path) -> Target:
@@ -344,7 +342,7 @@ def _of_pod(mounted: Path) -> Target:
         raise ConfigError(
             "this pod's service account cannot be used",
             why=harmless(error),
-            fix="have it mounted (automountServiceAccountToken), or set KUBECONFIG",
+            fix="mount it (automountServiceAccountToken: true), or set KUBECONFIG",
         ) from error
     return Target(
         peer=Peer(configuration.host),
@@ -360,9 +358,9 @@ def _of_given(client: Any) -> Target:
     host = getattr(configuration, "host", None)
     if not isinstance(host, str) or not hasattr(configuration, "get_api_key_with_prefix"):
         raise ConfigError(
-            f"client is a {type(client).__name__}",
-            why="it is not an ApiClient: it has no configuration with a host",
-            fix="pass an ApiClient of kubernetes_asyncio or of kubernetes, or leave client out",
+            f"client must be an ApiClient, got {type(client).__name__}",
+            why="it has no configuration with a host",
+            fix="pass an ApiClient of kubernetes_asyncio or of kubernetes, or omit client",
         )
     headers = dict(cast("Mapping[str, str]", getattr(client, "default_headers", None) or {}))
     headers.pop("User-Agent", None)
@@ -384,6 +382,6 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _kind(error: Exception) -> str:
     if isinstance(error, (AttributeError, TypeError)):
-        return "it is empty, or does not have the form of one"
-    place = getattr(error, "problem_mark", None)  # of YAML: a line, and nothing of what it says
+        return "it is empty or malformed"
+    place = getattr(error, "problem_mark", None)  # of YAML; only the line number, never its text
     return f"{type(error).__name__}{f' in line {place.line + 1}' if place is not None else ''}"

@@ -1,4 +1,4 @@
-"""What lets a call in, renewed before it expires and after it was refused."""
+"""Keep the credentials of calls; renew them before they expire and after a refusal."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ __all__ = ["Access", "Credentials"]
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
 FILE_AGE = 60.0
-"""Seconds after which a file with a token is read again: a kubelet replaces a pod's long before it expires."""
+"""Seconds after which a token file is read again; the kubelet replaces a pod's token long before it expires."""
 PAUSE = 5.0
-"""Seconds between two looks for other credentials than those that are refused."""
+"""Seconds between two attempts to find new credentials after a refusal."""
 EARLY = 300.0
-"""Seconds before its end at which a token is renewed, but for one that is short-lived: a fifth of its life before."""
+"""Seconds before its expiry at which a token is renewed, or a fifth of its life if that is shorter."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """What one call is made with.
+    """The credentials of one call.
 
     Attributes:
         target: The cluster.
-        tls: For the connection.
-        headers: The header of the credentials, and others of the caller's.
-        print: A hash of all that can change.
+        tls: The TLS context of the connection.
+        headers: The Authorization header, and the headers of the caller's client.
+        print: A hash of everything that can change.
     """
 
     target: Target
@@ -50,12 +50,12 @@ class Access:
 
 
 class Credentials:
-    """The present access to one cluster. It is read and renewed once, however many calls wait for it.
+    """The current credentials of one cluster, read and renewed once for all waiting calls.
 
     Args:
-        source: Where to look.
-        clock: Tells the time.
-        plugin_timeout: Seconds that an exec plugin may take.
+        source: Where to look for them.
+        clock: The time source.
+        plugin_timeout: Most seconds that an exec plugin may run.
     """
 
     def __init__(self, source: Source, *, clock: Clock, plugin_timeout: float) -> None:
@@ -66,18 +66,18 @@ class Credentials:
         self._programs = Programs(BACKEND, clock=clock, at_once=1, largest_output=1 << 20)
         self._access: Access | None = None
         self._until = float("inf")  # by the monotonic clock
-        self._again_at = 0.0  # what was refused and has not changed is not read again before
+        self._again_at = 0.0  # credentials that were refused and did not change are not read again before this
         self.target: Target | None = None
 
     def __repr__(self) -> str:
-        return f"<Credentials for {self.target.peer if self.target is not None else 'a cluster not read yet'}>"
+        return f"<Credentials for {self.target.peer if self.target is not None else 'an unknown cluster'}>"
 
     async def access(self) -> Access:
-        """Return what to make a call with.
+        """Return the credentials for a call.
 
         Raises:
             ConfigError: No cluster is found.
-            AuthError: Its credentials cannot be got.
+            AuthError: The credentials cannot be obtained.
         """
         if self._access is None or self._clock.monotonic() >= self._until:
             async with self._lock:
@@ -89,12 +89,12 @@ class Credentials:
         return self._access
 
     async def renewed(self, refused: Access) -> Access | None:
-        """Return other credentials than those that were refused, None if there are no others.
+        """Return credentials that differ from the refused ones, or None if there are none.
 
-        All is read again: a kubeconfig may name another certificate or token by now.
+        Everything is read again: the kubeconfig may name another certificate or token by now.
         """
         if refused.target.given is not None:
-            return None  # they were asked for a moment ago
+            return None  # the caller's Configuration was asked just before the call
         async with self._lock:
             now = self._clock.monotonic()
             if self._access is refused and now >= self._again_at:
@@ -109,9 +109,9 @@ class Credentials:
             target = await asyncio.to_thread(load_target, self._source)
         authorization, tls, pem, until = target.authorization, target.tls, None, float("inf")
         if target.plugin is not None:
-            told = await run_plugin(target.plugin, self._programs, self._plugin_timeout)
-            authorization = f"Bearer {told.token}" if told.token else authorization
-            pem, until = told.pem, self._renew_at(told.expires)
+            credential = await run_plugin(target.plugin, self._programs, self._plugin_timeout)
+            authorization = f"Bearer {credential.token}" if credential.token else authorization
+            pem, until = credential.pem, self._renew_at(credential.expires)
         elif target.token_file is not None:
             authorization = f"Bearer {await asyncio.to_thread(_token_in, target.token_file)}"
             until = self._clock.monotonic() + FILE_AGE
@@ -127,7 +127,7 @@ class Credentials:
 
     def _warn_of(self, target: Target) -> None:
         if self._access is None and target.tls is not None and not target.verify:
-            _log.warning("%s is not verified: insecure-skip-tls-verify is set", target.peer)
+            _log.warning("the certificate of %s is not verified: insecure-skip-tls-verify is set", target.peer)
 
     def _renew_at(self, expires: float | None) -> float:
         if expires is None:
@@ -138,7 +138,7 @@ class Credentials:
     async def _asked(self, access: Access) -> Access:
         """Ask the caller's Configuration, which may have a hook that renews its token."""
         ask = functools.partial(access.target.given.get_api_key_with_prefix, "BearerToken", alias="authorization")
-        # That of kubernetes_asyncio is a coroutine; that of kubernetes blocks, if its hook does.
+        # The method of kubernetes_asyncio is a coroutine; the one of kubernetes may block in its hook.
         key = await (ask() if inspect.iscoroutinefunction(ask.func) else asyncio.to_thread(ask))
         return access if not key else replace(access, headers={**access.headers, "Authorization": str(key)})
 
@@ -155,15 +155,15 @@ def _token_in(path: Path) -> str:
         raise AuthError(
             f"the token in {path} cannot be read",
             why=getattr(error, "strerror", None) or type(error).__name__,
-            fix="see that the file is there and may be read",
+            fix="make sure that the file exists and is readable",
             backend=BACKEND,
             operation="connect",
         ) from None
     if not token or not token.isprintable():
         raise AuthError(
-            f"{path} does not hold a token",
-            why="it is empty, or has more than one line",
-            fix="write one line with the token",
+            f"{path} does not contain a token",
+            why="it is empty or has more than one line",
+            fix="write the token on one line",
             backend=BACKEND,
             operation="connect",
         )

@@ -1,4 +1,4 @@
-"""What the server is and has, by its own word: its version, kinds of objects, groups of them."""
+"""Ask the server for its version, its API groups and their resources."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from asyncsched.schedulers.kubernetes.client_json import as_object
 __all__ = ["Discovery", "ServerVersion"]
 
 ABSENT_FOR = 60.0
-"""Seconds for which a kind of object that was not installed is not asked for again."""
+"""Seconds for which a missing resource is not asked for again."""
 PRESENT_FOR = 60.0
-"""Seconds for which a group that was installed is not asked for again: no refusal would tell that it has gone."""
+"""Seconds for which an installed group is not asked for again; no refusal would show that it was removed."""
 
 
 class ServerVersion(NamedTuple):
@@ -26,11 +26,11 @@ class ServerVersion(NamedTuple):
 
 
 class Discovery:
-    """Asks what there is, each question once for all who ask it at a time.
+    """Caches the server's version, groups and resources; concurrent callers share one request.
 
     Args:
-        get: Asks the server for a path, and returns the JSON of its answer.
-        clock: Tells the time.
+        get: Requests a path from the server and returns the JSON of the answer.
+        clock: The time source.
     """
 
     def __init__(self, get: Callable[[str], Coroutine[Any, Any, Any]], *, clock: Clock) -> None:
@@ -38,17 +38,17 @@ class Discovery:
         self._asked = Asked()
         self._version: ServerVersion | None = None
         self._found: dict[str, tuple[float, frozenset[str]]] = {}
-        self._groups: dict[str, float] = {}  # those that were there, and until when that is believed
+        self._groups: dict[str, float] = {}  # installed groups, and until when to trust that
 
     async def version(self) -> ServerVersion:
-        """Return the server's version, asked for once."""
+        """Return the server's version; it is requested once."""
         if self._version is None:
-            told = await self._asked.once("/version", lambda: self._get("/version"))
-            self._version = ServerVersion(_number(told, "major"), _number(told, "minor"))
+            answer = await self._asked.once("/version", lambda: self._get("/version"))
+            self._version = ServerVersion(_number(answer, "major"), _number(answer, "minor"))
         return self._version
 
     async def has(self, group_version: str, resource: str) -> bool:
-        """Tell whether the server has a resource, such as ``jobs`` of ``batch.volcano.sh/v1alpha1``."""
+        """Return whether the server has a resource, such as ``jobs`` of ``batch.volcano.sh/v1alpha1``."""
         known = self._found.get(group_version)
         if known is None or known[0] <= self._clock.monotonic():
             found = await self._asked.once(group_version, lambda: self._resources(group_version))
@@ -57,12 +57,12 @@ class Discovery:
         return resource in known[1]
 
     def lacks(self, group_version: str) -> bool:
-        """Tell whether the server has said a moment ago that it does not have it."""
+        """Return whether the server has recently answered that it does not have this group and version."""
         until, found = self._found.get(group_version, (0.0, frozenset()))
         return not found and until > self._clock.monotonic()
 
     async def has_group(self, group: str) -> bool:
-        """Tell whether the server has an API group, such as ``kueue.x-k8s.io``; a missing one is asked for anew."""
+        """Return whether the server has an API group, such as ``kueue.x-k8s.io``; absence is not cached."""
         if self._groups.get(group, 0.0) > self._clock.monotonic():
             return True
         is_there = await self._asked.once(group, lambda: self._is_there(group))
@@ -71,19 +71,19 @@ class Discovery:
         return is_there
 
     def forget(self, group_version: str) -> None:
-        """Have it asked for again: the server has refused to know a kind of it."""
+        """Ask for this group and version again next time: the server did not recognise one of its kinds."""
         self._found.pop(group_version, None)
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel all pending requests."""
         await self._asked.close()
 
     async def _resources(self, group_version: str) -> frozenset[str]:
         try:
-            told = await self._get(f"/apis/{group_version}")
+            answer = await self._get(f"/apis/{group_version}")
         except NotFoundError:
             return frozenset()
-        resources: list[object] = as_object(told).get("resources") or []
+        resources: list[object] = as_object(answer).get("resources") or []
         return frozenset(str(as_object(each).get("name")) for each in resources)
 
     async def _is_there(self, group: str) -> bool:
@@ -94,8 +94,8 @@ class Discovery:
         return True
 
 
-def _number(told: object, name: str) -> int:
-    """Read ``34`` of what may be ``34+``."""
-    text = str(as_object(told).get(name, ""))
+def _number(answer: object, name: str) -> int:
+    """Return the number of a field; ``34+`` reads as 34."""
+    text = str(as_object(answer).get(name, ""))
     digits = "".join(sign for sign in text if sign.isdigit())
     return int(digits) if digits else 0

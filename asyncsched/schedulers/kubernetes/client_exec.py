@@ -1,4 +1,4 @@
-"""Programs that tell credentials: the exec plugins of kubeconfigs."""
+"""Run the exec plugins of kubeconfigs, which print credentials."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1b
 
 @dataclass(frozen=True, slots=True)
 class ExecCredential:
-    """What a plugin has told.
+    """The answer of a plugin.
 
     Attributes:
         token: A bearer token.
-        pem: A client's certificate and its key.
-        expires: When that expires, in seconds since the epoch; None if the plugin does not say.
+        pem: A client certificate and its key.
+        expires: The expiry in seconds since the epoch; None if the plugin gives none.
     """
 
     token: str | None = field(repr=False)
@@ -37,25 +37,25 @@ class ExecCredential:
 
 
 async def run_plugin(plugin: ExecPlugin, programs: Programs, timeout: float) -> ExecCredential:
-    """Run a plugin.
+    """Run a plugin and return its credentials.
 
     Raises:
-        AuthError: It failed, or told nothing that can be used; what it wrote to stderr is shown, stdout never.
+        AuthError: It failed or printed no usable credentials; the error quotes its stderr, never its stdout.
     """
     spec = plugin.spec
     version = str(spec.get("apiVersion") or VERSIONS[0])
     info: dict[str, Any] = {"interactive": False}
     if spec.get("provideClusterInfo"):
         info["cluster"] = dict(plugin.cluster)
-    told = {"apiVersion": version, "kind": "ExecCredential", "spec": info}
-    env = {**os.environ, **_variables(spec), "KUBERNETES_EXEC_INFO": json.dumps(told)}
+    request = {"apiVersion": version, "kind": "ExecCredential", "spec": info}
+    env = {**os.environ, **_variables(spec), "KUBERNETES_EXEC_INFO": json.dumps(request)}
     command = _command(plugin)
     argv = [command, *map(str, spec.get("args") or ())]
     try:
         finished = await programs.run(argv, operation="connect", timeout=timeout, env=env)
     except NotFoundError as error:
         hint = str(spec.get("installHint") or "install it, or correct the command in the kubeconfig")
-        raise _failed(command, "there is no such program", hint) from error
+        raise _failed(command, "no such program", hint) from error
     except SchedulerError as error:
         raise _failed(command, f"{error.what}: {error.why}") from error
     if finished.code != 0:
@@ -69,13 +69,13 @@ async def run_plugin(plugin: ExecPlugin, programs: Programs, timeout: float) -> 
 def _read(answer: object, version: str) -> ExecCredential:
     found = as_object(answer)
     if found.get("kind") != "ExecCredential" or found.get("apiVersion") != version:
-        raise ValueError(f"kind or apiVersion is not that of {version}")
-    told = as_object(found.get("status"))
-    token, certificate, key = (told.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
+        raise ValueError(f"kind must be ExecCredential and apiVersion {version}")
+    status = as_object(found.get("status"))
+    token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
     pem = (str(certificate), str(key)) if certificate and key else None
     if not token and pem is None:
         raise ValueError("it has neither a token nor a certificate with its key")
-    return ExecCredential(str(token) if token else None, pem, _seconds(told.get("expirationTimestamp")))
+    return ExecCredential(str(token) if token else None, pem, _seconds(status.get("expirationTimestamp")))
 
 
 def _seconds(stamp: object) -> float | None:
@@ -88,14 +88,14 @@ def _variables(spec: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _command(plugin: ExecPlugin) -> str:
-    """Return the program: a path is one from the kubeconfig's folder, a name is looked for on PATH."""
+    """Return the program: a path is relative to the kubeconfig's directory, a bare name is looked up on PATH."""
     command = str(plugin.spec["command"])
     return str(plugin.folder / command) if os.sep in command else command
 
 
 def _failed(command: str, why: str, fix: str = "") -> AuthError:
     return AuthError(
-        f"the exec plugin {command} told no credentials",
+        f"the exec plugin {command} returned no credentials",
         why=why,
         fix=fix or "run it by hand, and sign in again",
         backend=BACKEND,

@@ -1,4 +1,4 @@
-"""Lists of objects, read item by item: the tree of a page of five hundred pods would be twenty times its text."""
+"""Parse lists of objects item by item: the tree of a page of five hundred pods would take twenty times its text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 def read_list(text: str, read: Callable[[Mapping[str, Any]], ItemT | None]) -> tuple[list[ItemT], dict[str, Any]]:
     """Read a list's items one by one, and the list's other members.
 
-    Between two items the interpreter may switch threads, which it cannot inside `json.loads`.
+    The interpreter can switch threads between two items; inside `json.loads` it cannot.
 
     Returns:
-        What `read` has made of the items, without the Nones, and the members of the list beside ``items``.
+        What `read` returned for the items, without the Nones, and the list's members other than ``items``.
 
     Raises:
         ValueError: It is not JSON, or not an object.
@@ -50,12 +50,12 @@ def read_list(text: str, read: Callable[[Mapping[str, Any]], ItemT | None]) -> t
 
 
 def as_object(value: object) -> Mapping[str, Any]:
-    """Return an object of JSON; an empty one for what is not one."""
+    """Return `value` if it is a JSON object, else an empty one."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _elements(text: str, at: int) -> Iterator[tuple[Any, int]]:
-    """Yield each element of the array at `at`, and where it ends; the last end is that before the bracket."""
+    """Yield each element of the array at `at`, and its end; the last end is just before the bracket."""
     at = _space(text, at + 1)
     if _peek(text, at) == "]":
         yield None, at

@@ -1,9 +1,8 @@
-"""Tells refusals of a server that is not ready yet from those that stay.
+"""Distinguish refusals by a starting server from permanent ones.
 
-An API server that has just been started knows neither roles nor tokens: it refuses for a moment what it allows
-otherwise, and tells by ``/readyz`` whether it is so far. Everybody may ask that, by a role that each cluster has at
-first: so a server that refuses even this question does not know its roles yet, or somebody has taken that one away.
-Which of the two it is, only time tells.
+An API server that has just started knows neither roles nor tokens, so it refuses calls that it would allow a moment
+later. ``/readyz`` shows whether it is ready. A default role lets everybody read it: a server that refuses even
+``/readyz`` has not loaded its roles yet, or an administrator has removed that role. Only time tells which.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
 
 __all__ = ["JUST_STARTED", "UNSYNCED_FOR", "Readiness"]
 
-JUST_STARTED = ApiFailure(503, "", "it has just been started, and does not know users and roles yet")
+JUST_STARTED = ApiFailure(503, "", "it has just started and does not know users and roles yet")
 
 UNSYNCED_FOR = 10.0
-"""Seconds for which a call is taken to be refused for the moment only, while ``/readyz`` is refused as well."""
+"""Seconds for which a refusal counts as temporary while ``/readyz`` is refused as well."""
 FORGOTTEN_AFTER = 60.0
-"""Seconds after which another refusal of a call is none of those before."""
+"""Seconds after which earlier refusals of a call no longer count."""
 MOST_CALLS = 4096
 
 
 class Readiness:
-    """What a server has refused while nobody could tell whether it was ready.
+    """Remembers refusals by a server that may not have been ready.
 
     Args:
-        clock: Tells the time.
+        clock: The time source.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -46,9 +45,9 @@ class Readiness:
     async def is_starting(
         self, session: aiohttp.ClientSession, access: Access, call: Call, refused: ApiFailure
     ) -> bool:
-        """Ask a server that has refused a call whether it is ready; False also once it has been in doubt for too long.
+        """Return whether a server that refused a call is still starting; False after `UNSYNCED_FOR` seconds of doubt.
 
-        Where it does not accept the credentials, it is asked without: before it can check tokens it refuses each.
+        If the server refused the credentials, it is asked without them: it refuses every token until it can check one.
         """
         with_credentials = refused.code != 401
         status = await _ready_status(session, access, with_credentials=with_credentials)
@@ -64,7 +63,7 @@ class Readiness:
         return now - first < UNSYNCED_FOR
 
     def allowed(self, call: Call) -> None:
-        """Take note that a call was let in, or that it was refused for good: its next refusal is a new one."""
+        """Forget the refusals of a call that was accepted, or permanently refused."""
         if self._refused:
             self._refused.pop(_key(call), None)
 

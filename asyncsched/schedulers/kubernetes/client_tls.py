@@ -1,4 +1,4 @@
-"""Certificates and proxies of a cluster; what reads files here is called in a worker thread."""
+"""Load certificates and find proxies; functions that read files run in a worker thread."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def make_tls(
     verify: bool,
     pem: tuple[str, str] | None = None,
 ) -> ssl.SSLContext:
-    """Make the context of connections; blocks.
+    """Make the TLS context of connections; blocks.
 
     Args:
-        authority: The certificates of the CA that has signed the server's; None for the machine's CAs.
+        authority: The CA certificates for the server's certificate; None for the machine's CAs.
         certificate: The files of the client's certificate and its key.
         verify: Whether to check the server's certificate.
-        pem: A client's certificate and its key as texts, in place of files.
+        pem: The client's certificate and its key as text, instead of files.
     """
     tls = ssl.create_default_context(cadata=authority)
-    # Go, which all other clients are written in, does not ask for what Python 3.13 began to ask for.
+    # Python 3.13 sets this flag by default; Go, and so kubectl, has no such check.
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate is not None:
         tls.load_cert_chain(*certificate)
     if pem is not None:
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # 0600, and gone when it has been read
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # mode 0600, deleted once read
             file.write("\n".join(pem))
             file.flush()
             tls.load_cert_chain(file.name)
@@ -53,7 +53,7 @@ def make_tls(
 
 
 def tls_fields(configuration: Any, server: str, context: str) -> dict[str, Any]:
-    """Return the fields of a `Target` that are about certificates."""
+    """Return the certificate fields of a `Target`."""
     if not server.startswith("https:"):
         return {}
     pair = (configuration.cert_file, configuration.key_file) if configuration.cert_file else None
@@ -69,7 +69,7 @@ def tls_fields(configuration: Any, server: str, context: str) -> dict[str, Any]:
         }
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         raise AuthError(
-            f"the certificates of the context {context} cannot be used",
+            f"the certificates of context {context} cannot be used",
             why=harmless(error),
             fix="correct certificate-authority, client-certificate and client-key in the kubeconfig",
             backend=BACKEND,
@@ -77,15 +77,14 @@ def tls_fields(configuration: Any, server: str, context: str) -> dict[str, Any]:
         ) from error
 
 
-def find_proxy(server: str, told: object, context: str) -> str | None:
-    """Return the proxy that a kubeconfig names, else the one of the environment, as kubectl does."""
-    if told:
-        url = str(told)
+def find_proxy(server: str, configured: object, context: str) -> str | None:
+    """Return the proxy of the kubeconfig, else the proxy of the environment, as kubectl does."""
+    if configured:
+        url = str(configured)
         if urlsplit(url).scheme not in ("http", "https"):
             raise ConfigError(
-                f"the context {context} has a proxy-url of the kind {urlsplit(url).scheme or 'unknown'}",
-                why="only http and https proxies are supported",
-                fix="use such a one, or a tunnel",
+                f"the proxy-url of context {context} must be http or https, got {urlsplit(url).scheme or 'no scheme'}",
+                fix="use an http or https proxy, or a tunnel",
             )
         return url
     parts = urlsplit(server)
@@ -100,28 +99,28 @@ def _digest(*files: str | None) -> str:
 
 
 def read_authority(configuration: Any) -> str | None:
-    """Return the certificates of the cluster's CA; what else is written around them is left out."""
+    """Return the certificates of the cluster's CA, without any text around them that is not ASCII."""
     file: str | None = configuration.ssl_ca_cert
     return Path(file).read_text(encoding="ascii", errors="ignore") if file else None
 
 
 def write_inline(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return an entry of a kubeconfig with files of this folder in place of inline certificates and keys.
+    """Return a kubeconfig entry with its inline certificates and keys replaced by files in `folder`.
 
-    The SDK would do the same, with files that stay until the process exits, and descriptors that nobody closes.
+    The SDK would do the same, but its files stay until the process exits, and it leaks their descriptors.
     """
-    told = dict(entry)
-    for name in _INLINE & told.keys():
+    changed = dict(entry)
+    for name in _INLINE & changed.keys():
         file = folder / name
         file.touch(mode=0o600)
-        file.write_bytes(base64.b64decode(told.pop(name)))
-        told[name.removesuffix("-data")] = str(file)
-    return told
+        file.write_bytes(base64.b64decode(changed.pop(name)))
+        changed[name.removesuffix("-data")] = str(file)
+    return changed
 
 
 def harmless(error: Exception) -> str:
-    """Return what an error says, unless it may quote a kubeconfig: the SDK's do, tokens included."""
+    """Return an error's text, unless it may quote a kubeconfig: errors of the SDK do, with tokens."""
     if isinstance(error, binascii.Error):
-        return "data that should be base64 is not"
+        return "invalid base64 data"
     said = str(error)
     return type(error).__name__ if "{" in said or not said else f"{type(error).__name__}: {said}"

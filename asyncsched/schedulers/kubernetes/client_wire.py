@@ -1,4 +1,4 @@
-"""Connections to the API server: sessions of aiohttp, and the bodies of streams."""
+"""Connect to the API server: aiohttp sessions, and the bodies of streams."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = [
 
 CONNECT_TIMEOUT = 10.0
 STREAM_BUFFER = 64 << 10
-"""Bytes of a stream that are read ahead of its reader, twice as many at most."""
+"""Bytes of a stream that are read ahead; at most twice this."""
 TLS_OF_CALL, TLS_OF_STREAM = 64 << 10, 17 << 10
-"""Bytes that a connection holds for what is not decrypted yet: a record of TLS has 16 KiB and some more."""
+"""Bytes of a connection's buffer for encrypted data; a TLS record takes a little over 16 KiB."""
 LARGEST_REFUSAL = 64 << 10
 
 
 class Call(NamedTuple):
-    """A request, as it is sent with whatever credentials."""
+    """A request without credentials."""
 
     method: str
     path: str
@@ -49,16 +49,16 @@ class Call(NamedTuple):
 
     @property
     def group_version(self) -> str:
-        """Of what group and version its objects are: ``batch/v1`` of ``/apis/batch/v1/jobs``."""
+        """The group and version in the path: ``batch/v1`` of ``/apis/batch/v1/jobs``."""
         return "/".join(self.path.split("/")[2:4])
 
 
 class ByteStream:
-    """The body of an answer with a status below 400 (200, or 204), as it comes.
+    """The body of an answer with a status below 400, read as it arrives.
 
     Attributes:
-        status: The HTTP status.
-        headers: Its headers.
+        status: The HTTP status (200 or 204).
+        headers: The HTTP headers.
     """
 
     def __init__(self, response: aiohttp.ClientResponse, failed: Callable[[Exception], Exception]) -> None:
@@ -68,7 +68,7 @@ class ByteStream:
         self._failed = failed
 
     async def read_chunk(self) -> bytes:
-        """Return what came next, at most some 64 KiB; empty at the end.
+        """Return the next bytes, about 64 KiB at most; empty at the end.
 
         Raises:
             UnavailableError: The connection broke.
@@ -79,13 +79,13 @@ class ByteStream:
             raise self._failed(error) from error
 
     def close(self) -> None:
-        """Close the connection; the context manager does it, too."""
+        """Close the connection; leaving the context manager closes it too."""
         self._response.close()
 
 
 async def send(session: aiohttp.ClientSession, access: Access, call: Call) -> aiohttp.ClientResponse:
-    """Send a request, and return its answer as soon as its headers are there."""
-    import yarl  # comes with aiohttp, which has been imported in a thread
+    """Send a request, and return the answer as soon as its headers have arrived."""
+    import yarl  # part of aiohttp, which was already imported in a thread
 
     target = access.target
     url = yarl.URL(target.peer.server + call.path, encoded=True)
@@ -104,11 +104,11 @@ async def send(session: aiohttp.ClientSession, access: Access, call: Call) -> ai
 
 
 def open_session(buffer: int, tls: int) -> aiohttp.ClientSession:
-    """Make a session without limit: calls wait for their turn before, and streams never keep them waiting.
+    """Make a session without a connection limit: the client limits calls itself, and streams must not block them.
 
     Args:
-        buffer: Bytes that are read ahead of a reader.
-        tls: Bytes that a connection holds for TLS.
+        buffer: Bytes to read ahead.
+        tls: Bytes of a connection's TLS buffer.
     """
     import aiohttp
 
@@ -131,18 +131,18 @@ def open_session(buffer: int, tls: int) -> aiohttp.ClientSession:
 
 
 async def read_refusal(response: aiohttp.ClientResponse) -> ApiFailure:
-    """Read an answer that is a refusal, and close it."""
+    """Read a refusal, and close the answer."""
     try:
         body = await response.content.read(LARGEST_REFUSAL)
     except _broken():
-        body = b""  # the status alone says enough
+        body = b""  # the status alone is enough
     finally:
         response.close()
     return read_failure(response.status, body, response.headers)
 
 
 def _broken() -> tuple[type[Exception], ...]:
-    """Return what is raised where a connection breaks, or what comes over it is not HTTP."""
+    """Return the exceptions that a broken connection or invalid HTTP raises."""
     import aiohttp
     from aiohttp.http import HttpProcessingError
 
@@ -150,7 +150,7 @@ def _broken() -> tuple[type[Exception], ...]:
 
 
 def _make_small(transport: asyncio.BaseTransport | None, tls: int) -> None:
-    """Have a connection keep less for TLS than 256 KiB, and notice within a minute that its peer is gone."""
+    """Shrink a connection's TLS buffer from 256 KiB, and make it notice a dead peer within a minute."""
     if transport is None:
         return
     wire: socket.socket | None = transport.get_extra_info("socket")
@@ -160,7 +160,7 @@ def _make_small(transport: asyncio.BaseTransport | None, tls: int) -> None:
                 level = socket.SOL_SOCKET if option == "SO_KEEPALIVE" else socket.IPPROTO_TCP
                 wire.setsockopt(level, number, value)
     protocol: Any = getattr(transport, "_ssl_protocol", None)
-    if isinstance(getattr(protocol, "_ssl_buffer", None), bytearray):  # asyncio's own; uvloop's is of fixed size
+    if isinstance(getattr(protocol, "_ssl_buffer", None), bytearray):  # asyncio only; uvloop's buffer has a fixed size
         protocol.max_size = tls
-        protocol._ssl_buffer = bytearray()  # made anew, of that size, by the next read
+        protocol._ssl_buffer = bytearray()  # the next read allocates it with that size
         protocol._ssl_buffer_view = memoryview(protocol._ssl_buffer)

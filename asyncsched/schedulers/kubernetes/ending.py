@@ -1,4 +1,4 @@
-"""Ending apps: cancel, delete, prune; one write for each, and few reads however many there are."""
+"""Cancel, delete and prune apps, with one write per app and few reads for many apps."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ __all__ = ["Endings"]
 
 AT_ONCE = 16
 CONFLICT_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
-"""Seconds between the tries of a write that others have come before."""
+"""Seconds between the tries of a write that conflicts with another."""
 
 
 class Endings:
     """Ends apps.
 
     Args:
-        client: Where the cluster is reached.
-        lookup: Finds their jobs.
-        reflectors: What watches jobs already, where somebody does.
-        clock: Tells the time.
-        retry_for: Seconds that a cancel may take in all.
+        client: The client of the cluster.
+        lookup: Finds the jobs of an app.
+        reflectors: Running watches of jobs, used where there are some.
+        clock: The time source.
+        retry_for: Most seconds that a cancel may take in total.
     """
 
     def __init__(
@@ -54,30 +54,30 @@ class Endings:
         self._commands = Commands(client, reflectors, clock=clock, wait_for=retry_for * 0.75)
 
     async def cancel(self, app_id: str) -> None:
-        """Ask for an app's end; unknown and ended ones are left alone."""
+        """Cancel an app; an unknown or ended app is left alone."""
         found = await self._lookup.find(app_id, operation="cancel")
         if (error := (await self._end_all({app_id: found}))[app_id]) is not None:
             raise error
 
     async def cancel_many(self, app_ids: Collection[str]) -> Mapping[str, SchedulerError | None]:
-        """Cancel apps; returns for each None or why it could not be cancelled.
+        """Cancel apps; return for each None or the error that kept it from being cancelled.
 
         Raises:
-            MalformedHandleError: One of the ids is not one; nothing was cancelled.
+            MalformedHandleError: One of the ids is malformed; nothing was cancelled.
         """
         by_namespace: dict[str, list[str]] = {}
         for app_id in app_ids:
             by_namespace.setdefault(names.split_app_id(app_id)[0], []).append(app_id)
-        told: dict[str, SchedulerError | None] = {}
-        for namespace, them in by_namespace.items():
-            told |= await self._cancel_in(namespace, them)
-        return told
+        outcomes: dict[str, SchedulerError | None] = {}
+        for namespace, in_namespace in by_namespace.items():
+            outcomes |= await self._cancel_in(namespace, in_namespace)
+        return outcomes
 
     async def delete(self, app_id: str) -> None:
-        """Remove an app that has ended, or that was never released.
+        """Delete an app that has ended or was never released.
 
         Raises:
-            ConflictError: It is neither.
+            ConflictError: The app is active.
         """
         found = await self._lookup.find(app_id, operation="delete")
         app = describe_app(found.jobs, found.pods)
@@ -88,7 +88,7 @@ class Endings:
         await self._remove(found.jobs, "delete")
 
     async def give_up(self, app_id: str) -> None:
-        """End an app that has waited too long for its first run: it has failed, and was not cancelled."""
+        """End an app that has waited too long for its first run, as failed instead of cancelled."""
         found = await self._lookup.find(app_id, operation="pending_timeout")
         app = describe_app(found.jobs, found.pods)
         if app is None or app.state not in (AppState.SUBMITTED, AppState.PENDING):
@@ -100,7 +100,7 @@ class Endings:
         now = self._now()
 
         async def fail(job: JobRecord) -> None:
-            # The deadline of a Job that Kueue has suspended does not run: it stays suspended for good.
+            # The deadline of a Job that Kueue has suspended does not run: leave it suspended.
             spec = {"suspend": True} if job.suspended else {"activeDeadlineSeconds": 1}
             patch = {"metadata": {"annotations": {names.UNSCHEDULED: now}}, "spec": spec}
             await self._patch(job, patch, "pending_timeout")
@@ -108,7 +108,7 @@ class Endings:
         await gather_bounded(fail, found.jobs, AT_ONCE)
 
     async def prune_unfinished(self, rows: AsyncIterable[ListAppResponse], older_than: timedelta) -> list[str]:
-        """Remove apps whose submitter died before they were whole, so long ago; returns their ids."""
+        """Remove apps older than this whose submitter died before the submit was complete; return their ids."""
         limit = self._clock.time_ns() / 1e9 - older_than.total_seconds()
         removed: list[str] = []
         async for row in rows:
@@ -131,7 +131,7 @@ class Endings:
         return await self._end_all(found)
 
     async def _end_all(self, found: Mapping[str, Found]) -> dict[str, SchedulerError | None]:
-        """End apps of one namespace; returns for each None or why it goes on."""
+        """End apps of one namespace; return for each None or the error that kept it running."""
         commanded: list[JobRecord] = []
 
         async def one(app_id: str) -> SchedulerError | None:
@@ -142,15 +142,15 @@ class Endings:
                 return error
             return None
 
-        told = dict(zip(found, await gather_bounded(one, found, AT_ONCE), strict=True))
+        outcomes = dict(zip(found, await gather_bounded(one, found, AT_ONCE), strict=True))
         try:
             left = await self._commands.see_through(commanded, "AbortJob", "cancel")
         except SchedulerError as error:
-            return {**told, **{job.app_id: error for job in commanded}}
-        return {**told, **{job.app_id: _not_taken_up(job.app_id) for job in commanded if job.uid in left}}
+            return {**outcomes, **{job.app_id: error for job in commanded}}
+        return {**outcomes, **{job.app_id: _not_taken_up(job.app_id) for job in commanded if job.uid in left}}
 
     async def _end(self, app_id: str, found: Found) -> bool:
-        """Ask for the end of an app that has not ended; returns whether Volcano has still to take it up."""
+        """Cancel an app that has not ended; return whether Volcano still has to act on the command."""
         app = describe_app(found.jobs, found.pods)
         if app is None or app.state.is_terminal() or all(job.cancelled for job in found.jobs):
             return False
@@ -161,13 +161,13 @@ class Endings:
             else:
                 await gather_bounded(self._suspend, found.jobs, AT_ONCE)
         except (NotFoundError, PermissionDeniedError):  # Commands may be served in another version
-            await self._remove(found.jobs, "cancel")  # status and logs go with it, but it ends
+            await self._remove(found.jobs, "cancel")  # this loses status and logs, but ends the app
             is_commanded = False
         self._lookup.note_cancel(app_id)
         return is_commanded
 
     async def _suspend(self, job: JobRecord) -> None:
-        """Suspend a Job with our mark: it is not taken for one that Kueue has queued."""
+        """Suspend a Job, and annotate it as cancelled to distinguish it from one that Kueue has queued."""
         if not any(job.condition(end) for end in ("Complete", "Failed")):
             patch = {"metadata": {"annotations": {names.CANCELLED: self._now()}}, "spec": {"suspend": True}}
             await self._patch(job, patch, "cancel")
@@ -182,15 +182,15 @@ class Endings:
                 )
                 return
             except NotFoundError:
-                return  # it was removed meanwhile
+                return  # it was deleted meanwhile
             except ConflictError:
-                if not await self._is_there(job, operation):
-                    return  # another may have its name
+                if not await self._exists(job, operation):
+                    return  # another job may have its name
                 if pause is None:
                     raise
-                await self._clock.sleep(pause)  # its controller has written it at the same moment
+                await self._clock.sleep(pause)  # the Job's controller wrote it at the same time
 
-    async def _is_there(self, job: JobRecord, operation: str) -> bool:
+    async def _exists(self, job: JobRecord, operation: str) -> bool:
         path = paths.job(job.namespace, job.kind, job.name)
         try:
             found = job_record((await self._client.request("GET", path, operation=operation)).json, job.kind)
@@ -202,7 +202,7 @@ class Endings:
         return datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).isoformat(timespec="seconds")
 
     async def _remove(self, jobs: Sequence[JobRecord], operation: str) -> None:
-        """Delete jobs with their pods; the first one last: as long as it is there, the app is known."""
+        """Delete jobs with their pods; the first job goes last, because the app is known as long as it exists."""
         others = [job for job in jobs if not job.is_first]
 
         async def remove(job: JobRecord) -> None:
@@ -211,16 +211,16 @@ class Endings:
             try:
                 await self._client.request("DELETE", path, body=body, idempotent=True, operation=operation)
             except (NotFoundError, ConflictError):
-                return  # it is gone already, and another may have its name
+                return  # it is gone, and another job may have its name
 
         await gather_bounded(remove, others, AT_ONCE)
         await gather_bounded(remove, [job for job in jobs if job.is_first], AT_ONCE)
 
 
 def is_unfinished(found: Found) -> bool:
-    """Tell whether an app was never released: its submitter died before it was whole, or is still at it.
+    """Return whether an app was never released: its submitter died during the submit, or is still submitting.
 
-    Pods of other roles may run by then: their Jobs are not suspended.
+    Pods of other roles may run already, because their Jobs are not suspended.
     """
     first = next((job for job in found.jobs if job.is_first), None)
     return (
@@ -234,9 +234,9 @@ def is_unfinished(found: Found) -> bool:
 
 def _not_taken_up(app_id: str) -> SchedulerError:
     return UnavailableError(
-        f"Volcano has not begun to end {app_id}",
-        why="it was told so several times, and its job shows nothing of it",
-        fix="see that Volcano's controller (vc-controller-manager) runs, and cancel it again",
+        f"Volcano has not started to end {app_id}",
+        why="its job shows no effect of the repeated AbortJob command",
+        fix="check that Volcano's controller (vc-controller-manager) runs, and cancel again",
         backend=BACKEND,
         operation="cancel",
     )

@@ -1,10 +1,10 @@
-"""Commands for Volcano, sent until the job shows that one was taken up.
+"""Send Commands to Volcano until the job shows that one took effect.
 
-Volcano removes a Command before it does what it says, so that it is done once at most: what its controller has in mind
-is lost when the API server fails it, or when it is restarted itself. While a job restarts it passes over commands, too.
+Volcano deletes a Command before it acts on it, so each acts at most once, and none at all if a call of the controller
+fails or the controller restarts in between. Volcano also ignores commands while a job restarts.
 
-A controller that has much to do takes its time, and every further Command makes it slower. So none is sent again while
-something still happens: while jobs go over, or Commands are taken away. One that is still there has not been read yet.
+A busy controller is slow, and every further Command makes it slower. So no Command is sent again while there is
+progress: jobs changing state, or Commands disappearing. A Command that still exists has not been read yet.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ __all__ = ["Commands"]
 
 AT_ONCE = 16
 AGAIN_AFTER = (3.0, 6.0, 12.0)
-"""Seconds without any progress after which commands are sent again, the last of them from then on."""
+"""Seconds without progress after which commands are sent again; the last value repeats."""
 FOR_EACH = 0.25
-"""Seconds more for each job that is left: they all wait for one controller."""
+"""Additional seconds per remaining job: they all wait for one controller."""
 LONGEST_EVENT = 8 << 20
 
 _TAKEN_UP = frozenset({"Aborting", "Aborted", "Terminating", "Terminated", "Completing", "Completed", "Failed"})
 
 
 class Commands:
-    """Has Volcano end jobs.
+    """Makes Volcano end jobs.
 
     Args:
-        client: Where the cluster is reached.
-        reflectors: What watches jobs already, where somebody does.
-        clock: Tells the time.
-        wait_for: Seconds without any progress after which no more is hoped for.
+        client: The client of the cluster.
+        reflectors: Running watches of jobs, used where there are some.
+        clock: The time source.
+        wait_for: Seconds without progress after which to give up.
     """
 
     def __init__(self, client: KubeClient, reflectors: Reflectors, *, clock: Clock, wait_for: float) -> None:
         self._client, self._reflectors, self._clock, self._wait_for = client, reflectors, clock, wait_for
 
     async def send(self, job: JobRecord, action: str, operation: str) -> None:
-        """Send one command; its effect is not waited for."""
+        """Send one command; do not wait for its effect."""
         path, body = paths.commands(job.namespace), _command(job, action)
         try:
             await self._client.request("POST", path, body=body, idempotent=True, operation=operation)
@@ -70,12 +70,12 @@ class Commands:
             return  # the answer to the first try was lost
 
     async def see_through(self, jobs: Sequence[JobRecord], action: str, operation: str) -> set[str]:
-        """Wait until jobs of one namespace have taken up their command, and send it again to those that have not.
+        """Wait until the command has taken effect on all jobs of one namespace; send it again where it has not.
 
-        One watch tells of all of them.
+        One watch covers all jobs.
 
         Returns:
-            The uids of those that show nothing of it when nothing has happened for `wait_for` seconds.
+            The uids of jobs without effect after `wait_for` seconds without progress.
         """
         if not jobs:
             return set()
@@ -90,7 +90,7 @@ class Commands:
                     await self._follow(following, action, operation)
                 backoff.worked()
             except PermissionDeniedError:
-                return set()  # a role that may not watch: nobody can tell
+                return set()  # the role may not watch: the effect cannot be seen
             except SchedulerError as error:
                 await self._clock.sleep(min(backoff.failed(error), left))
             except TimeoutError:
@@ -98,7 +98,7 @@ class Commands:
         return {*following.left}
 
     async def _follow(self, following: _Following, action: str, operation: str) -> None:
-        """Read a watch until all have taken up their command, it ends, or nothing is hoped for any more."""
+        """Read a watch until the command has taken effect on all jobs, the watch ends, or there is no progress."""
         jobs = [*following.left.values()]
         selector = f"{names.APP}={jobs[0].app}" if len(jobs) == 1 else names.SELECTOR
         query = {"watch": "true", "labelSelector": selector, "timeoutSeconds": str(int(WATCH_FOR))}
@@ -127,22 +127,22 @@ class Commands:
     async def _look_on(
         self, reflector: Reflector[JobRecord], following: _Following, action: str, operation: str
     ) -> None:
-        """Likewise, told by the watch that there is."""
-        told, changed = {job.app for job in following.left.values()}, asyncio.Event()
+        """Like `_follow`, with the running watch of a reflector."""
+        pending, changed = {job.app for job in following.left.values()}, asyncio.Event()
 
-        def tell(app: str) -> None:
-            told.add(app)
+        def note(app: str) -> None:
+            pending.add(app)
             changed.set()
 
         following.seen = set()
-        end = reflector.subscribe("", tell)
+        end = reflector.subscribe("", note)
         try:
             while following.left and following.quiet < self._wait_for and reflector.is_running:
                 changed.clear()
                 if reflector.synced:
                     apps = {job.app for job in following.left.values()}
-                    passed_over = following.compare_known(reflector, apps if "" in told else apps & told)
-                    told.clear()
+                    passed_over = following.compare_known(reflector, apps if "" in pending else apps & pending)
+                    pending.clear()
                     await self._again(passed_over, action, operation)
                 try:
                     async with self._in_time(following):
@@ -156,7 +156,7 @@ class Commands:
         return self._clock.timeout(max(0.0, min(following.until_look, self._wait_for - following.quiet)))
 
     async def _look(self, following: _Following, action: str, operation: str) -> bool:
-        """Look what there is after a time without progress; returns whether some were lost, and are sent again."""
+        """Check jobs and Commands after a time without progress; return whether lost commands were sent again."""
         if following.left.keys() - following.seen:
             following.compare(await self._jobs(following, operation))
         unread = await self._unread(following, action, operation)
@@ -167,7 +167,7 @@ class Commands:
         return bool(lost)
 
     async def _unread(self, following: _Following, action: str, operation: str) -> set[str] | None:
-        """Return the uids of jobs whose Command is still there; None where the role may not list Commands."""
+        """Return the uids of jobs whose Command still exists; None if the role may not list Commands."""
 
         def target(raw: Mapping[str, Any]) -> str | None:
             return text(section(raw, "target").get("uid")) if raw.get("action") == action else None
@@ -188,18 +188,18 @@ class Commands:
 
 
 class _Following:
-    """What a watch has told of jobs that are to end.
+    """The progress of jobs that were sent a Command.
 
     Args:
-        jobs: The jobs, to each of which a Command was sent.
-        clock: Tells the time.
-        longest: Seconds that may pass without progress, at the most, before the first look.
+        jobs: The jobs; each was sent a Command.
+        clock: The time source.
+        longest: Most seconds without progress before the first check.
 
     Attributes:
-        left: Those that have not taken it up, by their uid.
-        namespace: The namespace of all of them.
-        seen: The uids of jobs that the present watch has told of; it begins with all that there are.
-        pause: Seconds without progress until somebody looks what has become of the Commands.
+        left: The jobs without effect so far, by uid.
+        namespace: The namespace of all jobs.
+        seen: The uids of jobs that the current watch has reported; a watch starts with all existing jobs.
+        pause: Seconds without progress until the Commands are checked.
     """
 
     def __init__(self, jobs: Iterable[JobRecord], clock: Clock, *, longest: float) -> None:
@@ -217,19 +217,19 @@ class _Following:
 
     @property
     def quiet(self) -> float:
-        """Seconds since something has happened."""
+        """Seconds since the last progress."""
         return self._clock.monotonic() - self._progress
 
     @property
     def until_look(self) -> float:
-        """Seconds until somebody looks."""
+        """Seconds until the next check."""
         pause = max(self.pause, min(self.pause + FOR_EACH * len(self.left), self._longest))
         return self._look + pause - self._clock.monotonic()
 
     def looked(self, unread: set[str] | None) -> bool:
-        """Take over which Commands are still there; returns whether Volcano is reading them, so that all can wait.
+        """Record which Commands still exist; return whether Volcano is reading them, so that no resend is needed.
 
-        If it is not, those that are gone are taken to be sent again. Of these, its reading gives no new hope.
+        If not, the missing ones count as lost and are sent again. Reading commands that were resent is not progress.
         """
         before, self._unread = self._unread & self.left.keys(), {*self.left}
         self._look = self._clock.monotonic()
@@ -246,14 +246,14 @@ class _Following:
         self._progress = self._look = self._clock.monotonic()
 
     def take(self, lines: Collection[bytes], operation: str) -> list[JobRecord]:
-        """Take over what has happened; returns the jobs that have gone on after a restart."""
+        """Record events; return the jobs that have finished restarting."""
         events = (self._event(line, operation) for line in lines if line.strip())
         return [job for job in events if job is not None]
 
     def compare(self, jobs: Iterable[JobRecord]) -> None:
-        """Take over what there is: a watch that begins after a job was deleted says nothing of it."""
-        there = {job.uid for job in jobs if job.phase not in _TAKEN_UP}
-        before, self.left = len(self.left), {uid: job for uid, job in self.left.items() if uid in there}
+        """Record the existing jobs: a watch that starts after a job was deleted does not report it."""
+        existing = {job.uid for job in jobs if job.phase not in _TAKEN_UP}
+        before, self.left = len(self.left), {uid: job for uid, job in self.left.items() if uid in existing}
         if len(self.left) < before:
             self._progressed()
 
@@ -269,7 +269,7 @@ class _Following:
         return None if job is None else self._see(job, is_gone=kind == "DELETED")
 
     def compare_known(self, reflector: Reflector[JobRecord], apps: Collection[str]) -> list[JobRecord]:
-        """Take over what a reflector has of some apps, as `take` does; what it has not had yet is not gone."""
+        """Record a reflector's jobs of some apps, as `take` does; a job that it never had does not count as gone."""
         jobs = {job.uid: job for app in apps for job in reflector.snapshot(app)}
         gone = [job for job in self.left.values() if job.app in apps and job.uid in self.seen and job.uid not in jobs]
         for job in gone:
@@ -277,7 +277,7 @@ class _Following:
         return [again for job in jobs.values() if (again := self._see(job)) is not None]
 
     def _see(self, job: JobRecord, *, is_gone: bool = False) -> JobRecord | None:
-        """Take over what a job is now; returns it if it has gone on after a restart."""
+        """Record a job's state; return the job if it has finished restarting."""
         if job.uid not in self.left:
             return None
         self.seen.add(job.uid)
@@ -293,7 +293,7 @@ class _Following:
 
 
 def _broken(operation: str) -> SchedulerError:
-    return UnavailableError("a watch of jobs cannot be read", backend=BACKEND, operation=operation)
+    return UnavailableError("the watch of jobs cannot be read", backend=BACKEND, operation=operation)
 
 
 def _command(job: JobRecord, action: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Apps that may wait only so long for their first run: ended by the scheduler that has submitted them."""
+"""Enforce `pending_timeout`: the submitting scheduler ends apps that do not start in time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class PendingLimits:
 
     Args:
         watch: Watches an app.
-        give_up: Ends one that has not started.
-        clock: Tells the time.
+        give_up: Ends an app that has not started.
+        clock: The time source.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class PendingLimits:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def keep(self, app_id: str, seconds: float) -> None:
-        """Have an app end if it waits longer than this, while this scheduler lives."""
+        """End an app if it waits longer than this; works only while this scheduler is open."""
         if app_id in self._tasks:
             return
         task = asyncio.get_running_loop().create_task(
@@ -46,7 +46,7 @@ class PendingLimits:
         task.add_done_callback(lambda _: self._tasks.pop(app_id, None))
 
     async def close(self) -> None:
-        """End the tasks; their apps may wait on."""
+        """Cancel the tasks; their apps may keep waiting."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -60,7 +60,7 @@ class PendingLimits:
             except TimeoutError:
                 await self._give_up(app_id)
         except AsyncSchedError as error:
-            _log.warning("pending_timeout of %s is not kept any more: %s", app_id, error)
+            _log.warning("pending_timeout of %s is no longer enforced: %s", app_id, error)
 
     async def _started(self, app_id: str) -> None:
         async with self._watch(app_id) as changes:

@@ -1,6 +1,6 @@
-"""Turns the API server's refusals, and failures to reach it, into the errors of asyncsched.
+"""Translate refusals by the API server, and failures to reach it, into asyncsched's errors.
 
-A refusal is read as an `ApiFailure` first. `translate` then says in words what it means and what to do about it.
+A refusal is first read as an `ApiFailure`. `translate` then explains it and says what to do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 BACKEND = "kubernetes"
 
 LONGEST_MESSAGE = 2000
-"""Characters of a refusal that are shown: an admission webhook may quote the whole object."""
+"""Most characters of a refusal to show: an admission webhook may quote the whole object."""
 
 _FORBIDDEN = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
@@ -45,16 +45,16 @@ _FORBIDDEN = re.compile(
 _DENIED = re.compile(r"admission webhook \"(?P<webhook>[^\"]*)\" denied the request:?\s*(?P<said>.*)", re.DOTALL)
 _TOO_LARGE = re.compile(r"request is too large|trying to send message larger than max|Request entity too large")
 _OF_TLS = re.compile(r" ssl:(<[^>]*>|\w+)(?= \[)")
-"""How aiohttp tells by what a connection was to be encrypted, with an object of Python's."""
+"""The repr of an SSL context in aiohttp's messages."""
 _CERTIFICATE = {"ClientConnectorCertificateError", "ClientConnectorSSLError", "ClientSSLError", "SSLError"}
 
 
 class Peer(NamedTuple):
-    """The server that is asked, as messages name it.
+    """The server, as named in messages.
 
     Attributes:
         server: The URL of the API server.
-        context: The kubeconfig's context, or "" where there is none.
+        context: The kubeconfig's context, or "" if there is none.
     """
 
     server: str = ""
@@ -64,15 +64,15 @@ class Peer(NamedTuple):
         return f"{self.server} (context {self.context})" if self.context else self.server or "the API server"
 
 
-class ApiFailure(Exception):  # noqa: N818 - it is the cause of an error of ours, and never raised on its own
-    """An answer of the API server with a status of 400 or more; the cause of the error that is raised.
+class ApiFailure(Exception):  # noqa: N818 - only ever the cause of another error, never raised itself
+    """An answer of the API server with a status of 400 or more; the cause of the raised error.
 
     Attributes:
         code: The HTTP status, or the code of an ERROR event in a watch.
-        reason: The Status's reason, such as ``AlreadyExists``; empty where there is none.
+        reason: The Status's reason, such as ``AlreadyExists``; empty if there is none.
         message: The Status's message, or the body's text.
         details: The Status's details.
-        retry_after: The pause in seconds that the server asked for, if it did.
+        retry_after: The pause in seconds that the server asked for, if any.
     """
 
     def __init__(
@@ -95,30 +95,30 @@ class ApiFailure(Exception):  # noqa: N818 - it is the cause of an error of ours
 
     @property
     def is_about_rights(self) -> bool:
-        """Whether the user has no right to it, and not a quota or a policy of pods that refuses it."""
+        """Whether the user lacks a right, as opposed to a refusal by a quota or a pod policy."""
         return self.code == 403 and " cannot " in self.message
 
     @property
     def is_of_unknown_kind(self) -> bool:
-        """Whether the path leads nowhere, and not to an object that is not there: its kind or version is not served."""
+        """Whether the server does not serve the kind or version, as opposed to a missing object."""
         return self.code == 404 and not self.reason
 
 
 def failure_of(error: BaseException) -> ApiFailure | None:
-    """Return the refusal that has caused an error; None if the server did not answer."""
+    """Return the refusal that caused an error; None if the server did not answer."""
     cause = error if isinstance(error, ApiFailure) else error.__cause__
     return cause if isinstance(cause, ApiFailure) else None
 
 
 def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> ApiFailure:
-    """Read a refusal; its body is a Status, or some text (429, and what a proxy says)."""
+    """Read a refusal; its body is a Status or text (429s, and answers of a proxy)."""
     text = body.decode(errors="replace").strip()
     status: Mapping[str, Any] = {}
     if text.startswith("{"):
         try:
-            parsed: Mapping[str, Any] = json.loads(text)  # an object, as it begins like one
+            parsed: Mapping[str, Any] = json.loads(text)  # starts with a brace, so it is an object
         except (ValueError, RecursionError):
-            pass  # cut off, or not JSON after all: it is shown as it is
+            pass  # truncated, or not JSON: shown as text
         else:
             status = parsed if parsed.get("kind") == "Status" else {}
     return status_failure(status, code, text, _seconds(headers.get("Retry-After")))
@@ -127,7 +127,7 @@ def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> ApiFailu
 def status_failure(
     status: Mapping[str, Any], code: int, text: str = "", retry_after: float | None = None
 ) -> ApiFailure:
-    """Make a refusal of a Status, which is the body of an answer or comes in an ERROR event of a watch."""
+    """Make a refusal from a Status: the body of an answer, or the object of a watch's ERROR event."""
     details = status.get("details")
     found: Mapping[str, Any] = cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
     if retry_after is None:
@@ -152,7 +152,7 @@ def _seconds(value: object) -> float | None:
 
 
 def translate(error: Exception, operation: str, peer: Peer | None = None) -> SchedulerError:
-    """Return the error to raise for a refusal (`ApiFailure`), or for a failure to reach the server."""
+    """Return the error to raise for a refusal (`ApiFailure`) or a failure to reach the server."""
     peer = peer or Peer()
     ours = _refusal(error, operation, peer) if isinstance(error, ApiFailure) else _silence(error, operation, peer)
     ours.__cause__ = error
@@ -160,13 +160,13 @@ def translate(error: Exception, operation: str, peer: Peer | None = None) -> Sch
 
 
 def is_expired(error: BaseException) -> bool:
-    """Tell whether a list or a watch must begin anew: the server no longer has the version it began with (410)."""
+    """Return whether a list or a watch must start over: the server has dropped the version it started from (410)."""
     failure = failure_of(error)
     return failure is not None and (failure.code == 410 or failure.reason == "Expired")
 
 
 def is_certificate_trouble(error: BaseException) -> bool:
-    """Tell whether a connection failed because of a certificate: the server's or the client's may have changed."""
+    """Return whether a connection failed because of a certificate; the server's or the client's may have changed."""
     seen: BaseException | None = error
     while seen is not None:
         if any(kind.__name__ in _CERTIFICATE for kind in type(seen).__mro__):
@@ -189,7 +189,7 @@ def _silence(error: Exception, operation: str, peer: Peer) -> SchedulerError:
     return UnavailableError(
         f"{peer} did not answer",
         why=said,
-        fix="check that the cluster runs, and the server and the proxy that the context names",
+        fix="check that the cluster runs, and that the server and the proxy of the context are right",
         **_where(operation),
     )
 
@@ -200,7 +200,7 @@ def _refusal(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerError:
         case 401:
             return AuthError(
                 f"{peer} does not accept the credentials",
-                why=why or "they are wrong, or have expired",
+                why=why or "they are wrong or have expired",
                 fix="sign in again, or correct the user of the context in the kubeconfig",
                 **where,
             )
@@ -209,13 +209,13 @@ def _refusal(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerError:
         case 404:
             if not failure.is_of_unknown_kind:
                 return NotFoundError("no such object", why=why, fix="check name and namespace", **where)
-            fix = "check the API group: it may not be installed, or be served in another version"
+            fix = "check the API group: it may be missing, or served in another version"
             return NotFoundError("the API server does not know this kind of object", why=why, fix=fix, **where)
         case 409:
-            return ConflictError("the object exists, or has changed meanwhile", why=why, **where)
+            return ConflictError("the object already exists or has changed", why=why, **where)
         case 410:
             return SchedulerError(
-                "the server no longer has what this list or watch began with",
+                "the server no longer has the version that this list or watch started from",
                 why=why,
                 fix="list again",
                 retryable=True,
@@ -223,9 +223,9 @@ def _refusal(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerError:
             )
         case 429:
             return ThrottledError(
-                f"{peer} asks for fewer calls",
+                f"{peer} throttles calls",
                 why=why,
-                fix="wait a little; an administrator can raise the limits of priority and fairness",
+                fix="try again later; an administrator can raise the limits of API Priority and Fairness",
                 retry_after=failure.retry_after,
                 **where,
             )
@@ -236,14 +236,14 @@ def _refusal(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerError:
 def _other(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerError:
     where, why = _where(operation), failure.message
     if failure.code == 413 or _TOO_LARGE.search(why):
-        fix = "submit fewer or smaller roles: an object may have 1.5 MB"
+        fix = "submit fewer or smaller roles: an object can have at most 1.5 MB"
         return InvalidRequestError("the object is too large for the cluster", why=why, fix=fix, **where)
     if failure.code >= 500:
-        fix = "try again; the server's log says more"
+        fix = "try again; see the server's log for details"
         return UnavailableError(f"{peer} failed", why=f"{failure.code}: {why}", fix=fix, **where)
     if denied := _DENIED.search(why):
         said = denied["said"].strip().rstrip(";").strip()
-        fix = f"correct it: the admission webhook {denied['webhook']} refuses it"
+        fix = f"correct the request: the admission webhook {denied['webhook']} denied it"
         return InvalidRequestError("the cluster refused the request", why=said, fix=fix, **where)
     fields = ", ".join(dict.fromkeys(_fields(failure.details)))
     fix = f"correct {fields}" if fields else ""
@@ -254,7 +254,7 @@ def _forbidden(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerErro
     where, why = _where(operation), failure.message
     if "system:anonymous" in why:
         return AuthError(
-            f"{peer} was asked without credentials",
+            f"{peer} got a request without credentials",
             why=why,
             fix="give the user of the context a token, a certificate or an exec plugin in the kubeconfig",
             **where,
@@ -265,13 +265,13 @@ def _forbidden(failure: ApiFailure, operation: str, peer: Peer) -> SchedulerErro
         return PermissionDeniedError(
             f"{found['user']} may not {found['verb']} {resource}{place}",
             why=why,
-            fix=f"have an administrator allow {found['verb']} of {resource}; the docs have the whole role",
+            fix=f"ask an administrator to allow {found['verb']} on {resource}; the docs show the whole role",
             **where,
         )
     if failure.is_about_rights:
-        fix = "have an administrator allow it; the docs have the whole role"
+        fix = "ask an administrator to allow it; the docs show the whole role"
         return PermissionDeniedError("the cluster does not allow the request", why=why, fix=fix, **where)
-    # A quota, a policy of pods, a namespace that is being removed: more rights would not help.
+    # A quota, a pod policy or a namespace that is being deleted: more rights would not help.
     return InvalidRequestError("the cluster refused the request", why=why, **where)
 
 

@@ -1,4 +1,4 @@
-"""Where lines come from: a source for each replica, over what all of them share."""
+"""Create the log sources of replicas, and the state that they share."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["PodLogs"]
 
 OPENING = 32
-"""Logs that are opened at a time: thousands at once would keep the API server from everything else."""
+"""Most logs opened at the same time: thousands at once would overload the API server."""
 
 
 class PodLogs:
-    """Makes the sources of logs.
+    """Creates log sources.
 
     Args:
-        client: Where the cluster is reached.
-        reflectors: Tell how the pods change.
-        clock: Tells the time of pauses.
-        retry_for: Seconds of failures without any progress after which a log fails.
+        client: The client of the cluster.
+        reflectors: The watches of pods.
+        clock: The time source for pauses.
+        retry_for: Seconds of failures without progress after which a log fails.
     """
 
     def __init__(self, client: KubeClient, reflectors: Reflectors, *, clock: Clock, retry_for: float) -> None:
@@ -47,10 +47,10 @@ class PodLogs:
     async def sources(
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[PodLog]:
-        """Return a source for each of these replicas.
+        """Return a source for each replica.
 
         Raises:
-            ValueError: The cluster does not tell stdout and stderr apart.
+            ValueError: The cluster cannot separate stdout from stderr.
         """
         namespace, name = names.split_app_id(query.app_id)
         if query.streams is not Stream.COMBINED and not self._tells_streams:

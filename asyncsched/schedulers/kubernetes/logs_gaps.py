@@ -1,4 +1,4 @@
-"""What is said where lines are missing, and of refusals that are worth another try."""
+"""Explain missing lines, and make some refusals retryable."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 __all__ = ["NEVER_BEGUN", "ROTATED", "once_more", "why_broken", "why_lost", "why_missing"]
 
 ROTATED = (
-    "the log was rotated while it was not being read, and a node serves the newest file of a log only: what was "
-    "written to the file before it behind the last line that was read, if anything, is lost"
+    "the log was rotated while it was not being read, and a node serves only the newest file of a log: lines written "
+    "to the previous file after the last line that was read, if any, are lost"
 )
-"""Why lines may be missing where the last one that was read did not come again.
+"""The reason of a gap where the last line that was read is not sent again.
 
-Nothing tells it of a log that was rotated before its first read. A program may write its first line as late as it
-likes, so that the time of the first line that comes proves nothing beside the container's `startedAt`; a kubelet sends
-what is in the newest file as if it were all, with no word of others; `limitBytes`, `sinceTime` and `tailLines` count in
-that file, too; and no size of a log stands in the pod's status. A gap at each late read would nearly always be false.
+A rotation before the first read cannot be detected. A program may write its first line at any time, so comparing that
+line's time with the container's `startedAt` proves nothing; a kubelet sends the newest file as if it were the whole
+log; `limitBytes`, `sinceTime` and `tailLines` apply to that file too; and the pod's status has no log size. A gap at
+each late read would nearly always be false.
 """
 NEVER_BEGUN = frozenset({FailureCause.CONFIG, FailureCause.IMAGE, FailureCause.QUOTA, FailureCause.UNSCHEDULABLE})
-"""Why a replica without a pod has ended whose program has never run: nothing of it can be missing."""
+"""Causes that mean that the program of a replica without a pod never ran, so no lines can be missing."""
 
 
 def why_lost(lost: Lost, attempts: Sequence[int]) -> str:
-    """Return why attempts that nobody has read cannot be read any more."""
+    """Return why unread attempts can no longer be read."""
     which = f"attempt {attempts[0]}" if len(attempts) == 1 else f"the attempts {attempts[0]} to {attempts[-1]}"
     if lost.why == "deleted":
         return f"the pod of {which} was deleted before its log was read, and the log with it"
-    return f"the node keeps the last two runs of a container, and {which} came before them"
+    return f"the node keeps only the last two runs of a container, and {which} came earlier"
 
 
 def why_missing(status: ReplicaStatus) -> str:
-    """Return why there is nothing to read of a replica that has ended."""
+    """Return why the log of an ended replica cannot be read."""
     if status.state is not AppState.CANCELLED:
-        return "the pod was deleted meanwhile, and its log with it"
-    why = "when another replica had failed" if status.reason == STOPPED else "when the app was cancelled"
-    return f"the pod was deleted {why}, and what it had written, if anything, with it"
+        return "the pod was deleted, and its log with it"
+    why = "after another replica failed" if status.reason == STOPPED else "when the app was cancelled"
+    return f"the pod was deleted {why}, and its log, if any, with it"
 
 
 def why_broken(run: Run, *, begun: bool) -> str:
-    """Return why a run cannot be read to its end."""
+    """Return why the log of a run cannot be read to its end."""
     what = "the rest of its log" if begun else "its log"
     if run.gone:
         return f"the pod {run.pod.name} was deleted before {what} was read, and the log with it"
@@ -56,7 +56,7 @@ def why_broken(run: Run, *, begun: bool) -> str:
 
 
 def once_more(error: SchedulerError) -> SchedulerError:
-    """Return a refusal as one that is worth another try."""
+    """Return a retryable error for a NotFoundError, else the error itself."""
     if not isinstance(error, NotFoundError):
         return error
     again = UnavailableError("the log cannot be read now", why=error.why, backend=BACKEND, operation="log_iter")

@@ -1,4 +1,4 @@
-"""From the bytes of a container's log, with timestamps, to lines; what kubelet says in between is none of them."""
+"""Split the bytes of a container's log into lines with timestamps, and tell kubelet's own messages apart."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from asyncsched.logs.stamps import StampReader
 __all__ = ["JOINED_FROM", "NO_FILE", "NO_WATCHER", "REMOVED", "LineReader"]
 
 NO_WATCHER = "failed to create fsnotify watcher"
-"""Kubelet sends what is there, then this, and ends: the node has no inotify instance left to follow with."""
+"""Kubelet sends the existing log, then this, and ends: the node has run out of inotify instances."""
 REMOVED = "unable to retrieve container logs for"
-"""Kubelet's whole answer where the runtime has removed the container, with its log."""
+"""Kubelet's whole answer if the runtime has removed the container with its log."""
 NO_FILE = ("failed to try resolving symlinks in path", "failed to open log file")
-"""Kubelet's whole answer where the log's file is not there: it was removed, or is being rotated at this moment."""
+"""Kubelet's whole answer if the log file does not exist: it was removed, or is being rotated right now."""
 
 JOINED_FROM = (1, 31)
-"""The version from which on a long line has one time, and not one in front of each of its pieces."""
+"""From this version on a long line has one timestamp, not one before each of its pieces."""
 
 _SAID = tuple(text.encode() for text in (NO_WATCHER, REMOVED))
 _CHUNK = 16 * 1024
-"""Bytes after which the runtime cuts a line; before 1.31 kubelet wrote a time in front of each piece."""
-_STAMP = 30  # letters of a time as kubelet writes it: 2026-11-21T02:49:43.084925868Z
+"""Bytes after which the runtime splits a line; before 1.31 kubelet wrote a timestamp before each piece."""
+_STAMP = 30  # length of kubelet's timestamps: 2026-11-21T02:49:43.084925868Z
 _BLANK = 32
 
 
 class LineReader:
-    """Turns the bytes of one connection, in whatever chunks they come, into whole lines.
+    """Converts the bytes of one connection, in chunks of any size, to whole lines.
 
-    The log is asked for with timestamps, so that what begins without one was not written by the container: kubelet
-    answers 200 and puts its troubles into the text.
+    Lines are requested with timestamps, so text without one is not from the container: kubelet answers 200 and writes
+    its errors into the log.
 
     Args:
-        origin: Who writes the lines.
+        origin: The origin of the lines.
         max_line: Bytes after which an overlong line is delivered in pieces.
-        joins: Whether long lines have a time in front of each piece, as kubelets before 1.31 write them.
+        joins: Whether long lines have a timestamp before each piece, as kubelets before 1.31 write them.
     """
 
     def __init__(self, origin: LogOrigin, *, max_line: int = MAX_LINE, joins: bool = False) -> None:
@@ -44,13 +44,13 @@ class LineReader:
         self._joins = joins
         self._max = max_line
         self._stamps = StampReader()
-        self._parts: list[bytes] = []  # of the unfinished line; joined once, so that growing it stays linear
+        self._parts: list[bytes] = []  # of the unfinished line; joined once, so that its growth stays linear
         self._held = 0
-        self._overlong: tuple[LineSplitter, int] | None = None  # the line that is being delivered, and its time
+        self._overlong: tuple[LineSplitter, int] | None = None  # the line being delivered, and its time
         self._notices: list[str] = []
 
     def feed(self, data: bytes) -> list[LogLine]:
-        """Take some bytes and return the lines that they complete."""
+        """Add bytes, and return the lines that they complete."""
         lines: list[LogLine] = []
         if self._overlong is not None:
             data = self._continue(data, lines)
@@ -66,11 +66,11 @@ class LineReader:
         return lines
 
     def take_notice(self) -> str:
-        """Return what kubelet has said, at the end of a connection, and forget it; empty if it has said nothing."""
+        """Return kubelet's messages at the end of a connection, and forget them; empty if there were none."""
         rest = b"".join(self._parts)
         said = [at for text in _SAID if (at := rest.rfind(text)) >= 0]
         if said or (rest and self._split(rest) is None):
-            # It stands right behind what the container wrote last, if that has no newline.
+            # The message directly follows the container's last text if that has no newline.
             at = min(said, default=0)
             self._notices.append(rest[at:].decode(errors="replace"))
             whole = rest[:at]
@@ -80,7 +80,7 @@ class LineReader:
         return notice
 
     def flush(self) -> Sequence[LogLine]:
-        """Return the unfinished line: nothing more will be written to it."""
+        """Return the unfinished line at the end of the log."""
         if self._overlong is not None:
             splitter, ns = self._overlong
             self._overlong = None
@@ -92,7 +92,7 @@ class LineReader:
         return label([self._joined(found[1]).decode("utf-8", "replace")], self._origin, found[0])
 
     def _read_block(self, block: bytes, lines: list[LogLine]) -> None:
-        """Read whole lines. The loop runs for each line of a log, so what most lines are is read here."""
+        """Read whole lines. This loop runs for every line, so it handles the common case inline."""
         origin, parse_ns = self._origin, self._stamps.ns
         longest = min(self._max, _CHUNK) if self._joins else self._max
         at, size = 0, len(block)
@@ -114,7 +114,7 @@ class LineReader:
             at = end
 
     def _read_other(self, entry: bytes, lines: list[LogLine]) -> None:
-        """Read a line that is overlong, has an unusual stamp, or is not one."""
+        """Read an overlong line, a line with an unusual timestamp, or a message of kubelet."""
         found = self._split(entry)
         if found is None:
             self._notices.append(entry.decode(errors="replace").strip())
@@ -122,7 +122,7 @@ class LineReader:
         lines += label(LineSplitter(self._max).feed(self._joined(found[1])), self._origin, found[0])
 
     def _joined(self, text: bytes) -> bytes:
-        """Return a line without the times between its pieces."""
+        """Return a line without the timestamps between its pieces."""
         if not self._joins:
             return text
         pieces: list[bytes] = []
@@ -133,7 +133,7 @@ class LineReader:
         return b"".join((*pieces, text[at:]))
 
     def _split(self, entry: bytes) -> tuple[int, bytes] | None:
-        """Return the time in front of a line, and its text; None if it has no time."""
+        """Return a line's timestamp and its text; None if it has no timestamp."""
         stamp, blank, text = entry.partition(b" ")
         if not blank or not 20 <= len(stamp) <= 35:
             return None
@@ -150,13 +150,13 @@ class LineReader:
         found = self._split(b"".join(self._parts))
         self._parts, self._held = [], 0
         if found is None:
-            self._notices.append("a text of over 1 MiB without a time")
+            self._notices.append("a text of over 1 MiB without a timestamp")
             return
         self._overlong = splitter, ns = LineSplitter(self._max), found[0]
         lines += label(splitter.feed(found[1]), self._origin, ns)
 
     def _continue(self, data: bytes, lines: list[LogLine]) -> bytes:
-        """Deliver more of the overlong line; returns what stands behind it."""
+        """Deliver more of the overlong line; return the bytes after it."""
         assert self._overlong is not None
         splitter, ns = self._overlong
         end = data.find(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Which pods an app has, for those who read its logs: from the reflector while they follow, else from a list."""
+"""Find the pods of an app for reading logs: from the reflector when following, else from a list."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 __all__ = ["AppPods", "Place"]
 
 Place = tuple[str, int]
-"""A role's name and a replica's number."""
+"""A role's name and a replica's id."""
 
 
 class AppPods:
-    """The pods of one app, shared by the sources of its replicas: those of its own jobs.
+    """The pods of one app's jobs, shared by the sources of its replicas.
 
-    Labels are no proof: a pod that nobody controls, or another job does, may carry them as well.
+    The labels of a pod are not enough: a pod without a controller, or of another job, may carry them as well.
 
     Args:
-        client: Where the cluster is reached.
+        client: The client of the cluster.
         namespace: The app's namespace.
-        name: Its name.
-        reflectors: Tell of changes; None for one that is only read once.
-        has_roles: Whether it has several roles, each of which may be run by a Job.
+        name: The app's name.
+        reflectors: The watches of changes; None to read the pods only once.
+        has_roles: Whether the app has several roles, each of which may be a Job.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class AppPods:
         self._client = client
         self._reflector = None if reflectors is None else reflectors.pods(namespace)
         self._jobs = reflectors.jobs(namespace, "job") if reflectors is not None and has_roles else None
-        self._held: ExitStack | None = None  # the subscriptions, while somebody reads
-        self._told: dict[Place, Callable[[], None]] = {}
+        self._held: ExitStack | None = None  # the subscriptions, while there are readers
+        self._callbacks: dict[Place, Callable[[], None]] = {}
         self._labelled: Sequence[PodRecord] = ()
         self._pods: dict[Place, tuple[PodRecord, ...]] = {}
         self._owners: set[str] = set()
@@ -60,15 +60,15 @@ class AppPods:
 
     @property
     def lists(self) -> int:
-        """How often the pods were listed anew: in between every pod was seen."""
+        """How many lists were made; between two of them every pod was seen."""
         return 0 if self._reflector is None else self._reflector.lists
 
     def add_owners(self, jobs: Iterable[str]) -> None:
-        """Take note of jobs, by their uids, whose pods are the app's."""
+        """Add the uids of jobs whose pods belong to the app."""
         self._owners.update(jobs)
 
     def take(self, pods: Sequence[PodRecord]) -> None:
-        """Take over the pods that there are with the app's label."""
+        """Replace the pods that carry the app's label."""
         self._labelled = pods
         found: dict[Place, tuple[PodRecord, ...]] = {}
         for pod in pods:
@@ -76,16 +76,16 @@ class AppPods:
                 place = (pod.role, pod.replica)
                 found[place] = (*found.get(place, ()), pod)
         before, self._pods = self._pods, found
-        for place, told in list(self._told.items()):
+        for place, callback in list(self._callbacks.items()):
             if before.get(place) != found.get(place):
-                told()
+                callback()
 
     def of(self, place: Place) -> Sequence[PodRecord]:
         """Return the pods of one replica."""
         return self._pods.get(place, ())
 
     async def open(self) -> None:
-        """Wait until it is known what there is."""
+        """Wait until the pods are known."""
         if self._reflector is None:
             await self.list_again()
             return
@@ -93,32 +93,32 @@ class AppPods:
             opened.callback(self._reflector.subscribe(self.name, self._changed))
             if self._jobs is not None:
                 opened.callback(self._jobs.subscribe(self.name, self._changed))
-                with suppress(PermissionDeniedError):  # a role for Volcano's jobs only
+                with suppress(PermissionDeniedError):  # the role may allow Volcano's jobs only
                     await self._jobs.ready()
             await self._reflector.ready()
             self._take_known(self._reflector.snapshot(self.name))
             if self._held is None:
-                # Kept until the last source has gone: the reflectors would end with nobody left.
+                # Kept until the last source has closed; without subscribers the reflectors would stop.
                 self._held = opened.pop_all()
 
-    def watch(self, place: Place, told: Callable[[], None]) -> Callable[[], None]:
-        """Have `told` called when the pods of a replica have changed; returns what ends that."""
-        self._told[place] = told
+    def watch(self, place: Place, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the pods of a replica change; return a function that stops it."""
+        self._callbacks[place] = callback
         return lambda: self._unwatch(place)
 
     def _unwatch(self, place: Place) -> None:
-        self._told.pop(place, None)
-        if not self._told:
+        self._callbacks.pop(place, None)
+        if not self._callbacks:
             self.close()
 
     def close(self) -> None:
-        """Let the reflectors go."""
+        """Unsubscribe from the reflectors."""
         held, self._held = self._held, None
         if held is not None:
             held.close()
 
     def _changed(self, _: str) -> None:
-        if not self._due:  # many events come at a time
+        if not self._due:  # events come in bursts
             self._due = True
             asyncio.get_running_loop().call_soon(self._reflect)
 
@@ -128,13 +128,13 @@ class AppPods:
             self._take_known(self._reflector.snapshot(self.name) if self._reflector.synced else self._labelled)
 
     def _take_known(self, pods: Sequence[PodRecord]) -> None:
-        """Take over pods, after a look at the Jobs of further roles: these are made one after the other."""
+        """Replace the pods, after adding the Jobs of further roles: these are created one after the other."""
         jobs = self._jobs.snapshot(self.name) if self._jobs is not None else ()
         self.add_owners(job.uid for job in jobs if not self._owners.isdisjoint(job.owners))
         self.take(pods)
 
     async def list_again(self) -> None:
-        """Read what there is now; those who ask at the same time share one list."""
+        """List the pods now; concurrent callers share one list."""
         if self._list is None or self._list.done():
             self._list = asyncio.get_running_loop().create_task(self._read_list(), name=f"pods of {self.name}")
         await asyncio.shield(self._list)
@@ -151,13 +151,13 @@ class AppPods:
         self.take(found)
 
     async def look(self, pod: PodRecord) -> PodRecord | None:
-        """Ask the server for a pod of this name, which may be another by now; None if there is none."""
+        """Get the pod of this name from the server; it may be another pod by now, or None."""
         try:
             answer = await self._client.request("GET", self.path(pod), operation="log_iter")
         except NotFoundError:
             return None
         raw: Mapping[str, Any] = answer.json
-        return pod_record(raw) or replace(pod, uid="")  # somebody else's pod has the name
+        return pod_record(raw) or replace(pod, uid="")  # the name belongs to an unrelated pod now
 
     def path(self, pod: PodRecord) -> str:
         """Return the path of a pod."""

@@ -1,4 +1,4 @@
-"""What of a container's log was read before a connection broke."""
+"""Remember which part of a container's log was read before a connection broke."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from asyncsched.logs.resume import Resume
 __all__ = ["PodResume"]
 
 REMEMBERED = 2048
-"""Lines that are told apart by what they are; those before them in the last seconds are counted."""
+"""Lines that are compared by content; earlier lines of the last seconds are only counted."""
 
 
 class PodResume(Resume):
-    """Knows where the reading began, too.
+    """A `Resume` that also knows where reading started.
 
-    The API server cuts the time that a log is asked from to whole seconds, so that it sends what stands before the
-    first line that was read (the last hundred were asked for): that was never wanted.
+    The API server truncates `sinceTime` to whole seconds. After a reader has started with the last hundred lines, a
+    reconnect can therefore send lines before the first of them; those were never wanted.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class PodResume(Resume):
             self.last_ns = stamps[-1]
 
     def give_up(self) -> None:
-        """Expect nothing any more: the rest of the log cannot be had, which is told in another way."""
+        """Stop expecting known lines: the rest of the log is lost, and that is reported elsewhere."""
         self._replay = None
 
     def _begin(self, ns: int) -> None:

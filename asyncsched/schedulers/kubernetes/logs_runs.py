@@ -1,4 +1,4 @@
-"""Which runs a replica has had, in what order, and which of them are still to be read."""
+"""Track the runs of a replica, their order, and which are still to be read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _EARLY = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One run of our container: a pod, and how often the container had been started in it before.
+    """One run of the app's container: a pod, and the container's restart count in it.
 
     Attributes:
-        pod: The pod as it is known now, or was when it was seen last.
+        pod: The pod as last seen.
         number: The container's restart count in this run.
-        attempt: Which run of the replica it is, counted from 0, as far as that is known.
-        gone: Whether the pod is there no more.
+        attempt: The number of the run within the replica, counted from 0, as far as known.
+        gone: Whether the pod has been deleted.
     """
 
     pod: PodRecord
@@ -33,16 +33,16 @@ class Run:
 
     @property
     def is_previous(self) -> bool:
-        """Whether the container was started again since: its log has to be asked for as that of the run before."""
+        """Whether the container has been restarted since; its log must be requested as the previous one."""
         return not self.gone and restarts(self.pod) > self.number
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will be written."""
+        """Whether the run can write no more."""
         return self.gone or self.is_previous or self.pod.ended or _waits_to_restart(self.pod)
 
     def record(self) -> ContainerRecord | None:
-        """Return what the kubelet has told of this run."""
+        """Return the kubelet's status of this run."""
         pod = self.pod
         found = pod.container
         if found is None or not (self.is_previous or found.phase == "waiting"):
@@ -52,13 +52,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Attempts whose log cannot be had any more, and that nobody has read.
+    """Unread attempts whose log is gone.
 
     Attributes:
-        first: The first of them.
-        last: The last of them.
-        why: What became of them.
-        before: When what is there was made.
+        first: The first attempt.
+        last: The last attempt.
+        why: What removed the log.
+        before: When the pod after them was created.
     """
 
     first: int
@@ -69,20 +69,20 @@ class Lost:
 
 @dataclass(slots=True, eq=False)
 class _Pod:
-    """What is known of one pod of the replica."""
+    """The state of one pod of the replica."""
 
     record: PodRecord
     base: int  # the attempt of its container's first run
-    read: int = 0  # so many runs of it have been read, or are lost
+    read: int = 0  # how many of its runs have been read or lost
     gone: bool = False
-    told: bool = False  # whether what stands before it has been looked at
+    checked: bool = False  # whether attempts before it were checked for losses
 
 
 class Runs:
     """The runs of one replica.
 
-    A pod that replaces another has its name or a new one, and always a new uid. Which attempt it is the controller
-    tells, or it is the one after the pod that was seen before it.
+    A pod that replaces another has the same name or a new one, but always a new uid. Its attempt is the one that the
+    controller gives, or else the one after the pod seen before.
     """
 
     def __init__(self) -> None:
@@ -95,11 +95,11 @@ class Runs:
         return bool(self._pods)
 
     def update(self, records: Iterable[PodRecord]) -> None:
-        """Take note of the pods that there are now."""
-        there = sorted(records, key=_order)
-        if there:  # a job that had this name before is another app
-            there = [pod for pod in there if pod.owner == there[-1].owner]
-        by_uid = {pod.uid: pod for pod in there}
+        """Record the current pods."""
+        current = sorted(records, key=_order)
+        if current:  # an earlier job of this name is another app
+            current = [pod for pod in current if pod.owner == current[-1].owner]
+        by_uid = {pod.uid: pod for pod in current}
         for uid, known in self._pods.items():
             known.gone = uid not in by_uid
         last = list(self._pods.values())[-1:]
@@ -111,15 +111,15 @@ class Runs:
             self._pods[uid].record = record
 
     def next(self) -> Run | Lost | None:
-        """Return the run to read now, or what is lost before it; None while there is nothing to read.
+        """Return the next run to read, or the attempts lost before it; None if there is nothing to read.
 
-        A run comes again until `done` is called for it.
+        The same run is returned until `done` is called for it.
         """
         for pod in self._pods.values():
             while pod.read <= restarts(pod.record):
                 attempt = pod.base + pod.read
-                if not pod.told:
-                    pod.told = True
+                if not pod.checked:
+                    pod.checked = True
                     if attempt > self._next_attempt:
                         lost = Lost(self._next_attempt, attempt - 1, "deleted", pod.record.created_at)
                         self._next_attempt = attempt
@@ -140,14 +140,14 @@ class Runs:
         return None
 
     def now(self, run: Run) -> Run:
-        """Return a run as it is known by now."""
+        """Return the current state of a run."""
         known = self._pods.get(run.pod.uid)
         if known is None:
             return run
         return Run(known.record, run.number, run.attempt, gone=known.gone)
 
     def done(self, run: Run) -> None:
-        """Take note that a run has been read as far as it can be."""
+        """Mark a run as read, as far as it can be."""
         known = self._pods[run.pod.uid]
         known.read = max(known.read, run.number + 1)
         self._next_attempt = max(self._next_attempt, run.attempt + 1)
@@ -159,13 +159,13 @@ class Runs:
         return Lost(first, first + count - 1, why)
 
     def _skip(self, pod: _Pod) -> None:
-        """Pass over a pod that has ended before its container could start."""
+        """Skip a pod that ended before its container could start."""
         pod.read = restarts(pod.record) + 1
         self._next_attempt = max(self._next_attempt, pod.base + 1)
 
 
 def has_run(pod: PodRecord) -> bool:
-    """Tell whether our container has ever run in a pod, as far as the kubelet has told."""
+    """Return whether the app's container has ever run in a pod, according to the kubelet."""
     container = pod.container
     return container is not None and (
         container.phase == "running"
@@ -176,12 +176,12 @@ def has_run(pod: PodRecord) -> bool:
 
 
 def restarts(pod: PodRecord) -> int:
-    """Return how often our container was started again in a pod."""
+    """Return how often the app's container was restarted in a pod."""
     return 0 if pod.container is None else pod.container.restart_count
 
 
 def _waits_to_restart(pod: PodRecord) -> bool:
-    """Tell whether the container has ended and waits to be started again; its count rises only then."""
+    """Return whether the container has ended and waits for its restart, which is when its count rises."""
     return pod.container is not None and pod.container.phase == "waiting" and pod.last is not None
 
 

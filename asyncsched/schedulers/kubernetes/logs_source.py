@@ -1,4 +1,4 @@
-"""The lines of one replica: the logs of its pods' containers, one run after the other."""
+"""Read the lines of one replica: the logs of its pods' containers, run by run."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 __all__ = ["LogRoom", "PodLog"]
 
 BUFFER = 64 * 1024
-"""Bytes of a log that may wait for the reader."""
+"""Most bytes of a log that are buffered for the reader."""
 
 SETTLES_WITHIN = 2.5
-"""Seconds after the end of a stream in which the pod's status tells of its container's end: one, mostly."""
+"""Seconds to wait, after a stream ends, for the pod's status to show the container's end; mostly one is enough."""
 
 CUT_AFTER = 10.0
-"""Seconds that a stream may stay open after its container's end: what hangs then is asked for again."""
+"""Seconds that a stream may stay open after its container's end; then it counts as hung and is requested again."""
 
 _WAITS = (AppState.SUBMITTED, AppState.PENDING)
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
 
 
 class LogRoom(NamedTuple):
-    """What all sources of a scheduler have in common.
+    """What all sources of a scheduler share.
 
     Attributes:
-        client: Where the cluster is reached.
-        clock: Tells the time of pauses.
-        retry_for: Seconds of failures without any progress after which a log fails.
-        opening: Limits how many logs are opened at a time.
+        client: The client of the cluster.
+        clock: The time source for pauses.
+        retry_for: Seconds of failures without progress after which a log fails.
+        opening: Limits how many logs are opened at the same time.
     """
 
     client: KubeClient
@@ -59,18 +59,18 @@ class LogRoom(NamedTuple):
 
 
 class PodLog(ConnectionSource):
-    """Reads the log of one replica, over all its runs.
+    """Reads the log of one replica, across all its runs.
 
-    Kubernetes keeps a log as long as there is the pod, and of a container that was started again only the run before.
-    So a run is read as soon as it is there, and to its end before the next one; what nobody has read before it was
-    deleted is a gap. A connection is a run's: it is looked at after it was opened whether it is still the same one,
-    since a controller replaces a pod by another of its name.
+    Kubernetes keeps a log as long as its pod exists, and for a restarted container only the previous run. So each run
+    is read as soon as it exists, and to its end before the next one; a log that was deleted unread is a gap. Each
+    connection belongs to one run. Once it is open, the run is checked again, because a controller may have replaced
+    the pod by another of the same name.
 
     Args:
-        room: What all sources have in common.
+        room: What all sources share.
         pods: The pods of the app.
-        replica: Whose log.
-        query: What is asked for; the engine selects exactly, the server roughly.
+        replica: The replica to read.
+        query: The query; the server selects roughly, the engine exactly.
     """
 
     def __init__(self, room: LogRoom, pods: AppPods, replica: ReplicaStatus, query: LogQuery) -> None:
@@ -89,17 +89,17 @@ class PodLog(ConnectionSource):
         )
         self._room, self._pods, self._query = room, pods, query
         self._status = replica
-        # Of one that had not begun when it was first looked at every pod is seen from then on, while the watch holds.
+        # If the replica had not started at first, every pod of it is seen from then on, while the watch holds.
         self._waited = query.tail and replica.state in _WAITS and not replica.num_restarts
         self._lists = pods.lists
         self._runs = Runs()
-        self._run: Run | None = None  # the one that is being read
+        self._run: Run | None = None  # the run being read
         self._reader = LineReader(self.origin)
         self._past = query.tail_lines is not None
-        self._cuts_soon = False  # whether the open stream is cut because nothing more is wanted
-        self._follows = False  # the present connection
+        self._cuts_soon = False  # whether the open stream is cut because no more is wanted
+        self._follows = False  # whether the current connection follows
         self._last_look = False
-        self._opened = self._ended_once = False  # a connection of the present run
+        self._opened = self._ended_once = False  # whether a connection of the current run did
         self._verdict: Next | None = None
         self._waits = 0
         self._settled = self._has_told_missing = self._came = False
@@ -108,7 +108,7 @@ class PodLog(ConnectionSource):
 
     why_hole = logs_gaps.ROTATED
 
-    # What the engine sees
+    # For the engine
 
     @property
     @override
@@ -133,7 +133,7 @@ class PodLog(ConnectionSource):
             self._cuts_soon = True
             super().finish()
             return
-        self._follow = False  # its stream comes to its end by itself
+        self._follow = False  # its stream ends by itself
         self._told.set()
         self._keep_open(run)
 
@@ -152,19 +152,19 @@ class PodLog(ConnectionSource):
             self._keep_open(run)
 
     def _now(self) -> Run | None:
-        """Return the run that is being read as it is known by now."""
+        """Return the current state of the run being read."""
         return None if self._run is None else self._runs.now(self._run)
 
     def _is_leaving(self, run: Run) -> bool:
-        """Tell whether a run is being ended, and what it writes until then is wanted: the app may have ended before."""
+        """Return whether a run is terminating and its last lines are wanted; the app may have ended before."""
         return self._query.tail and self._query.until_ns is None and run.pod.deleted_at is not None
 
     def _goes_on(self, run: Run) -> bool:
-        """Tell whether a run writes more that is wanted."""
+        """Return whether a run will write more lines that are wanted."""
         return not run.ended and (self.following or self._is_leaving(run))
 
     def _keep_open(self, run: Run) -> None:
-        """Leave the stream of a run that ends, or has ended, open until its end, unless it hangs."""
+        """Keep the stream of an ending or ended run open until it ends, unless it hangs."""
         if self._cuts_soon and self._cut is not None:
             self._cut.cancel()
             self._cut = None
@@ -188,7 +188,7 @@ class PodLog(ConnectionSource):
     async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
         self._came = False
         run = await self._to_read()
-        if not self._opened:  # what the base asks from may be what was read of the run before
+        if not self._opened:  # the base's `since_ns` may stem from the previous run
             since_ns = self._since_ns
         joins = await self._room.client.discovery.version() < JOINED_FROM
         self._reader = LineReader(self.origin, joins=joins)
@@ -212,13 +212,13 @@ class PodLog(ConnectionSource):
             await self._refused(run, error)
 
     async def _check(self, run: Run) -> None:
-        """Make sure that what was opened is the log of this run: the pod, or the container, may be another by now."""
+        """Check that the opened log is of this run: the pod may have been replaced or the container restarted."""
         found = await self._pods.look(run.pod)
         if found is None or (found.uid == run.pod.uid and restarts(found) == restarts(run.pod)):
             return
         await self._look_anew()
         raise UnavailableError(
-            f"{run.pod.name} was replaced, or started again, while its log was opened",
+            f"{run.pod.name} was replaced or restarted while its log was opened",
             backend=BACKEND,
             operation="log_iter",
         )
@@ -226,14 +226,14 @@ class PodLog(ConnectionSource):
     async def _refused(self, run: Run, error: SchedulerError) -> None:
         failure = failure_of(error)
         if (failure is None or failure.code >= 500) and not self._last_look:
-            self._ended_once = False  # kubelet was away: what ended cleanly before was not the container's stream
+            self._ended_once = False  # kubelet was down: the earlier clean end was kubelet's, not the container's
         if failure is None:
             raise error
         if failure.code == 404:
             run = await self._looked(run)
         match after_refusal(failure, run, has_ended=self._ended_once, has_begun=self._opened or has_run(run.pod)):
             case Next.WAIT:
-                if self._opened:  # the half of it is there: the rest will be
+                if self._opened:  # part of the log was read, so the rest will come
                     raise logs_gaps.once_more(error)
                 self._wait()
             case Next.OVER | Next.LOST as verdict:
@@ -253,7 +253,7 @@ class PodLog(ConnectionSource):
             self._runs.update(self._pods.of(self._place))
 
     def _wait(self) -> None:
-        """Wait until the pod has changed, or for a while: its status comes later than its first lines."""
+        """Wait until the pod changes, or for a while: its status arrives after its first lines."""
         delay = min(_FIRST_WAIT * 2.0 ** min(self._waits, 16), _LONGEST_WAIT)
         self._waits += 1
         self._timer = self._clock.call_later(delay, self._told.set)
@@ -263,7 +263,7 @@ class PodLog(ConnectionSource):
     # Which run
 
     async def _to_read(self) -> Run:
-        """Return the run to read; raises NotStarted where there is none by now."""
+        """Return the run to read; raise NotStarted if there is none yet."""
         while True:
             if self._run is not None:
                 run = self._run = self._runs.now(self._run)
@@ -282,7 +282,7 @@ class PodLog(ConnectionSource):
 
     async def _nothing_to_read(self) -> None:
         if not self.following:
-            if not self._settled:  # what the reflector tells may be older than the app's end
+            if not self._settled:  # the reflector may lag behind the app's end
                 self._settled = True
                 await self._pods.list_again()
                 self._runs.update(self._pods.of(self._place))
@@ -322,7 +322,7 @@ class PodLog(ConnectionSource):
             self._last_look = True
         elif verdict is Next.AGAIN:
             if not self._last_look and self._runs.now(run).pod.deleted_at is None:
-                self._ended_once = False  # it was the kubelet's end, or the connection's
+                self._ended_once = False  # the kubelet or the connection ended it
         else:
             self._finish_run(verdict)
         if verdict is not Next.AGAIN or read_past != self._past:
@@ -332,7 +332,7 @@ class PodLog(ConnectionSource):
     async def _after_end(self, run: Run) -> Next:
         notice = self._reader.take_notice()
         run = self._runs.now(run)
-        self._came = self._came and not is_removed(notice, run)  # that is the whole answer
+        self._came = self._came and not is_removed(notice, run)  # a removal is the whole answer
         if self._follows and not notice:
             self._ended_once = True
             deadline = self._clock.monotonic() + SETTLES_WITHIN
@@ -340,7 +340,7 @@ class PodLog(ConnectionSource):
                 await self._pause(left)
                 run = self._runs.now(run)
         elif self._past and self._goes_on(run) and not notice:
-            self._leave_past()  # it goes on: what it writes from now on is followed
+            self._leave_past()  # follow the lines that it writes from now on
             return Next.AGAIN
         return after_end(run, notice, follows=self._follows, is_last_look=self._last_look, has_ended=self._ended_once)
 
@@ -363,7 +363,7 @@ class PodLog(ConnectionSource):
         self._settled = False
         self._wake()
 
-    # What cannot be read
+    # Gaps
 
     def _tell_lost(self, lost: Lost) -> None:
         query = self._query
@@ -374,7 +374,7 @@ class PodLog(ConnectionSource):
             self._tell(LogGap(None, before, logs_gaps.why_lost(lost, wanted)), self._make_origin(wanted[0]))
 
     def _tell_missing(self) -> None:
-        """Say that lines are missing where a replica may have run, and no pod of it is left."""
+        """Report a gap if the replica may have run but none of its pods is left."""
         status = self._status
         if self._runs.seen or self._has_told_missing or not status.state.is_terminal():
             return

@@ -1,4 +1,4 @@
-"""How a log is asked for, and whether the cluster tells stdout and stderr apart."""
+"""Build log requests, and find out whether the cluster can separate stdout from stderr."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["check_streams", "is_wanted", "parameters"]
 
 FIRST_VERSION = (1, 32)
-"""Older servers pass over the parameter `stream`, and send both."""
+"""Older servers ignore the parameter `stream`, and send both."""
 
 _STREAMS = {Stream.STDOUT: "Stdout", Stream.STDERR: "Stderr"}
 _SECOND = 1_000_000_000
 
 
 def parameters(run: Run, query: LogQuery, since_ns: int | None, *, follow: bool, tail: bool) -> dict[str, str]:
-    """Return the parameters of a request.
+    """Return the parameters of a log request.
 
     Args:
-        run: The run whose log is wanted.
-        query: What is asked for.
-        since_ns: From when on; the server cuts it to whole seconds.
-        follow: Whether to go on with what is written.
+        run: The run to read.
+        query: The query.
+        since_ns: The start; the server truncates it to whole seconds.
+        follow: Whether to follow new lines.
         tail: Whether the last lines are enough.
     """
     asked = {"container": names.CONTAINER, "timestamps": "true"}
@@ -46,12 +46,12 @@ def parameters(run: Run, query: LogQuery, since_ns: int | None, *, follow: bool,
     if query.streams is not Stream.COMBINED:
         asked["stream"] = _STREAMS[query.streams]
     elif tail and query.tail_lines is not None and query.until_ns is None:
-        asked["tailLines"] = str(max(query.tail_lines, 1))  # one tells where to go on
+        asked["tailLines"] = str(max(query.tail_lines, 1))  # one line is needed to know where to continue
     return asked
 
 
 def is_wanted(run: Run, query: LogQuery) -> bool:
-    """Tell whether a run may have lines that are asked for."""
+    """Return whether a run may have lines that match the query."""
     if query.attempts is not None and run.attempt not in query.attempts:
         return False
     record = run.record()
@@ -61,9 +61,9 @@ def is_wanted(run: Run, query: LogQuery) -> bool:
 
 
 async def check_streams(client: KubeClient, namespace: str, name: str, stream: Stream) -> None:
-    """Raise ValueError if the cluster does not tell stdout and stderr apart.
+    """Raise ValueError if the cluster cannot separate stdout from stderr.
 
-    The request itself is the question: the server looks at its parameters before it looks for the pod.
+    The server checks a request's parameters before it looks for the pod, so a request for any pod shows it.
     """
     try:
         async with client.stream(
@@ -82,6 +82,6 @@ async def check_streams(client: KubeClient, namespace: str, name: str, stream: S
 
 def _refusal(stream: Stream, why: str) -> str:
     return (
-        f"this cluster cannot separate {stream.value} from the rest ({why}): use streams=Stream.COMBINED, or have an "
-        "administrator turn the feature gate PodLogsQuerySplitStreams on"
+        f"this cluster cannot separate stdout from stderr ({why}); got streams={stream}: use streams=Stream.COMBINED, "
+        "or ask an administrator to turn on the feature gate PodLogsQuerySplitStreams"
     )

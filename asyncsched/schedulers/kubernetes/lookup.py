@@ -1,4 +1,4 @@
-"""Looking apps up: one in two requests, many in a list for each resource of their namespace."""
+"""Look up apps: one app in two requests, many with one list per resource and namespace."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ ItemT = TypeVar("ItemT")
 
 KINDS: tuple[Kind, ...] = ("volcano", "job")
 ONE_BY_ONE = 2
-"""So many apps of a namespace are asked for one by one; more are found in lists of all of ours."""
+"""Up to this many apps of a namespace are read one by one; more are picked from lists of all asyncsched apps."""
 MOST_KNOWN = 10_000
 LARGE = 1000
-"""Pods of an app from which on it is described in a thread: five thousand take 25 ms."""
+"""An app with more pods than this is described in a thread: five thousand take 25 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is of one app.
+    """The objects of one app.
 
     Attributes:
         jobs: Its jobs.
         pods: Its pods.
-        pod_group: Volcano's PodGroup of it, where it is known.
-        knows_group: Whether `pod_group` was looked for: None is that there is none by now.
+        pod_group: Its PodGroup (Volcano), if known.
+        knows_group: Whether `pod_group` was looked up, so that None means that there is none yet.
     """
 
     jobs: Sequence[JobRecord] = ()
@@ -63,9 +63,9 @@ class Lookup:
     """Reads apps from the API server.
 
     Args:
-        client: Where the cluster is reached.
-        server: Tells which kinds of jobs it has.
-        clock: Tells the time.
+        client: The client of the cluster.
+        server: Knows which kinds of jobs the cluster supports.
+        clock: The time source.
     """
 
     def __init__(self, client: KubeClient, server: Server, *, clock: Clock) -> None:
@@ -73,22 +73,22 @@ class Lookup:
         self._events = Events(client, clock=clock)
         self._kinds: OrderedDict[str, Kind] = OrderedDict()
         self._cancelled: OrderedDict[str, None] = OrderedDict()
-        self._refused: set[str] = set()  # resources that the role does not allow, and that are not needed
+        self._refused: set[str] = set()  # optional resources that the role does not allow
 
     def remember(self, app_id: str, kind: Kind) -> None:
-        """Note of which kind an app is, so that no request has to find out."""
+        """Remember the kind of an app, which saves a request."""
         _keep(self._kinds, app_id, kind)
 
     def kind_of(self, app_id: str) -> Kind | None:
-        """Return of which kind an app is, if that is known."""
+        """Return the kind of an app, if known."""
         return self._kinds.get(app_id)
 
     def note_cancel(self, app_id: str) -> None:
-        """Note that an app's end was asked for: Volcano takes a moment until it shows."""
+        """Remember that an app was cancelled: Volcano takes a moment to show it."""
         _keep(self._cancelled, app_id, None)
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop reading events."""
         await self._events.close()
 
     # One app
@@ -98,7 +98,7 @@ class Lookup:
         return await self.told(app_id, await self.find(app_id))
 
     async def find(self, app_id: str, *, operation: str = "describe") -> Found:
-        """Read an app's jobs and pods: in two requests at a time where its kind is known, else one after the other."""
+        """Read an app's jobs and pods, with two concurrent requests if its kind is known, else one by one."""
         namespace, name = names.split_app_id(app_id)
         kind = self._kinds.get(app_id)
         if kind is not None:
@@ -106,18 +106,16 @@ class Lookup:
             jobs, read = await reading
             if jobs:
                 return Found(jobs, [pod for pod, _ in read])
-            self._kinds.pop(app_id, None)  # another one may have its name by now
+            self._kinds.pop(app_id, None)  # another app may have its name by now
         read = await self.pods(namespace, name, operation)
         likely: Kind | None = next((kind for _, kind in read if kind), None)
-        kinds: list[Kind] = [
-            kind for kind in KINDS if not self._server.lacks(kind)
-        ]  # else what there is need not be asked
+        kinds: list[Kind] = [kind for kind in KINDS if not self._server.lacks(kind)]
         refused: dict[Kind, PermissionDeniedError] = {}
         for kind in _ordered(kinds, likely):
             try:
                 jobs = await self.jobs(namespace, name, kind, operation)
             except PermissionDeniedError as error:
-                refused[kind] = error  # a role may be for one kind only
+                refused[kind] = error  # a role may allow one kind only
                 continue
             if jobs:
                 self.remember(app_id, kind)
@@ -127,7 +125,7 @@ class Lookup:
         return Found()
 
     async def jobs(self, namespace: str, name: str, kind: Kind, operation: str) -> list[JobRecord]:
-        """Read the jobs of an app; none where its first job, which it is named after, is not there or not ours."""
+        """Read an app's jobs; none if the first one, which has the app's name, is missing or not asyncsched's."""
         if kind == "volcano":
             try:
                 answer = await self._client.request("GET", paths.job(namespace, kind, name), operation=operation)
@@ -139,18 +137,18 @@ class Lookup:
         return jobs_of_app(jobs)
 
     async def pods(self, namespace: str, name: str, operation: str) -> list[tuple[PodRecord, Kind | None]]:
-        """Read the pods of an app, each with the kind of its job as far as it tells."""
+        """Read the pods of an app, each with the kind of its job if its labels name it."""
         return await self._all(paths.pods(namespace), _pod_and_kind, operation, app=name)
 
     async def told(
         self, app_id: str, found: Found, *, later: Callable[[str], None] | None = None
     ) -> DescribeAppResponse | None:
-        """Describe what was found, after a look at PodGroup and events where only these say what it waits for.
+        """Describe an app; read its PodGroup and events if only these say what it waits for.
 
         Args:
             app_id: The app.
-            found: What there is of it.
-            later: Called with the app when events have been read: these are not waited for, unless it has ended.
+            found: Its objects.
+            later: Called with the app's id once events have been read; they are not awaited unless the app has ended.
         """
         if not found.jobs:
             return None
@@ -166,8 +164,8 @@ class Lookup:
             else:
                 beside = (app_id, later) if later is not None else None
                 events = await self._events.about(namespace, about, fresh=FRESH, later=beside)
-        told = partial(describe_app, jobs, pods, group, events)
-        response = await asyncio.to_thread(told) if len(pods) > LARGE else told()
+        describe = partial(describe_app, jobs, pods, group, events)
+        response = await asyncio.to_thread(describe) if len(pods) > LARGE else describe()
         is_cancelled = response is not None and app_id in self._cancelled and not response.state.is_terminal()
         if response is not None and is_cancelled and "cancelling" not in response.msg:
             response.msg = "cancelling"
@@ -188,7 +186,7 @@ class Lookup:
     # Many apps
 
     async def describe_all(self, app_ids: Iterable[str]) -> AsyncGenerator[Answers]:
-        """Describe many apps, namespace by namespace; one item for each."""
+        """Describe many apps; yield one item per namespace."""
         by_namespace: dict[str, list[str]] = {}
         wrong: dict[str, AsyncSchedError] = {}
         for app_id in app_ids:
@@ -198,8 +196,8 @@ class Lookup:
                 wrong[app_id] = error
         if wrong:
             yield wrong
-        for namespace, them in by_namespace.items():
-            yield await self._describe_in(namespace, them)
+        for namespace, in_namespace in by_namespace.items():
+            yield await self._describe_in(namespace, in_namespace)
 
     async def _describe_in(self, namespace: str, app_ids: Sequence[str]) -> Answers:
         try:
@@ -213,12 +211,12 @@ class Lookup:
     async def find_in(
         self, namespace: str, app_ids: Collection[str], *, operation: str = "describe"
     ) -> dict[str, Found]:
-        """Find apps of one namespace in the lists of all of ours.
+        """Find apps of one namespace in lists of all its asyncsched apps.
 
         Args:
-            namespace: Their namespace.
+            namespace: The namespace.
             app_ids: The apps.
-            operation: What it is for.
+            operation: The operation to name in errors.
         """
         budget = budget_of(asyncio.get_running_loop())
         jobs: dict[str, list[JobRecord]] = {}
@@ -236,7 +234,7 @@ class Lookup:
         return found
 
     async def _with_groups(self, namespace: str, found: dict[str, Found]) -> dict[str, Found]:
-        """Add the PodGroups, out of one list, if some app waits for what only these tell."""
+        """Add PodGroups from one list, if only these say what some of the apps wait for."""
         waiting = [app_id for app_id, each in found.items() if _waits_in_group(each)]
         if not waiting:
             return found
@@ -251,7 +249,7 @@ class Lookup:
         return found
 
     async def _jobs_in(self, namespace: str, app_ids: Collection[str], operation: str) -> list[JobRecord]:
-        """Read all jobs, of one kind if that has the apps; what kinds there are is asked only where it stays open."""
+        """Read all jobs, of one kind if that has all apps; the server's kinds are requested only if needed."""
         jobs: list[JobRecord] = []
         wanted = {*app_ids}
         refused: list[SchedulerError] = []
@@ -274,7 +272,7 @@ class Lookup:
     async def _all(
         self, path: str, read: Callable[[Mapping[str, Any]], ItemT | None], operation: str, *, app: str = ""
     ) -> list[ItemT]:
-        """Read a list of what carries our label, of one app or of all."""
+        """List the objects with asyncsched's label, of one app or of all."""
         selector = f"{names.APP}={app}" if app else names.SELECTOR
         return (await self._client.items(path, read, query={"labelSelector": selector}, operation=operation)).items
 

@@ -1,4 +1,4 @@
-"""Events: what explains a pod that waits or is gone; one list for each namespace, shared by all callers."""
+"""Read events, which explain waiting and deleted pods; all callers share one list per namespace."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["PASSED_OVER", "Events"]
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
 FRESH = 5.0
-"""Seconds for which a list is used again: waiting is told within seconds, and not by a list for each app."""
+"""Seconds for which a list is reused: reasons of a wait are seconds old at most, without a list per app."""
 JUST_READ = 0.5
-"""Seconds for which it is used for an app that has ended: what is told of its end is told for good."""
+"""Seconds for which a list is reused for an app that has ended: its description is final."""
 PAGE = 1000
-"""Events in one request, which is all that a look takes: where there are more, the next look goes on behind them."""
+"""Events per request. Each read makes one request; the next read continues with the following page."""
 MOST_PAGES = 20
 REFUSED_FOR = 300.0
 
@@ -35,22 +35,22 @@ PASSED_OVER = (
     *("Pulled", "Pulling", "ScalingReplicaSet", "Scheduled", "Started", "SuccessfulCreate", "SuccessfulDelete"),
     *("SuccessfulRescale", "Unhealthy"),
 )
-"""Reasons that explain no wait, or are told by the pods themselves: the server leaves out the most frequent ones."""
+"""Frequent reasons that explain no wait, or that the pods show themselves; the server filters them out."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """The events of one namespace, each page of them by the uid of what they are about.
+    """The events of one namespace: pages of events by the uid of their object.
 
     Attributes:
-        read_at: When they were read last.
-        refused_until: When to ask again where the role did not allow it.
-        pages: What was read of each page last.
+        read_at: When events were last read.
+        refused_until: When to try again after the role did not allow it.
+        pages: The last content of each page.
         at: The page to read next.
-        token: What the server gave for it; empty for the first page.
+        token: The server's token for that page; empty for the first page.
         lock: Held while a page is read.
-        waiting: Whom to tell when it has been read, by the app.
-        task: What reads it beside everything else.
+        waiting: Callbacks to call after the read, by app.
+        task: The background read.
     """
 
     read_at: float = float("-inf")
@@ -65,19 +65,19 @@ class _Known:
     task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Read from the first page on; what lies behind the present one is no longer there."""
+        """Start again at the first page; pages after the current one no longer exist."""
         self.pages = {page: found for page, found in self.pages.items() if page <= self.at}
         self.at, self.token = 0, ""
 
 
 class Events:
-    """Reads events, one request at a look; where the role does not allow it there are none.
+    """Reads events, one request at a time; returns none if the role does not allow it.
 
     Args:
-        client: Where the cluster is reached.
-        clock: Tells the time.
-        page: How many are read at a look.
-        most_pages: How many pages of a namespace are known at the most.
+        client: The client of the cluster.
+        clock: The time source.
+        page: Events per request.
+        most_pages: Most pages to keep for a namespace.
     """
 
     def __init__(self, client: KubeClient, *, clock: Clock, page: int = PAGE, most_pages: int = MOST_PAGES) -> None:
@@ -98,10 +98,10 @@ class Events:
 
         Args:
             namespace: Their namespace.
-            uids: The objects.
-            fresh: Seconds for which a list is used again.
-            later: An app and what to call with it when a list has been read. It is not waited for, then: what is
-                returned is what was known before.
+            uids: The uids of the objects.
+            fresh: Seconds for which a list is reused.
+            later: An app, and a function to call with it once a list has been read. The read then runs in the
+                background, and the events known before are returned.
         """
         known = self._known.setdefault(namespace, _Known())
         if later is not None:
@@ -114,14 +114,14 @@ class Events:
         return [event for page in known.pages.values() for uid in uids for event in page.get(uid, ())]
 
     async def close(self) -> None:
-        """Read no more."""
+        """Cancel background reads."""
         tasks = [known.task for known in self._known.values() if known.task is not None]
         for task in tasks:
             task.cancel()
         await outlast(tasks, 5.0)
 
-    def _read_beside(self, namespace: str, known: _Known, app_id: str, told: Callable[[str], None]) -> None:
-        known.waiting[app_id] = told
+    def _read_beside(self, namespace: str, known: _Known, app_id: str, callback: Callable[[str], None]) -> None:
+        known.waiting[app_id] = callback
         if known.task is None:
             reading, name = self._beside(namespace, known), f"kubernetes: events of {namespace}"
             known.task = asyncio.get_running_loop().create_task(reading, name=name, context=contextvars.Context())
@@ -131,13 +131,13 @@ class Events:
             async with known.lock:
                 await self._read(namespace, known)
         except AsyncSchedError as error:
-            known.read_at = self._clock.monotonic()  # states are told without them
+            known.read_at = self._clock.monotonic()  # states are reported without them
             _log.debug("the events of %s were not read: %s", namespace, error)
         finally:
             known.task = None
         waiting, known.waiting = known.waiting, {}
-        for app_id, told in waiting.items():
-            told(app_id)
+        for app_id, callback in waiting.items():
+            callback(app_id)
 
     def _is_old(self, known: _Known, fresh: float) -> bool:
         return self._clock.monotonic() >= max(known.read_at + fresh, known.refused_until)
@@ -151,7 +151,7 @@ class Events:
         except SchedulerError as error:
             if not is_expired(error):
                 raise
-            known.begin()  # by the next look
+            known.begin()  # the next read starts over
         known.read_at = self._clock.monotonic()
 
     async def _read_page(self, namespace: str, known: _Known) -> None:

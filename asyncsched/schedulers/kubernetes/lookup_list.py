@@ -1,4 +1,4 @@
-"""All apps of some namespaces, newest first: by Tables, a tenth of what the objects would be, and one list of pods."""
+"""List all apps of some namespaces, newest first, from Tables (a tenth of the objects' size) and one list of pods."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 PAGE = 500
 OURS: Mapping[str, str] = {"labelSelector": names.SELECTOR}
 AT_ONCE = 100
-"""Apps that one request asks for by their names: an address may have some eight thousand letters."""
+"""Most app names in one request: a URL can have about eight thousand characters."""
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
 class Namespaces:
-    """Where lists look: in what was asked for, else in default, the context's and those that were submitted to.
+    """The namespaces to list: the configured ones, else default, the context's, and those submitted to.
 
     Args:
         asked: Names of namespaces, or ``*`` for all.
 
     Raises:
-        ConfigError: One of them is a name that no namespace can have.
+        ConfigError: One of the names is invalid.
     """
 
     def __init__(self, asked: Sequence[str] | str | None) -> None:
@@ -55,31 +55,31 @@ class Namespaces:
         for name in self._asked or ():
             if name != ALL and not names.is_dns_label(name):
                 raise ConfigError(
-                    f"the scheduler's parameter namespaces has {name!r}",
-                    why="names of namespaces have a-z, 0-9 and -, and at most 63 letters",
-                    fix=f"write a list of names, or {ALL} for all",
+                    f"the scheduler's parameter namespaces must have names of namespaces, got {name!r}",
+                    why="a name has a-z, 0-9 and -, and at most 63 characters",
+                    fix=f"pass a list of names, or {ALL} for all",
                 )
         self._used: dict[str, None] = {}
         self._warned: set[str] = set()
 
     def use(self, namespace: str) -> None:
-        """Note that something was submitted there."""
+        """Add a namespace that was submitted to."""
         self._used[namespace] = None
 
     async def names(self, client: KubeClient) -> list[str]:
-        """Return the namespaces; an empty name is all of them."""
+        """Return the namespaces; an empty name means all of them."""
         if self._asked is not None:
             return [""] if ALL in self._asked else list(dict.fromkeys(self._asked))
         return list(dict.fromkeys(("default", (await client.target()).namespace, *self._used)))
 
     def left_out(self, errors: Mapping[str, SchedulerError]) -> None:
-        """Tell once of each namespace that could not be read."""
+        """Warn once about each namespace that could not be read."""
         for namespace, error in errors.items():
-            self._warn(namespace, f"the list leaves out the namespace {namespace or ALL}: {error}")
+            self._warn(namespace, f"the list omits the namespace {namespace or ALL}: {error}")
 
     def without_pods(self, namespace: str, error: SchedulerError) -> None:
-        """Tell once that the pods of a namespace could not be read."""
-        what = f"the list tells of {namespace or ALL} what its jobs say, without their pods: {error}"
+        """Warn once that the pods of a namespace could not be read."""
+        what = f"the list shows the jobs of the namespace {namespace or ALL} without their pods: {error}"
         self._warn(namespace, what)
 
     def _warn(self, namespace: str, what: str) -> None:
@@ -89,10 +89,10 @@ class Namespaces:
 
 
 async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) -> AsyncGenerator[ListAppResponse]:
-    """Yield a row for each app, newest first.
+    """Yield one row per app, newest first.
 
     Raises:
-        PermissionDeniedError: None of the namespaces may be read.
+        PermissionDeniedError: The role allows none of the namespaces.
     """
     kinds = await server.kinds()
     wanted = await namespaces.names(client)
@@ -112,7 +112,7 @@ async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) 
 
 
 async def _read(client: KubeClient, namespace: str, kinds: Iterable[Kind]) -> tuple[list[Told], list[SchedulerError]]:
-    """Read the jobs of a namespace; a role may be for one kind of job only."""
+    """Read the jobs of a namespace; a role may allow one kind of job only."""
     told: list[Told] = []
     errors: list[SchedulerError] = []
     for kind in kinds:
@@ -124,7 +124,7 @@ async def _read(client: KubeClient, namespace: str, kinds: Iterable[Kind]) -> tu
 
 
 async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[Told]:
-    """Read Volcano's jobs as Tables, which tell their phases; as they are where the Tables do not."""
+    """Read Volcano's jobs as Tables, or as full objects if the Tables do not show their phases."""
     query = {**OURS, "limit": str(PAGE), "includeObject": "Metadata"}
     path, tables = paths.jobs(namespace, "volcano"), list[tuple[Kind, Mapping[str, Any]]]()
     while True:
@@ -139,7 +139,7 @@ async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[Told]:
 
 
 async def _of_jobs(client: KubeClient, namespace: str) -> Sequence[Told]:
-    """Read Jobs as they are: their Table says that one runs whose pods wait."""
+    """Read Jobs as full objects: in a Table, a Job with waiting pods shows as running."""
     return await _read_jobs(client, namespace, "job")
 
 
@@ -152,7 +152,7 @@ async def _read_jobs(client: KubeClient, namespace: str, kind: Kind, query: Mapp
 async def _rows(
     client: KubeClient, namespaces: Namespaces, namespace: str, told: Sequence[Told]
 ) -> list[ListAppResponse]:
-    """Make the rows of a namespace, after a look at the pods if some app goes on: a sidecar keeps a job alive."""
+    """Make the rows of a namespace; read its pods if some app is active, because a sidecar may keep a job alive."""
     wanted = needs_pods(told)
 
     def pod_of_these(raw: Mapping[str, Any]) -> PodRecord | None:
@@ -173,15 +173,15 @@ async def _rows(
 
 
 async def _reread(client: KubeClient, apps: Mapping[str, Sequence[str]]) -> list[Told]:
-    """Read jobs of Volcano as they are.
+    """Read Volcano's jobs as full objects.
 
     Args:
-        client: Where the cluster is reached.
-        apps: The names of their apps, by namespace.
+        client: The client of the cluster.
+        apps: The names of the apps, by namespace.
     """
     told: list[Told] = []
-    for namespace, them in apps.items():
-        for start in range(0, len(them), AT_ONCE):
-            query = {"labelSelector": f"{names.APP} in ({','.join(them[start : start + AT_ONCE])})"}
+    for namespace, in_namespace in apps.items():
+        for start in range(0, len(in_namespace), AT_ONCE):
+            query = {"labelSelector": f"{names.APP} in ({','.join(in_namespace[start : start + AT_ONCE])})"}
             told += await _read_jobs(client, namespace, "volcano", query)
     return told

@@ -1,4 +1,4 @@
-"""The paths of what is read and written: without a namespace, those of all namespaces."""
+"""URL paths of resources; an empty namespace means all namespaces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from asyncsched.schedulers.kubernetes.status_jobs import Kind
 __all__ = ["COMMANDS", "GROUPS", "commands", "events", "job", "jobs", "pod_groups", "pods", "queues", "services"]
 
 GROUPS: dict[Kind, str] = {"volcano": "batch.volcano.sh/v1alpha1", "job": "batch/v1"}
-"""Group and version of each kind of job."""
+"""The API group and version of each kind of job."""
 COMMANDS = "bus.volcano.sh/v1alpha1"
 SCHEDULING = "scheduling.volcano.sh/v1beta1"
 
@@ -50,7 +50,7 @@ def commands(namespace: str) -> str:
 
 
 def queues() -> str:
-    """Return the path of Volcano's queues, which have no namespace."""
+    """Return the path of Volcano's queues, which are not namespaced."""
     return f"/apis/{SCHEDULING}/queues"
 
 

@@ -1,4 +1,4 @@
-"""What the cluster is: its version, which kinds of jobs it has, and Volcano's queues; each asked for once."""
+"""Find out the cluster's version, its kinds of jobs, and Volcano's queues."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Server"]
 
 
 class Server:
-    """Answers about a cluster.
+    """Answers questions about a cluster.
 
     Args:
-        client: Where it is reached.
+        client: The client of the cluster.
 
     Attributes:
-        last_version: Its version, if it was asked for.
+        last_version: The server's version, if it was requested.
     """
 
     def __init__(self, client: KubeClient) -> None:
@@ -33,48 +33,48 @@ class Server:
         self.last_version: tuple[int, int] | None = None
 
     async def kinds(self) -> list[Kind]:
-        """Return the kinds of jobs that the cluster has."""
+        """Return the kinds of jobs that the cluster supports."""
         has_volcano = await self._client.discovery.has(paths.GROUPS["volcano"], "jobs")
         return ["volcano", "job"] if has_volcano else ["job"]
 
     def lacks(self, kind: Kind) -> bool:
-        """Tell without a request whether the cluster is known not to have a kind of jobs."""
+        """Return, without a request, whether the cluster is known to lack a kind of job."""
         return kind == "volcano" and self._client.discovery.lacks(paths.GROUPS[kind])
 
     async def kind_for(self, options: KubernetesOpts) -> Kind:
-        """Return which kind an app with these options is; auto is Volcano where that is installed."""
+        """Return the kind of an app with these options; auto is Volcano if it is installed."""
         if options.kind != "auto":
             return options.kind
         self._auto = (await self.kinds())[0]
         return self._auto
 
     def last_kind(self, options: KubernetesOpts) -> Kind:
-        """Return what `kind_for` has found."""
+        """Return the last result of `kind_for`."""
         return self._auto if options.kind == "auto" else options.kind
 
     async def check_kind(self, kind: Kind) -> None:
-        """Raise InvalidRequestError if the cluster does not have this kind."""
+        """Raise InvalidRequestError if the cluster lacks this kind."""
         if kind not in await self.kinds():
             raise InvalidRequestError(
                 "the cluster has no Volcano",
-                why=f"it does not know {paths.GROUPS['volcano']}",
+                why=f"it does not serve {paths.GROUPS['volcano']}",
                 fix="install Volcano, or use kind=job",
                 backend=BACKEND,
                 operation="submit",
             )
 
     async def check_queue(self, options: KubernetesOpts, kind: Kind) -> None:
-        """Look at the option queue: Volcano needs one, and what Kueue would have to do needs Kueue.
+        """Check the option queue: Volcano requires one, and a queue with kind=job requires Kueue.
 
         Raises:
-            RunOptionError: It is missing; the error names those that there are, where they may be listed.
+            RunOptionError: The queue is missing; the error names the existing ones if they can be listed.
             InvalidRequestError: Kueue is not installed.
         """
         if kind == "job" and options.queue and not await self._client.discovery.has_group("kueue.x-k8s.io"):
             raise InvalidRequestError(
                 "the cluster has no Kueue",
-                why=f"queue={options.queue} is a queue of Kueue with kind=job, and the Job would wait for ever",
-                fix="leave queue out, or use kind=volcano",
+                why=f"with kind=job queue={options.queue} is a queue of Kueue, and the Job would wait for ever",
+                fix="omit queue, or use kind=volcano",
                 backend=BACKEND,
                 operation="submit_dryrun",
             )
@@ -87,7 +87,7 @@ class Server:
         raise missing_queue(queues.items)
 
     async def version_if_known(self) -> tuple[int, int] | None:
-        """Return the server's version; None where nobody can be asked: a dry-run may do without."""
+        """Return the server's version; None if the server cannot be asked: a dry-run works without it."""
         try:
             major, minor = await self._client.discovery.version()
         except AsyncSchedError:

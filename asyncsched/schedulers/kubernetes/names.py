@@ -1,8 +1,8 @@
-"""Names and marks: ids of apps, names of objects, labels and annotations.
+"""App ids, object names, labels and annotations.
 
-An app is known by its ``<namespace>:<name>``, from the dry-run on. The name is that of its Job; where an app has a Job
-for each role, it is the first one's, and the others are called ``<name>-<task>``. A task is a role by a name that
-Kubernetes accepts. What a label cannot hold stands in an annotation of the same key.
+The id of an app is ``<namespace>:<name>``, fixed at the dry-run. The name is that of its job. If an app has one Job per
+role, it is the name of the first one, and the others are named ``<name>-<task>``. A task name is a role's name made
+valid for Kubernetes. Text that a label cannot hold is kept in an annotation of the same key.
 """
 
 from __future__ import annotations
@@ -49,46 +49,46 @@ __all__ = [
 ]
 
 APP = "asyncsched/app"
-"""Label of everything that belongs to an app: the app's name."""
+"""Label of every object of an app: the app's name."""
 KIND = "asyncsched/kind"
 """Label of a job: ``volcano`` or ``job``."""
 ROLE = "asyncsched/role"
-"""Label: the role's task name; annotation: the role's own name, where that is another one."""
+"""Label: the role's task name; annotation: the role's name, if it differs."""
 ROLE_INDEX = "asyncsched/role-index"
-"""Label: the role's place among the app's roles."""
+"""Label: the role's index among the app's roles."""
 REPLICA = "asyncsched/replica"
-"""Label of a pod that is a task of its own: the replica's number."""
+"""Label of a pod whose replica is a task by itself: the replica's id."""
 SESSION = "asyncsched/session"
-"""Label, and annotation where a label cannot hold it: the session that submitted the app."""
+"""Label, or annotation if a label cannot hold it: the session that submitted the app."""
 APP_NAME = "asyncsched/name"
-"""Annotation of a job: the name that the app was given."""
+"""Annotation of a job: the name in the AppDef."""
 ROLES = "asyncsched/roles"
-"""Annotation of a job: the note of its roles, as JSON and without secrets."""
+"""Annotation of a job: the note of its roles, as JSON without secrets."""
 REQUEST = "asyncsched/request"
-"""Annotation of a job: a digest of what was asked for."""
+"""Annotation of a job: a digest of the request."""
 CANCELLED = "asyncsched/cancelled"
-"""Annotation of a job: when its cancel was asked for."""
+"""Annotation of a job: the time of its cancel."""
 UNSCHEDULED = "asyncsched/unscheduled"
-"""Annotation of a job: when it was ended because it had not begun within its pending_timeout."""
+"""Annotation of a job: when it was ended for not starting within its pending_timeout."""
 VERSION = "asyncsched/version"
-"""Annotation of a job: the version of asyncsched that made it."""
+"""Annotation of a job: the version of asyncsched that created it."""
 
 OF_MANAGER = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/managed-by"})
-"""Labels that say to other tools which app something belongs to, and who manages it."""
+"""Labels that tell other tools which app an object belongs to and what manages it."""
 
 SELECTOR = APP
-"""The label selector of everything that asyncsched has made: the label exists."""
+"""The label selector of all asyncsched objects: the label exists."""
 
 CONTAINER = "main"
-"""The name of the container that decides about its pod."""
+"""The name of the container that decides the state of its pod."""
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
-"""Label by which Kueue takes charge of a Job."""
+"""Label by which Kueue manages a Job."""
 
 LONGEST_LABEL = 63
 _LONGEST_SUBDOMAIN = 253
 _LONGEST_JOB = 40
-"""What is left of a pod's name is its task's, and its number's."""
+"""The rest of a pod's name is for its task and index."""
 _SUFFIX = 15
 _SHORTEST_TASK = 8
 _DIGEST = 6
@@ -109,11 +109,11 @@ def split_app_id(app_id: str) -> tuple[str, str]:
     """Return an app's namespace and name.
 
     Raises:
-        MalformedHandleError: It is not ``<namespace>:<name>``. It is a ``ValueError``.
+        MalformedHandleError: The id is not ``<namespace>:<name>``. This is a ``ValueError``.
     """
     namespace, colon, name = app_id.partition(":")
     if not colon or not is_dns_label(namespace) or not is_subdomain(name):
-        raise MalformedHandleError(f"{app_id!r} is not the id of an app on Kubernetes", fix=f"write it as {_FORM}")
+        raise MalformedHandleError(f"{app_id!r} is not an app id of kubernetes", fix=f"write it as {_FORM}")
     return namespace, name
 
 
@@ -121,58 +121,58 @@ def split_app_id(app_id: str) -> tuple[str, str]:
 
 
 def is_dns_label(text: str) -> bool:
-    """Tell whether a namespace, a service or a task can be called so."""
+    """Return whether a text is a valid name of a namespace, a service or a task."""
     return len(text) <= LONGEST_LABEL and _DNS_LABEL.fullmatch(text) is not None
 
 
 def is_subdomain(text: str) -> bool:
-    """Tell whether most objects can be called so: DNS labels with dots between them."""
+    """Return whether a text is a valid name of most objects: DNS labels separated by dots."""
     return len(text) <= _LONGEST_SUBDOMAIN and all(_DNS_LABEL.fullmatch(part) for part in text.split("."))
 
 
 def is_label_value(text: str) -> bool:
-    """Tell whether a label can hold this text."""
+    """Return whether a label can hold a text."""
     return len(text) <= LONGEST_LABEL and _VALUE.fullmatch(text) is not None
 
 
 def is_label_key(text: str) -> bool:
-    """Tell whether a label or an annotation can have this key."""
+    """Return whether a text is a valid key of a label or an annotation."""
     prefix, slash, name = text.rpartition("/")
     fits = len(name) <= LONGEST_LABEL and _KEY_NAME.fullmatch(name) is not None
     return fits and (not slash or is_subdomain(prefix))
 
 
 def is_ours(key: str) -> bool:
-    """Tell whether a label or an annotation is one that asyncsched goes by."""
+    """Return whether a label or an annotation is reserved for asyncsched."""
     return key.startswith(_OURS)
 
 
-# Names that we make
+# Generated names
 
 
 def unique_name(app_name: str) -> str:
-    """Return a new name for an app, which begins like the one that it was given."""
+    """Return a unique name that starts with the app's name."""
     return make_unique(_stem(app_name))
 
 
 def derived_name(key: str, session: str) -> str:
-    """Return the name for an app with this key: always the same one for the same key and session."""
+    """Return the name for a key: always the same for the same key and session."""
     return derive_id(_stem(key), session, key)
 
 
 def _stem(text: str) -> str:
     cleaned = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     stem = cleaned[: _LONGEST_JOB - _SUFFIX].strip("-") or "app"
-    # A Service's name begins with a letter.
+    # A Service's name must start with a letter.
     return stem if stem[0].isalpha() else f"a{stem}"[: _LONGEST_JOB - _SUFFIX].rstrip("-")
 
 
 def task_names(job: str, roles: Sequence[tuple[str, int]]) -> list[str]:
-    """Return a task's name for each role: its own, cleaned, cut and made unique where that is needed.
+    """Return a task name for each role: the role's name, cleaned, shortened and made unique if needed.
 
     Args:
-        job: The job's name, which pods have before that of their task.
-        roles: The name of each role and its number of replicas.
+        job: The job's name, the prefix of pod names.
+        roles: The name and the number of replicas of each role.
     """
     taken: set[str] = set()
     found: list[str] = []
@@ -201,20 +201,20 @@ def _with_digest(cleaned: str, whole: str, room: int) -> str:
 
 
 def job_names(name: str, tasks: Sequence[str]) -> list[str]:
-    """Return the names of an app's Jobs where each role has one of its own."""
+    """Return the names of an app's Jobs, one per role."""
     return [name, *(f"{name}-{task}" for task in tasks[1:])]
 
 
 def pod_group_name(job: str, uid: str) -> str:
-    """Return what Volcano calls the PodGroup of one of its jobs."""
+    """Return the name that Volcano gives the PodGroup of a job."""
     return f"{job}-{uid}"
 
 
-# Texts of any kind in labels and annotations
+# Any text in labels and annotations
 
 
 def label_value(text: str) -> str:
-    """Return a label's value for any text: the text itself, or what remains of it."""
+    """Return a label value for any text: the text itself, or its valid part."""
     if is_label_value(text):
         return text
     cleaned = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:LONGEST_LABEL]
@@ -222,11 +222,11 @@ def label_value(text: str) -> str:
 
 
 def said(key: str, text: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the label that says a text, and the annotation of the same key where the label cannot say all of it.
+    """Return a label for a text, and an annotation of the same key if the label cannot hold all of it.
 
     Args:
         key: The key of both.
-        text: What is to be said; nothing is said of an empty one.
+        text: The text; an empty one gets neither.
     """
     if not text:
         return {}, {}

@@ -1,4 +1,4 @@
-"""The note of an app's roles, which an annotation of its job keeps: written by a submit, read by any process."""
+"""The note of an app's roles in an annotation of its job: written at submit, read by any process."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["note_of", "note_of_hand_made", "read_note"]
 
 _MOST_REPLICAS = 100_000
 _FRAME = 64
-"""What a note has beside its roles and its metadata."""
+"""Characters of a note besides its roles and metadata."""
 
 
 def note_of(app: AppDef) -> str:
-    """Return the note of an app; of a role that is too large for it something is left out, which the note says.
+    """Return the note of an app; fields of a role that is too large are omitted, and the note says so.
 
     Raises:
-        ConfigError: The app's metadata are too large to be kept.
+        ConfigError: The app's metadata is too large.
     """
     whole = app_note(app)
     if _is_readable(text := _written(whole)):
@@ -41,9 +41,9 @@ def note_of(app: AppDef) -> str:
     room = LONGEST_JSON - len(_written(metadata)) - _FRAME
     if room < LONGEST_JSON // 2 or not _is_readable(_written(metadata)):
         raise ConfigError(
-            f"the metadata of the app {app.name!r} are too large",
-            why=f"a note of the app keeps up to {LONGEST_JSON // 2:,} characters of them, as JSON",
-            fix="shorten them",
+            f"the metadata of app {app.name!r} is too large",
+            why=f"it must have at most {LONGEST_JSON // 2:,} characters as JSON",
+            fix="shorten it",
         )
     share = room // len(app.roles) - 1
 
@@ -54,7 +54,7 @@ def note_of(app: AppDef) -> str:
 
 
 def note_of_hand_made(made_with: Iterable[str], request: object) -> str:
-    """Return the note of an app whose request was made by hand with these fields."""
+    """Return the note of an app whose request was written by hand with these fields."""
     return _written({"roles": [], **note_by_hand(made_with, Keeper(request))})
 
 
@@ -66,7 +66,7 @@ def _is_readable(text: str) -> bool:
     try:
         read_json(text)
     except ValueError:
-        return False  # it is nested too deeply, or too long
+        return False  # nested too deeply, or too long
     return True
 
 
@@ -74,8 +74,8 @@ def read_note(note: str, tasks: Sequence[tuple[str, int]]) -> tuple[list[Role], 
     """Return the roles and the metadata of an app.
 
     Args:
-        note: The note; anybody may have written it.
-        tasks: The job's tasks, which stand for roles where the note cannot be read.
+        note: The note; it is untrusted.
+        tasks: The job's tasks, used as roles if the note cannot be read.
     """
     data: object = None
     with contextlib.suppress(ValueError):

@@ -1,7 +1,7 @@
-"""From an app to the objects that the API server is asked for: no I/O, no SDK.
+"""Convert an app to the objects to create on the API server, without I/O or an SDK.
 
 The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
-`to_wire` makes of it what goes over the wire.
+`to_wire` converts it to the request bodies.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Json = dict[str, Any]
 
 @dataclass(repr=False)
 class KubernetesJob:
-    """What Kubernetes gets for one app: shown by a dry-run, and free to be edited before it is scheduled.
+    """The Kubernetes objects of one app, shown by a dry-run; they may be edited before they are scheduled.
 
     Attributes:
-        images_to_push: Local images, by name or id, and the repository and tag that each is pushed to first.
-        resource: The job: Volcano's, or the Job of the first role.
-        others: What is made after it and belongs to it: the Service by which its pods find each other, and the Jobs
-            of the other roles.
-        pending_timeout: Seconds that the app may wait until it first runs, which the submitting scheduler sees to.
-        overlay: What the overlay has changed in the pods, for people: nothing reads it.
+        images_to_push: Local images, by name or id, with the repository and tag to push each to first.
+        resource: The Volcano job, or the Job of the first role.
+        others: Objects created after the job and owned by it: the Service by which its pods find each other, and the
+            Jobs of the other roles.
+        pending_timeout: Seconds that the app may wait for its first run; the submitting scheduler enforces it.
+        overlay: The changes that the overlay made to the pods, for information only.
     """
 
     images_to_push: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
@@ -56,36 +56,36 @@ class KubernetesJob:
 
     @property
     def app_id(self) -> str:
-        """The id of the app that it names."""
+        """The id of the request's app."""
         metadata: Mapping[str, Any] = self.resource.get("metadata") or {}
         return names.app_id(str(metadata.get("namespace", "default")), str(metadata.get("name")))
 
     @property
     def kind(self) -> Kind:
-        """Which kind the job is of."""
+        """The kind of the job."""
         return "volcano" if str(self.resource.get("apiVersion", "")).startswith("batch.volcano.sh/") else "job"
 
     @property
     def size(self) -> int:
-        """How many pod templates it has."""
+        """How many pod templates the request has."""
         return len(self.resource.get("spec", {}).get("tasks", ())) + len(self.others)
 
     @property
     def released_last(self) -> bool:
-        """Whether the job is created suspended, and released when all that belongs to it is there."""
+        """Whether the job is created suspended, and released once all objects that it owns exist."""
         labels: Mapping[str, str] = self.resource["metadata"].get("labels") or {}
         return self.kind == "job" and bool(self.others) and names.KUEUE_QUEUE not in labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """The bodies of an app's requests, with its secrets in them.
+    """The request bodies of an app, with its secrets in plain text.
 
     Attributes:
-        namespace: The namespace of all of them.
+        namespace: The namespace of all objects.
         name: The job's name.
         job: The body that creates the job.
-        others: The bodies of what is created after it, without the owner that `owned` adds.
+        others: The bodies of the objects created after it, without the owner that `owned` adds.
     """
 
     namespace: str
@@ -94,7 +94,7 @@ class Wire:
     others: tuple[Json, ...] = field(default=(), repr=False)
 
     def owned(self, uid: str) -> list[Json]:
-        """Return the bodies of the others, owned by the job that has got this uid."""
+        """Return the bodies of the others, owned by the job with this uid."""
         owners = [request_job.owner(self.job, uid)]
         return [{**body, "metadata": {**body["metadata"], "ownerReferences": owners}} for body in self.others]
 
@@ -115,13 +115,13 @@ def make_request(
         app: The app; it is not changed.
         app_id: The app's id.
         options: The run options.
-        kind: What runs the pods: `options.kind`, or what auto has found.
+        kind: What runs the pods: `options.kind`, or what auto resolved to.
         session: The session's name, for a label.
         version: This package's version, for an annotation.
-        server: The server's version, major and minor, where it is known: newer fields are left out.
+        server: The server's version, major and minor, if known; newer fields are omitted.
 
     Raises:
-        ConfigError: Kubernetes would refuse it; nothing has been sent.
+        ConfigError: Kubernetes would refuse the app; nothing has been sent.
     """
     check_app(app, kind)
     check_options(options, kind, sum(role.num_replicas for role in app.roles))
@@ -133,7 +133,7 @@ def make_request(
 
 
 class _Making:
-    """The parts of one request, which both kinds put together in their own ways."""
+    """The parts of one request, shared by both kinds."""
 
     def __init__(
         self, app: AppDef, app_id: str, options: KubernetesOpts, kind: Kind, session: str, version: str
@@ -178,7 +178,7 @@ class _Making:
             suspend = in_queue or (index == 0 and (has_service or len(called) > 1))
             jobs.append(request_job.make_job(role, metadata, template, options, suspend=suspend, server=server))
         if len(jobs) > 1:
-            for job in jobs:  # the end of the first one would remove the others
+            for job in jobs:  # removing the first Job would remove the others
                 job["spec"].pop("ttlSecondsAfterFinished", None)
         service = [request_job.make_service(self.namespace, self.name, self._labels())] if has_service else []
         return self._request(jobs[0], [*service, *jobs[1:]])
@@ -231,17 +231,17 @@ class _Making:
 
 
 def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = None, *, by_hand: bool = False) -> Wire:
-    """Return what is sent of a request, which may have been edited since it was made.
+    """Return the bodies to send for a request, which may have been edited.
 
     Args:
         job: The request.
-        app_id: The id that it is scheduled under.
-        digest: The digest of what was asked for, which an annotation tells.
-        app: What is to be told of its app; None where the request tells it.
-        by_hand: Whether the request was made by hand: of its app nothing is told but the names of its fields.
+        app_id: The id of the app.
+        digest: The digest of the request, stored in an annotation.
+        app: The app to describe in the note; None to keep the request's note.
+        by_hand: Whether the request was written by hand: its note names its fields only.
 
     Raises:
-        ConfigError: It is larger than the server takes.
+        ConfigError: An object is larger than the server accepts.
     """
     namespace, name = names.split_app_id(app_id)
     body: Json = revealed(copy.deepcopy(job.resource))
@@ -249,7 +249,7 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
     annotations[names.REQUEST] = digest
     if by_hand:
         annotations[names.ROLES] = note_of_hand_made(_made_with(job), job)
-    elif app is not None:  # the note of the dry-run is that of the app before the request was edited
+    elif app is not None:  # the dry-run's note describes the app before the request was edited
         annotations[names.ROLES] = note_of(app)
     wire = Wire(namespace=namespace, name=name, job=body, others=tuple(revealed(each) for each in job.others))
     for each in (wire.job, *wire.others):
@@ -258,7 +258,7 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
 
 
 def _made_with(job: KubernetesJob) -> Iterator[str]:
-    """Yield the names of what a request and its pods are made with."""
+    """Yield the names of the fields of a request and its pods."""
     for body in (job.resource, *job.others):
         spec: Json = body.get("spec") or dict[str, Any]()
         owners: list[Json] = [*(spec.get("tasks") or ()), spec]
@@ -271,5 +271,5 @@ def _made_with(job: KubernetesJob) -> Iterator[str]:
 
 
 def release_patch() -> Json:
-    """Return the merge patch that lets a suspended job begin."""
+    """Return the merge patch that starts a suspended job."""
     return {"spec": {"suspend": False}}

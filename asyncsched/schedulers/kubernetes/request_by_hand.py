@@ -1,4 +1,4 @@
-"""Requests that were put together by hand: what is missing for an app to be found is added."""
+"""Complete requests written by hand with the labels by which asyncsched finds an app."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Json = dict[str, Any]
 
 
 def adopt(job: KubernetesJob, *, session: str, version: str) -> tuple[str, KubernetesJob]:
-    """Return the id of a request's app, and a copy of the request with the labels that its objects are found by.
+    """Return the app id of a request, and a copy of the request with the labels that identify its objects.
 
-    What a dry-run has made has them already. Where no container of a pod is called so, the first one is made the one
-    that decides.
+    A request from a dry-run has them already. If no container of a pod is named ``main``, the first one gets that name
+    and so decides the pod's state.
 
     Args:
         job: The request; it is not changed.
@@ -28,7 +28,7 @@ def adopt(job: KubernetesJob, *, session: str, version: str) -> tuple[str, Kuber
         version: This package's version.
 
     Raises:
-        UsageError: It names no job.
+        UsageError: The request does not name its job.
     """
     made = copy.deepcopy(job)
     metadata = _section(made.resource, "metadata")
@@ -36,9 +36,9 @@ def adopt(job: KubernetesJob, *, session: str, version: str) -> tuple[str, Kuber
     namespace = metadata.setdefault("namespace", "default")
     if not isinstance(name, str) or not names.is_subdomain(name):
         raise UsageError(
-            f"the request names the job {name!r}",
+            f"resource['metadata']['name'] must be the name of the job, got {name!r}",
             why="a name has a-z, 0-9, - and dots",
-            fix="set resource['metadata']['name'], or have a dry-run make one",
+            fix="set it, or use the request of a dry-run",
         )
     labels, annotations = names.said(names.SESSION, session)
     ours = {names.APP: name, names.KIND: made.kind, **labels}
@@ -59,7 +59,7 @@ def adopt(job: KubernetesJob, *, session: str, version: str) -> tuple[str, Kuber
 
 
 def _templates(body: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the pod templates of a job, with what their roles are called."""
+    """Yield the pod templates of a job, with the names of their roles."""
     spec = _section(body, "spec")
     tasks = cast("list[Json]", spec.get("tasks") or [])
     for place, task in enumerate(tasks):
@@ -79,7 +79,7 @@ def _adopt_template(template: Json, ours: Mapping[str, str], of_task: Mapping[st
 
 
 def _add(owner: Json, field: str, values: Mapping[str, str]) -> None:
-    """Add what is not there yet."""
+    """Add values whose keys are missing."""
     owner[field] = {**values, **(owner.get(field) or {})}
 
 

@@ -1,4 +1,4 @@
-"""What an app asks for that a kind, or this server, does not honour: told by every dry-run."""
+"""List the settings of an app that a kind of job, or the server, does not honour; every dry-run shows them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["ignored_by"]
 def ignored_by(
     app: AppDef, options: KubernetesOpts, kind: Kind, server: tuple[int, int] | None = None
 ) -> Iterator[Ignored]:
-    """Yield what the roles ask for and do not get.
+    """Yield the settings of the roles that have no effect.
 
     Args:
         app: The app.
         options: The run options.
         kind: What runs the pods.
-        server: The server's version, where it is known.
+        server: The server's version, if known.
     """
     for role in app.roles:
-        told = _on_volcano(app, role, options) if kind == "volcano" else _on_job(app, role, options, server)
-        for field, why in (*_on_both(role, options), *told):
+        by_kind = _on_volcano(app, role, options) if kind == "volcano" else _on_job(app, role, options, server)
+        for field, why in (*_on_both(role, options), *by_kind):
             yield Ignored(role.name, field, why)
     if options.pending_timeout is not None and kind == "job":
         yield from kept_by_submitter(app, "pending_timeout")
@@ -37,24 +37,24 @@ def ignored_by(
 
 def _on_both(role: Role, options: KubernetesOpts) -> Iterator[tuple[str, str]]:
     if unknown := sorted(role.resource.capabilities.keys() - {INSTANCE_TYPE}):
-        why = f"a node is chosen by {INSTANCE_TYPE} and the option node_selector, not by {', '.join(unknown)}"
+        why = f"nodes are selected by {INSTANCE_TYPE} and the option node_selector, not by {', '.join(unknown)}"
         yield "resource.capabilities", why
     if options.timeout is not None and role.max_retries > 0:
-        yield "timeout", "a run that took too long has failed like any other, and is started again"
+        yield "timeout", "a run that exceeds it fails like any other, and is retried"
 
 
 def _on_volcano(app: AppDef, role: Role, options: KubernetesOpts) -> Iterator[tuple[str, str]]:
     if options.pending_timeout is not None:
-        yield "pending_timeout", "while no pods exist, kept by the process that submits, while it lives"
+        yield "pending_timeout", "until pods exist, enforced by the submitting process while it lives"
     if role.max_retries == 0:
         return
     replicas = sum(each.num_replicas for each in app.roles)
     if role.retry_policy is RetryPolicy.HOT_SPARE and replicas > 1:
-        yield "retry_policy", "Volcano knows no HOT_SPARE: REPLICA is used"
+        yield "retry_policy", "Volcano does not support HOT_SPARE: REPLICA is used"
     if (retries := job_retries(app)) < role.max_retries:
-        yield "max_retries", f"Volcano counts the restarts of all roles together: there are at most {retries}"
+        yield "max_retries", f"Volcano counts the restarts of all roles together: at most {retries}"
     elif role.retry_policy is not RetryPolicy.APPLICATION and replicas > 1:
-        yield "max_retries", f"Volcano counts the restarts of all replicas together: there are at most {retries}"
+        yield "max_retries", f"Volcano counts the restarts of all replicas together: at most {retries}"
     if options.on_failure == "continue" and replicas > 1:
         yield "on_failure", "with retries the last failure ends all replicas"
 
@@ -65,15 +65,15 @@ def _on_job(
     several = len(app.roles) > 1
     replicas = sum(each.num_replicas for each in app.roles)
     if role.max_retries > 0 and role.retry_policy is not RetryPolicy.REPLICA and replicas > 1:
-        yield "retry_policy", f"a Job knows no {role.retry_policy}: REPLICA is used"
+        yield "retry_policy", f"a Job does not support {role.retry_policy}: REPLICA is used"
     if role.min_replicas not in (None, role.num_replicas):
-        yield "min_replicas", "a Job starts its pods one by one, without a least number"
+        yield "min_replicas", "a Job starts its pods one by one, without a minimum"
     if options.min_available is not None:
-        yield "min_available", "a Job starts its pods one by one, without a least number"
+        yield "min_available", "a Job starts its pods one by one, without a minimum"
     if options.on_failure == "stop" and several:
-        yield "on_failure", "a failure ends the replicas of its own role, not those of others"
+        yield "on_failure", "a failure stops the replicas of the same role only"
     if options.ttl is not None and several:
-        yield "ttl", "the first role's Job would take the others with it"
+        yield "ttl", "deleting the first role's Job would delete the others"
     if server is not None and server < PER_INDEX_SINCE:
         yield (
             "max_retries",

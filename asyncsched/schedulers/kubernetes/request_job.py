@@ -1,4 +1,4 @@
-"""An app as Indexed Jobs: one for each role, with a headless Service by which all pods find each other."""
+"""Convert an app to Indexed Jobs, one per role, with a headless Service by which the pods find each other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["PER_INDEX_SINCE", "make_job", "make_service", "needs_service", "owne
 Json = dict[str, Any]
 
 PER_INDEX_SINCE = (1, 29)
-"""The first server that has backoffLimitPerIndex and podReplacementPolicy without a feature gate."""
+"""The first version with backoffLimitPerIndex and podReplacementPolicy without a feature gate."""
 
 
 def needs_service(app: AppDef) -> bool:
-    """Tell whether pods have to be found by name: one that is alone is not looked for, unless it has ports."""
+    """Return whether pods must be reachable by name: there are several, or the pod has ports."""
     return sum(role.num_replicas for role in app.roles) > 1 or any(role.port_map for role in app.roles)
 
 
@@ -42,10 +42,9 @@ def make_job(
         metadata: The Job's metadata.
         template: The pod template.
         options: The run options.
-        suspend: Whether it is created suspended.
-        server: The server's version, where it is known.
+        suspend: Whether to create it suspended.
+        server: The server's version, if known.
     """
-    # A job of several roles is not removed by itself: the end of the first one's Job would delete the others.
     spec: Json = {
         "completionMode": "Indexed",
         "completions": role.num_replicas,
@@ -64,7 +63,7 @@ def make_job(
 
 
 def _failures(role: Role, options: KubernetesOpts, server: tuple[int, int] | None) -> Json:
-    """Return what happens when a pod fails; one that its node has lost does not count."""
+    """Return the fields that handle failed pods; a pod lost with its node does not count."""
     rules = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}
     if server is not None and server < PER_INDEX_SINCE:
         return {"backoffLimit": role.max_retries, "podFailurePolicy": rules}
@@ -77,7 +76,7 @@ def _failures(role: Role, options: KubernetesOpts, server: tuple[int, int] | Non
 
 
 def make_service(namespace: str, name: str, labels: dict[str, str]) -> Json:
-    """Return the headless Service that gives an app's pods their names, before they are ready too."""
+    """Return the headless Service that gives an app's pods DNS names, even before they are ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -91,5 +90,5 @@ def make_service(namespace: str, name: str, labels: dict[str, str]) -> Json:
 
 
 def owner(job: Json, uid: str) -> Json:
-    """Return the reference to the Job that owns what belongs to its app."""
+    """Return an owner reference to the Job."""
     return {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"], "uid": uid}

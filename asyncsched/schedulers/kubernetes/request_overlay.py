@@ -1,7 +1,7 @@
-"""The overlay: fields that a user merges into the pods, by rules that are Kubernetes' own where it has some.
+"""Merge the user's overlay into the pods, by the rules of Kubernetes where it has some.
 
-Objects are merged, ``null`` deletes. Lists of containers, variables and volumes are merged by name, mounts by their
-path, tolerations by key and effect; every other list is replaced. What asyncsched goes by cannot be changed.
+Objects are merged, ``null`` deletes. Lists of containers, variables and volumes are merged by name, mounts by path,
+tolerations by key and effect; other lists are replaced. Fields that asyncsched relies on cannot be changed.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ CONTROLLED = frozenset(
         "volcano.sh/template-uid",
     }
 )
-"""Labels and annotations by which a controller knows its pods."""
+"""Labels and annotations by which a controller identifies its pods."""
 
 _ALL = "*"
 _OF_A_POD = frozenset({"apiVersion", "kind", "metadata", "spec"})
 _OF_A_MANIFEST: Mapping[str, str] = {"apiVersion": "v1", "kind": "Pod"}
 _OF_METADATA = frozenset({"labels", "annotations"})
 _OURS_IN_SPEC: Mapping[str, str] = {
-    "restartPolicy": "a replica is started again as its role's retry_policy says",
+    "restartPolicy": "the role's retry_policy decides about restarts",
     "hostname": "pods find each other by it",
     "subdomain": "pods find each other by it",
     "setHostnameAsFQDN": "pods find each other by their host names",
 }
-_OURS_WITH_VOLCANO = {"schedulerName": "Volcano places the pods of its jobs, all of them or none"}
+_OURS_WITH_VOLCANO = {"schedulerName": "Volcano schedules the pods of its jobs, all or none"}
 _EXAMPLE = '{"spec": {"nodeSelector": {"disk": "ssd"}}}'
 
 _KEYS: Mapping[str, Callable[[Json], object]] = {
@@ -61,19 +61,19 @@ _KEYS: Mapping[str, Callable[[Json], object]] = {
     "volumeMounts": lambda item: item.get("mountPath"),
     "tolerations": lambda item: (item.get("key"), item.get("effect")),
 }
-"""What the items of a list are known by, where they are merged."""
+"""The keys by which items of lists are merged."""
 
 
 def read_overlay(text: str | None, roles: Collection[str], *, with_volcano: bool = False) -> dict[str, list[Json]]:
-    """Return the patches for each role, in the order in which they are merged.
+    """Return the patches of each role, in merge order.
 
     Args:
-        text: The option.
+        text: The value of the option.
         roles: The names of the app's roles.
         with_volcano: Whether Volcano runs the pods.
 
     Raises:
-        RunOptionError: It is not JSON of the right form, or touches what is not the user's.
+        RunOptionError: It is not valid JSON of the right form, or changes a protected field.
     """
     if text is None:
         return {role: [] for role in roles}
@@ -89,34 +89,34 @@ def _parsed(text: str) -> Json:
         value: object = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RunOptionError(
-            "the overlay is not JSON", key="overlay", why=str(error), fix=f"write it as {_EXAMPLE}"
+            "overlay must be JSON", key="overlay", why=str(error), fix=f"write it as {_EXAMPLE}"
         ) from None
     if not isinstance(value, dict):
-        _refuse("the overlay is not an object", f"write it as {_EXAMPLE}")
+        _refuse("overlay must be a JSON object", f"write it as {_EXAMPLE}")
     return cast("Json", value)
 
 
 def _by_role(overlay: Json, roles: Collection[str]) -> dict[str, Json]:
-    """Return the patches by role; one for a pod is one for all."""
+    """Return the patches by role; a patch of a pod applies to all roles."""
     if overlay.keys() <= _OF_A_POD:
         return {_ALL: overlay}
     for name, patch in overlay.items():
         if name != _ALL and name not in roles:
             _refuse(
-                f"the overlay names {name!r}, which is neither a role nor part of a pod",
-                f"write it for {', '.join((_ALL, *roles))}, or for all as {_EXAMPLE}",
+                f"the overlay has {name!r}, which is neither a role nor a field of a pod",
+                f"use {', '.join((_ALL, *roles))} as keys, or for all roles {_EXAMPLE}",
             )
         if not isinstance(patch, dict):
-            _refuse(f"the overlay of {name!r} is not an object", f"write it as {_EXAMPLE}")
+            _refuse(f"the overlay of {name!r} must be an object", f"write it as {_EXAMPLE}")
     return cast("dict[str, Json]", overlay)
 
 
 def _check_patch(where: str, patch: Json, ours: Mapping[str, str]) -> None:
     for field in patch.keys() - _OF_A_POD:
-        _refuse(f"the overlay of {where!r} has {field!r}, which is not part of a pod", "leave it out")
+        _refuse(f"the overlay of {where!r} has {field!r}, which is not a field of a pod", "remove it")
     for field, value in _OF_A_MANIFEST.items():
         if patch.get(field, value) != value:
-            _refuse(f"the overlay of {where!r} sets {field}", f"leave it out: it is {value}")
+            _refuse(f"the overlay of {where!r} sets {field}", f"remove it: it is {value}")
     for field in ("metadata", "spec"):
         if patch.get(field, {}) is None:
             _refuse(f"the overlay of {where!r} deletes {field}", "a pod needs it")
@@ -125,16 +125,16 @@ def _check_patch(where: str, patch: Json, ours: Mapping[str, str]) -> None:
         _refuse(f"the overlay of {where!r} sets metadata.{field}", "change labels and annotations only")
     for field in _OF_METADATA & metadata.keys():
         if metadata[field] is None:
-            _refuse(f"the overlay of {where!r} deletes metadata.{field}", "asyncsched finds its pods by them")
+            _refuse(f"the overlay of {where!r} deletes metadata.{field}", "asyncsched identifies its pods by them")
         for key in _object(metadata, field):
             if names.is_ours(key) or key in CONTROLLED or (field == "labels" and key in names.OF_MANAGER):
-                _refuse(f"the overlay of {where!r} sets metadata.{field}.{key}", "choose another key")
+                _refuse(f"the overlay of {where!r} sets metadata.{field}.{key}", "use another key")
     _check_spec(where, _object(patch, "spec"), ours)
 
 
 def _check_spec(where: str, spec: Json, ours: Mapping[str, str]) -> None:
     for field in ours.keys() & spec.keys():
-        _refuse(f"the overlay of {where!r} sets spec.{field}", f"leave it out: {ours[field]}")
+        _refuse(f"the overlay of {where!r} sets spec.{field}", f"remove it: {ours[field]}")
     for field, key in _KEYS.items():
         _check_list(f"the overlay of {where!r} has in spec.{field}", spec, field, key)
     for container in (*_list(spec, "containers"), *_list(spec, "initContainers")):
@@ -152,29 +152,29 @@ def _check_spec(where: str, spec: Json, ours: Mapping[str, str]) -> None:
 
 
 def _check_main(where: str, container: Json) -> None:
-    """Look at a patch of the container in which the program runs."""
+    """Check a patch of the container that runs the program."""
     main = f"of container {names.CONTAINER!r}"
     if "restartPolicy" in container:
         why = _OURS_IN_SPEC["restartPolicy"]
-        _refuse(f"the overlay of {where!r} sets restartPolicy {main}", f"leave it out: {why}")
+        _refuse(f"the overlay of {where!r} sets restartPolicy {main}", f"remove it: {why}")
     if "terminationMessagePath" in container:
-        fix = f"leave it out: {RESULT_FILE} names that file, and results are read from it"
+        fix = f"remove it: {RESULT_FILE} names that file, and results are read from it"
         _refuse(f"the overlay of {where!r} sets terminationMessagePath {main}", fix)
     if container.get("env", []) is None:
-        fix = f"change single variables, by name: {request_values.RANK0}, by which replicas meet, is one of them"
+        fix = f"change single variables by name: replicas need {request_values.RANK0} to find each other"
         _refuse(f"the overlay of {where!r} deletes env {main}", fix)
     for variable in _list(container, "env"):
         if variable.get("name") in request_values.OURS:
             _refuse(
                 f"the overlay of {where!r} sets the variable {variable['name']} {main}",
-                "leave it out: asyncsched gives it to the program",
+                "remove it: asyncsched sets it",
             )
 
 
 def _check_list(what: str, owner: Json, field: str, key: Callable[[Json], object]) -> None:
     for item in cast("list[object]", owner.get(field) or []) if isinstance(owner.get(field), list) else ():
         if not isinstance(item, dict) or key(cast("Json", item)) in (None, ""):
-            _refuse(f"{what} an item without its name", "give it, as items are merged by it")
+            _refuse(f"{what} an item without its name", "add it: items are merged by it")
 
 
 def _refuse(what: str, fix: str) -> NoReturn:
@@ -184,14 +184,14 @@ def _refuse(what: str, fix: str) -> NoReturn:
 def _object(owner: Json, field: str) -> Json:
     value = owner.get(field)
     if value is not None and not isinstance(value, dict):
-        _refuse(f"the overlay's {field} is not an object", f"write it as {_EXAMPLE}")
+        _refuse(f"the overlay's {field} must be an object", f"write it as {_EXAMPLE}")
     return cast("Json", value or {})
 
 
 def _list(owner: Json, field: str) -> list[Json]:
     value = owner.get(field)
     if value is not None and not isinstance(value, list):
-        _refuse(f"the overlay's {field} is not a list", "write a list of objects")
+        _refuse(f"the overlay's {field} must be a list", "write a list of objects")
     return cast("list[Json]", value or [])
 
 
@@ -199,13 +199,13 @@ def _list(owner: Json, field: str) -> list[Json]:
 
 
 def overlaid(template: Json, patches: Sequence[Json]) -> Json:
-    """Return a pod template with patches merged into it; neither is changed."""
+    """Return a pod template with patches merged in; the arguments are not changed."""
     result = copy.deepcopy(template)
     for patch in patches:
         parts: Json = {field: patch[field] for field in ("metadata", "spec") if field in patch}
         result = _merged(result, parts)
     for container in result["spec"].get("initContainers", ()):
-        # Else nobody would learn why it has failed: its log goes with its pod.
+        # The message shows why it failed; its log is deleted with its pod.
         container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     return result
 
@@ -238,11 +238,11 @@ def _merged_list(base: list[Json], patch: list[Json], key: Callable[[Json], obje
     return result
 
 
-# What it has changed, for people
+# Changes, for display
 
 
 def differences(before: Json, after: Json) -> list[str]:
-    """Return what an overlay has changed, one line for each field: ``+`` is new, ``-`` is gone, ``~`` is another."""
+    """Return the changes of an overlay, one line per field: ``+`` added, ``-`` removed, ``~`` changed."""
     return list(_differences("", masked(before), masked(after)))
 
 

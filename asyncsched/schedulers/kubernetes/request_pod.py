@@ -1,4 +1,4 @@
-"""A role as a pod template: what both kinds have in common."""
+"""Convert a role to a pod template, for both kinds of job."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - in the container
 _NO_ISTIO = {"sidecar.istio.io/inject": "false"}
-"""Its sidecar keeps a pod from ending."""
+"""Istio's sidecar would keep a pod from ending."""
 _PORT_NAME = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a pod template stands in its app.
+    """The position of a pod template in its app.
 
     Attributes:
         app: The app's name on Kubernetes.
         app_id: The app's id.
-        app_name: The name that the app was given.
+        app_name: The name in the AppDef.
         session: The session that submits it.
         kind: What runs the pods.
         task: The role's task name.
-        role_index: The role's place.
+        role_index: The role's index.
         rank0: The address of replica 0 of the first role.
-        subdomain: The Service that gives pods their names; None where the kind sees to that, or nobody needs it.
-        replica: The replica's number, where the template is that of one replica.
-        patches: What the overlay merges into it.
+        subdomain: The Service that gives pods DNS names; None if the kind sets it, or none is needed.
+        replica: The replica's id, if the template is for one replica.
+        patches: The overlay's patches for the template.
     """
 
     app: str
@@ -61,7 +61,7 @@ class Place:
 
 
 def common_labels(app: str, app_name: str, session: str, kind: Kind, options: KubernetesOpts) -> dict[str, str]:
-    """Return the labels of everything that belongs to an app; those of the user give way to ours."""
+    """Return the labels of all objects of an app; asyncsched's labels override the user's."""
     known = {"app.kubernetes.io/name": names.label_value(app_name), "app.kubernetes.io/instance": app}
     return {
         **{key: value for key, value in known.items() if value},
@@ -74,16 +74,16 @@ def common_labels(app: str, app_name: str, session: str, kind: Kind, options: Ku
 
 
 def task_labels(task: str, role_index: int) -> dict[str, str]:
-    """Return the labels by which a role's pods, and its Job where it has one, are known."""
+    """Return the labels that identify a role's pods, and its Job if it has one."""
     return {names.ROLE: task, names.ROLE_INDEX: str(role_index)}
 
 
 def pod_template(role: Role, place: Place, options: KubernetesOpts) -> tuple[Json, Json]:
-    """Return a role's pod template before the overlay, and after it.
+    """Return a role's pod template without and with the overlay.
 
     Args:
         role: The role; it is not changed.
-        place: Where it stands.
+        place: Its position in the app.
         options: The run options.
     """
     template = {"metadata": _metadata(role, place, options), "spec": _spec(role, place, options)}
@@ -139,12 +139,12 @@ def _container(role: Role, place: Place, options: KubernetesOpts) -> Json:
 
 def _ports(port_map: Mapping[str, int]) -> Iterator[Json]:
     for name, port in port_map.items():
-        named = {"name": name} if _PORT_NAME.fullmatch(name) else {}  # a port needs no name
+        named = {"name": name} if _PORT_NAME.fullmatch(name) else {}  # the name of a port is optional
         yield {**named, "containerPort": port}
 
 
 def _resources(resource: Resource, options: KubernetesOpts) -> Json:
-    """Return limits and requests: nodes keep something for themselves, and a whole node is what is often asked for."""
+    """Return limits and lower requests: nodes reserve resources, and many apps ask for a whole node."""
     limits: dict[str, str] = {}
     requests: dict[str, str] = {}
     if resource.cpu > 0:
@@ -166,7 +166,7 @@ def _node_selector(resource: Resource, options: KubernetesOpts) -> dict[str, str
 
 
 def _volumes(mounts: Sequence[Mount]) -> Iterator[tuple[Json, Json]]:
-    """Yield each volume, and where it is mounted: shared memory of any size first, then what the role mounts."""
+    """Yield each volume and its mount: first unlimited shared memory, then the role's mounts."""
     if all(mount.dst_path.rstrip("/") != _SHARED_MEMORY for mount in mounts):
         yield {"name": "dshm", "emptyDir": {"medium": "Memory"}}, {"name": "dshm", "mountPath": _SHARED_MEMORY}
     for index, mount in enumerate(mounts):

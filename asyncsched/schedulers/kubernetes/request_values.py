@@ -1,7 +1,7 @@
-"""Arguments and variables as Kubernetes takes them: macros filled in, and nothing expanded that is the user's.
+"""Convert arguments and variables for Kubernetes: macros are filled in, and the user's text is not expanded.
 
-The kubelet replaces ``$(NAME)`` in a command and in the values of variables, and makes one ``$`` of two. What a role
-says is sent so that its program gets it as it was written.
+The kubelet replaces ``$(NAME)`` in commands and in values of variables, and turns ``$$`` into ``$``. A role's text is
+escaped so that its program gets it unchanged.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ RANK0 = "TORCHX_RANK0_HOST"
 """The variable with the address of replica 0 of the first role."""
 
 _FIELD_PATH = "[FIELD_PATH]"
-"""A variable's value that begins so names a field of its pod."""
+"""A variable's value with this prefix names a field of its pod."""
 
 _RESULT_PATH = "/dev/termination-log"
-"""The kubelet puts up to 4 KiB of it into the pod's status."""
+"""The kubelet copies up to 4 KiB of this file into the pod's status."""
 
 _INDEX = "ASYNCSCHED_REPLICA_INDEX"
 OURS = frozenset({RANK0, RESULT_FILE, _INDEX})
-"""The variables that every role's program is given, or others are made from."""
+"""The variables that asyncsched sets for every role, or builds others from."""
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _INDEX_IN_COMMAND: Mapping[str, str] = {"volcano": "$(VC_TASK_INDEX)", "job": "$(JOB_COMPLETION_INDEX)"}
 
 _REPLICA = "\0replica\0"
-"""Stands for a replica's number that is known only when the pod starts; no argument can contain it."""
+"""A placeholder for a replica's id that is known only when the pod starts; no argument can contain it."""
 
-# Of a character beyond ASCII the kubelet would take the first byte alone.
+# Of a non-ASCII character after a $, the kubelet would keep only the first byte.
 _EXPANDED = re.compile(r"\$(?=[$(]|[^\x00-\x7f])")
 
 
@@ -47,7 +47,7 @@ def filled_in(role: Role, app_id: str, replica: int | None = None) -> Role:
     Args:
         role: The role; it is not changed.
         app_id: The app's id.
-        replica: The replica's number; None where all replicas share one pod template.
+        replica: The replica's id; None if all replicas share one pod template.
     """
     number = _REPLICA if replica is None else str(replica)
     if replica is None and role.num_replicas == 1:
@@ -56,7 +56,7 @@ def filled_in(role: Role, app_id: str, replica: int | None = None) -> Role:
 
 
 def varies_in_env(role: Role) -> bool:
-    """Tell whether a variable of a role has another value in each replica."""
+    """Return whether a variable of a role differs between replicas."""
     probe = filled_in(role, "")
     return any(_varies(value) for value in probe.env.values())
 
@@ -66,12 +66,12 @@ def _varies(text: str) -> bool:
 
 
 def command_of(role: Role, kind: Literal["volcano", "job"]) -> list[str]:
-    """Return the command of a role that is filled in."""
+    """Return the command of a role whose macros are filled in."""
     return [_sent(word, _INDEX_IN_COMMAND[kind]) for word in (role.entrypoint, *role.args)]
 
 
 def env_of(role: Role, rank0: str) -> list[dict[str, Any]]:
-    """Return the variables of a role that is filled in.
+    """Return the variables of a role whose macros are filled in.
 
     Args:
         role: The role.
@@ -85,7 +85,7 @@ def env_of(role: Role, rank0: str) -> list[dict[str, Any]]:
 
 
 def _index(values: Sequence[str] | Any) -> Iterator[dict[str, Any]]:
-    """Yield the variable that others are made from: it has to stand before them."""
+    """Yield the variable that others refer to; it must come before them."""
     if any(_varies(value) for value in values):
         yield {"name": _INDEX, "valueFrom": {"fieldRef": {"fieldPath": _INDEX_FIELD}}}
 
@@ -101,8 +101,8 @@ def _variable(role: str, name: str, value: str) -> dict[str, Any]:
 def _key(role: str, name: str, ref: SecretRef) -> str:
     if not ref.key:
         raise ConfigError(
-            f"{name} of role {role!r} names the secret {ref.name} without a key",
-            why="a Secret of Kubernetes holds its values by key",
+            f"{name} of role {role!r} refers to the secret {ref.name} without a key",
+            why="a Secret of Kubernetes has keys",
             fix=f"write SecretRef({ref.name!r}, 'the-key')",
         )
     return ref.key
@@ -115,5 +115,5 @@ def _sent(text: str, number: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text that the kubelet turns into this one."""
+    """Escape a text so that the kubelet turns it back into the original."""
     return _EXPANDED.sub("$$", text) if "$" in text else text

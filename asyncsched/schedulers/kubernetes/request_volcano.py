@@ -1,4 +1,4 @@
-"""An app as a Volcano job: one task for each role, or for each replica where variables differ between them."""
+"""Convert an app to a Volcano job, with one task per role, or per replica if variables differ between replicas."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ ACTIONS = {
     RetryPolicy.REPLICA: "RestartPod",
     RetryPolicy.HOT_SPARE: "RestartPod",
 }
-"""What Volcano does when a pod of a role has failed."""
+"""Volcano's action when a pod of a role fails."""
 
 _FAILURES = ["PodFailed", "PodEvicted"]
 
 
 def is_per_replica(role: Role) -> bool:
-    """Tell whether each replica of a role is a task of its own.
+    """Return whether each replica of a role needs a separate task.
 
-    Volcano adds its index behind the variables of a container: arguments can name it, other variables cannot.
+    Volcano adds the index variable after a container's other variables: arguments can refer to it, they cannot.
     """
     return role.num_replicas > 1 and varies_in_env(role)
 
 
 def task_rows(role: Role, task: str) -> list[tuple[str, int, int | None]]:
-    """Return the tasks of a role: their names, numbers of pods, and whose replica's they are alone."""
+    """Return the tasks of a role: name, number of pods, and the replica's id if it is a task for one replica."""
     if is_per_replica(role):
         return [(f"{task}-{replica}", 1, replica) for replica in range(role.num_replicas)]
     return [(task, role.num_replicas, None)]
 
 
 def rank0_host(job: str, app: AppDef, first_task: str) -> str:
-    """Return the address of replica 0 of the first role, as the svc plugin makes it."""
+    """Return the address of replica 0 of the first role, as set by the svc plugin."""
     if sum(role.num_replicas for role in app.roles) == 1:
         return "localhost"
     task = task_rows(app.roles[0], first_task)[0][0]
@@ -51,7 +51,7 @@ def rank0_host(job: str, app: AppDef, first_task: str) -> str:
 
 
 def job_retries(app: AppDef) -> int:
-    """Return how often Volcano may restart: it counts for the whole job, so that no role gets more than it asks for."""
+    """Return how often Volcano may restart; it counts per job, so this is the smallest limit of all roles."""
     return min((role.max_retries for role in app.roles if role.max_retries > 0), default=0)
 
 
@@ -63,7 +63,7 @@ def make_job(
     Args:
         app: The app.
         metadata: The job's metadata.
-        templates: For each role its tasks: their names, numbers of pods and pod templates.
+        templates: The tasks of each role: name, number of pods and pod template.
         options: The run options.
     """
     _check_task_names(templates)
@@ -75,7 +75,7 @@ def make_job(
         "schedulerName": "volcano",
         "queue": options.queue,
         "minAvailable": options.min_available or sum(_least(role) for role in app.roles),
-        # One restart fewer than this, and 0 would be made 3.
+        # Volcano allows one restart fewer than this, and replaces 0 by 3.
         "maxRetry": retries + 1,
         "tasks": tasks,
         "plugins": {"svc": _svc_arguments(app), "env": []},
@@ -95,8 +95,8 @@ def _check_task_names(templates: Sequence[Sequence[tuple[str, int, Json]]]) -> N
     counts = Counter(name for rows in templates for name, _, _ in rows)
     if twice := sorted(name for name, count in counts.items() if count > 1):
         raise ConfigError(
-            f"two tasks of the job would be called {twice[0]}",
-            why="a role whose variables hold ${replica_id} has a task for each replica, called <role>-<replica>",
+            f"two tasks of the job would be named {twice[0]}",
+            why="a role with ${replica_id} in its variables has one task per replica, named <role>-<replica>",
             fix="rename one of the roles",
         )
 
@@ -122,7 +122,7 @@ def _task(app: AppDef, role: Role, row: tuple[str, int, Json], options: Kubernet
 
 def _task_policies(role: Role, options: KubernetesOpts, retries: int, *, is_alone: bool) -> Iterator[Json]:
     if role.max_retries > 0:
-        # RestartPod deletes the pod of the last failure, too: where a restart of the job means the same, it is better.
+        # RestartPod also deletes the pod of the last failure, so RestartJob is better where it has the same effect.
         action = "RestartJob" if is_alone else ACTIONS[role.retry_policy]
         yield {"events": _FAILURES, "action": action}
     elif retries and options.on_failure == "stop":
@@ -131,7 +131,7 @@ def _task_policies(role: Role, options: KubernetesOpts, retries: int, *, is_alon
 
 def _job_policies(options: KubernetesOpts, retries: int) -> Iterator[Json]:
     if options.on_failure == "stop" and not retries:
-        # With maxRetry 1 it is the end: the job is Failed, where AbortJob and TerminateJob would call it otherwise.
+        # With maxRetry 1 this ends the job as Failed; AbortJob and TerminateJob would end it in other phases.
         yield {"events": _FAILURES, "action": "RestartJob"}
     if options.pending_timeout is not None:
         yield {"event": "PodPending", "action": "TerminateJob", "timeout": f"{math.ceil(options.pending_timeout)}s"}
@@ -140,6 +140,6 @@ def _job_policies(options: KubernetesOpts, retries: int) -> Iterator[Json]:
 def _svc_arguments(app: AppDef) -> list[str]:
     arguments = ["--publish-not-ready-addresses"]
     if any(role.port_map for role in app.roles):
-        # Its NetworkPolicy would shut these ports to all but the job's own pods.
+        # The plugin's NetworkPolicy would close these ports to all but the job's pods.
         arguments.append("--disable-network-policy=true")
     return arguments

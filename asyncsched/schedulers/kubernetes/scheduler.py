@@ -1,4 +1,4 @@
-"""Pods on a Kubernetes cluster: Volcano jobs, or Indexed Jobs where it is not installed."""
+"""Run apps on Kubernetes: as Volcano jobs, or as Indexed Jobs if Volcano is not installed."""
 
 from __future__ import annotations
 
@@ -68,33 +68,33 @@ MADE_FROM: Mapping[str, Collection[str]] = {
     "backoffLimit": ("max_retries",),
     "backoffLimitPerIndex": ("max_retries",),
 }
-"""What of a request is made from which fields of a role."""
+"""The role fields from which each field of a request is made."""
 
 
 class KubernetesScheduler(
     DockerWorkspaceMixin[KubernetesOpts, KubernetesJob], Scheduler[KubernetesOpts, KubernetesJob]
 ):
-    """Runs each replica as a pod: of a Volcano job, or of Indexed Jobs where Volcano is not installed.
+    """Runs each replica as a pod of a Volcano job, or of an Indexed Job if Volcano is not installed.
 
-    It keeps nothing itself: whatever process asks, the answer comes from the objects in the cluster. The kubeconfig
-    is read, and kubernetes_asyncio imported, at the first await, in a thread.
+    The scheduler stores nothing: every process reads an app from the objects in the cluster. The kubeconfig is read,
+    and kubernetes_asyncio imported, in a thread at the first await.
 
     Args:
-        session_name: The session that apps are marked with.
-        client: An ApiClient of kubernetes_asyncio or kubernetes, whose configuration our connections use; it is never
-            closed here.
-        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``: its daemon builds images and pushes them,
-            over a connection of our own. Without it, the one that the environment names.
-        kubeconfig: Files to read, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``, else what a pod
-            has mounted.
-        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
-        namespaces: Where lists look: names, or ``*`` for all; else default, the context's own, and those that this
-            scheduler has submitted to.
-        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+        session_name: The session to label apps with.
+        client: An ApiClient of kubernetes_asyncio or kubernetes; its configuration is used for separate connections,
+            and it is never closed.
+        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``; its daemon builds and pushes images, over a
+            separate connection. Default: the daemon of the environment.
+        kubeconfig: Files to read, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``, else a pod's
+            service account.
+        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else the current one.
+        namespaces: The namespaces to list: names, or ``*`` for all. Default: ``default``, the context's namespace, and
+            those that this scheduler has submitted to.
+        tunables: The parameters of every scheduler: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
-        ConfigError: `docker_client` is not a client of Docker.
-        MissingExtraError: kubernetes_asyncio is not installed; the message says which ``pip install`` brings it.
+        ConfigError: `docker_client` is not a Docker client.
+        MissingExtraError: kubernetes_asyncio is not installed; the message shows the ``pip install`` command.
     """
 
     options = KubernetesOpts
@@ -167,10 +167,8 @@ class KubernetesScheduler(
         await self._server.check_queue(options, kind)
         make = partial(make_request, app, app_id, options, kind=kind, session=self.session_name, version=__version__)
         replicas = sum(role.num_replicas for role in app.roles)
-        job = await unhurried(make, replicas)  # what cannot be sent is refused before the server is asked for more
-        server = (
-            await self._server.version_if_known() if kind == "job" else None
-        )  # fields of Volcano's do not depend on it
+        job = await unhurried(make, replicas)  # refuses an invalid app before more requests are made
+        server = await self._server.version_if_known() if kind == "job" else None
         if server is not None and server < PER_INDEX_SINCE:
             job = await unhurried(partial(make, server=server), replicas)
         job.images_to_push.update(pushed)
@@ -270,7 +268,7 @@ class KubernetesScheduler(
 
     @override
     async def _close(self) -> None:
-        async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
+        async with AsyncExitStack() as closing:  # A failure does not keep the others open.
             for closed in (self._client, self._lookup, self._reflectors, self._limits):
                 closing.push_async_callback(closed.close)
 
@@ -285,18 +283,18 @@ def create_scheduler(
     namespaces: Sequence[str] | str | None = None,
     **tunables: Unpack[Tunables],
 ) -> KubernetesScheduler:
-    """Make a scheduler for Kubernetes; no call is made and nothing is read before its first use.
+    """Create a scheduler for Kubernetes; nothing is called or read before its first use.
 
     Args:
-        session_name: The session that submitted apps are marked with.
-        client: An ApiClient of kubernetes_asyncio or kubernetes, whose configuration our connections use; it is never
-            closed here.
-        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``: its daemon builds images and pushes them,
-            over a connection of our own. Without it, the one that the environment names.
+        session_name: The session to label apps with.
+        client: An ApiClient of kubernetes_asyncio or kubernetes; its configuration is used for separate connections,
+            and it is never closed.
+        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``; its daemon builds and pushes images, over a
+            separate connection. Default: the daemon of the environment.
         kubeconfig: Files to read, separated by colons; else ``KUBECONFIG``, else ``~/.kube/config``.
-        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else its current one.
-        namespaces: Where lists look: names, or ``*`` for all.
-        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+        context: The context of the kubeconfig; else ``ASYNCSCHED_KUBERNETES_CONTEXT``, else the current one.
+        namespaces: The namespaces to list: names, or ``*`` for all.
+        tunables: The parameters of every scheduler: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
     """
     return KubernetesScheduler(
         session_name, client, docker_client, kubeconfig=kubeconfig, context=context, namespaces=namespaces, **tunables

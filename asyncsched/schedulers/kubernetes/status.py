@@ -1,4 +1,4 @@
-"""From records to the description of an app: no I/O, no SDK."""
+"""Convert records to the description of an app, without I/O or an SDK."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ __all__ = [
 ]
 
 WAITS_FOR_MOMENT = 5.0
-"""Seconds in which nobody asks for events: most pods have started by then."""
+"""Seconds before events are read for a waiting pod: most pods start sooner."""
 _MOST_REPLICAS = 100_000
 _MOST_TOLD = 3
 _LONGEST_RESULT = 4096
-_POD_GONE = "a pod of it was deleted, or had failed, and is gone"
-"""Why Volcano has ended a job where no pod tells: it says nothing itself."""
+_POD_GONE = "one of its pods was deleted, or failed and is gone"
+"""The reason of Volcano's verdict if no pod is left to explain it: Volcano gives none."""
 
 
 class Native(NamedTuple):
-    """What an app's description was made from, for log sources.
+    """The objects behind an app's description, for log sources.
 
     Attributes:
         jobs: Its jobs.
-        pods: Its pods, those of earlier attempts too where they are still there.
+        pods: Its pods, with existing ones of earlier attempts.
     """
 
     jobs: tuple[JobRecord, ...]
@@ -60,13 +60,13 @@ def describe_app(
     pod_group: PodGroupRecord | None = None,
     events: Iterable[EventRecord] = (),
 ) -> DescribeAppResponse | None:
-    """Describe an app; None where there is no job of it.
+    """Describe an app; return None if it has no job.
 
     Args:
-        jobs: Its jobs: one, but for several roles of ``kind=job``, whose Jobs come in any order.
-        pods: The app's pods; those of an earlier job of the same name are passed over.
-        pod_group: Volcano's PodGroup of it, where it was read.
-        events: Events of any objects; those of others are passed over.
+        jobs: Its jobs: one, or with ``kind=job`` one per role, in any order.
+        pods: The app's pods; pods of an earlier job of the same name are ignored.
+        pod_group: Its PodGroup (Volcano), if it was read.
+        events: Events; those of other objects are ignored.
     """
     jobs = sorted(jobs, key=lambda job: (not job.is_first, job.role_index))
     if not jobs or not jobs[0].is_first:
@@ -75,7 +75,7 @@ def describe_app(
 
 
 class _App:
-    """One app while it is described."""
+    """The description of one app in the making."""
 
     def __init__(
         self,
@@ -121,12 +121,12 @@ class _App:
 
     def _state(self) -> AppState:
         if _is_unreleased(self.first):
-            return AppState.PENDING  # whatever the Jobs of other roles do in the meantime
+            return AppState.PENDING  # regardless of the Jobs of other roles
         states = [self._state_of(job) for job in self.jobs]
         if (by_containers := self._by_containers()) is not None and not all(each.is_terminal() for each in states):
             return by_containers
         if len(self.jobs) < len(self.roles) and self.first.kind == "job" and not any(map(is_ending, self.jobs)):
-            states.append(AppState.PENDING)  # a role whose Job is not there yet
+            states.append(AppState.PENDING)  # the Job of a role does not exist yet
         return combine(states, cancelled=AppState.CANCELLED in states) if len(states) > 1 else states[0]
 
     def _state_of(self, job: JobRecord) -> AppState:
@@ -134,15 +134,15 @@ class _App:
         own = [pod for pod in self.newest.values() if pod.owner == job.uid]
         alive = [pod for pod in own if not pod_state(pod).is_terminal()]
         if state is AppState.CANCELLED and alive:
-            return AppState.RUNNING  # they are being ended
+            return AppState.RUNNING  # its pods are terminating
         if state in (AppState.SUBMITTED, AppState.PENDING) and any(pod.started for pod in own):
             return AppState.RUNNING
         if _gives_up(job) and not any(pod.started for pod in own):
-            return AppState.PENDING  # it is ended before it has ever run
+            return AppState.PENDING  # it is ending without ever having run
         return AppState.PENDING if state is AppState.SUBMITTED and own else state
 
     def _by_containers(self) -> AppState | None:
-        """Return the verdict of our containers where others keep their pods from ending; None without."""
+        """Return the verdict of the main containers if others keep their pods running, else None."""
         ended = [pod for pod in self.newest.values() if pod_state(pod).is_terminal()]
         kept = [pod for pod in ended if pod.phase == "Running"]
         if not kept or len(ended) < self._number_of_replicas() or any(map(is_ending, self.jobs)):
@@ -155,7 +155,7 @@ class _App:
         return None if any(role.max_retries for role in self.roles) else verdict
 
     def _task_of(self, pod: PodRecord) -> str:
-        """Return the job's name of a pod's task: each replica of a role may be one of its own."""
+        """Return the name of a pod's task in the job; each replica of a role may be a separate task."""
         return pod.task if pod.task in self.tasks else f"{pod.task}-{pod.replica}"
 
     def _number_of_replicas(self) -> int:
@@ -179,10 +179,10 @@ class _App:
             yield RoleStatus(role.name, own)
 
     def _replicas_of(self, index: int, role: Role) -> int:
-        """Return how many replicas a role has: what the job says counts, as a request may have been edited."""
+        """Return how many replicas a role has, according to the job: the request may have been edited."""
         if self.first.kind == "job":
-            told = [job.tasks[0][1] for job in self.jobs if job.role_index == index]
-            return min(told[0] if told else role.num_replicas, _MOST_REPLICAS)
+            counts = [job.tasks[0][1] for job in self.jobs if job.role_index == index]
+            return min(counts[0] if counts else role.num_replicas, _MOST_REPLICAS)
         tasks, task = self.tasks, self.task_names[index]
         of_each = sum(f"{task}-{replica}" in tasks for replica in range(min(role.num_replicas, len(tasks))))
         return min(tasks.get(task, of_each or role.num_replicas), _MOST_REPLICAS)
@@ -195,7 +195,7 @@ class _App:
     # Reasons
 
     def _waiting(self) -> Reason:
-        """Return what the app as a whole waits for."""
+        """Return what the whole app waits for."""
         for job in self.jobs:
             reason = why_job_waits(job, self._pods_of(job), self.pod_group, self.events)
             if reason.text:
@@ -203,7 +203,7 @@ class _App:
         return Reason(_held_back(self.first))
 
     def _never_begun(self) -> Reason:
-        """Return why the app was ended although no program of it had failed: nothing of it, or not all, was there."""
+        """Return why the app was ended before all its pods existed, although none of its programs had failed."""
         if any(pod_state(pod) is AppState.FAILED for pod in self.pods):
             return NOTHING
         by_volcano = self.first.phase == "Terminated"
@@ -223,18 +223,18 @@ class _App:
         if state is AppState.SUCCEEDED and not any(each.state is AppState.FAILED for each in replicas):
             return ""
         if state in (AppState.SUBMITTED, AppState.PENDING):
-            # A replica has failed before its job says so, where each is told by a watch of its own.
-            return why.text or _told(replicas, AppState.FAILED) or _told(replicas, AppState.PENDING)
+            # Jobs and pods have separate watches: a pod's failure may arrive before its job's.
+            return why.text or _reasons(replicas, AppState.FAILED) or _reasons(replicas, AppState.PENDING)
         if state is AppState.FAILED and why.text:
             return why.text
-        failed = _told(replicas, AppState.FAILED)
+        failed = _reasons(replicas, AppState.FAILED)
         if state is AppState.RUNNING:
             failing = "failing: " if failed and any(job.condition("FailureTarget") for job in self.jobs) else ""
-            return f"{failing}{failed}" or _told(replicas, AppState.PENDING)
+            return f"{failing}{failed}" or _reasons(replicas, AppState.PENDING)
         return failed or (self._verdict() if state is AppState.FAILED else "")
 
     def _verdict(self) -> str:
-        """Return what the job says of its failure."""
+        """Return the job's explanation of its failure."""
         for job in self.jobs:
             if condition := job.condition("Failed"):
                 return f"{condition.reason}: {condition.message}".strip(": ")
@@ -259,35 +259,35 @@ class _App:
 
 
 def volcano_restarts(job: JobRecord) -> int:
-    """Return how often Volcano has restarted: its count rises once more when it gives up."""
+    """Return how often Volcano restarted the job; its count rises once more when it gives up."""
     return min(job.retry_count, max(job.max_retry - 1, 0)) if job.max_retry else job.retry_count
 
 
 def _held_back(job: JobRecord) -> str:
-    """Return why a Job does not begin although nothing is wrong with it."""
+    """Return why a healthy Job does not start."""
     if not job.suspended:
         return ""
     if job.queue:
-        return f"waits in the queue {job.queue} for Kueue to admit it"
+        return f"waiting in the queue {job.queue} for Kueue to admit it"
     if _is_unreleased(job):
-        return "not released yet: submit it again, or delete it, if the process that submits it has ended"
+        return "not released yet: if the submitting process has ended, submit the app again or delete it"
     return "suspended"
 
 
 def _gives_up(job: JobRecord) -> bool:
-    """Tell whether a job is on its way to a failure."""
+    """Return whether a job is about to fail."""
     is_failing = job.condition("FailureTarget") is not None and job.condition("Failed") is None
     return job.phase == "Terminating" or (is_failing and not job.succeeded)
 
 
 def _is_unreleased(job: JobRecord) -> bool:
-    """Tell whether a Job is still suspended as it was created."""
+    """Return whether a Job is still suspended since its creation."""
     held = job.suspended and not job.queue and not job.cancelled and not job.unscheduled
     return held and job.kind == "job" and job.started_at is None
 
 
-def _told(replicas: Iterable[ReplicaStatus], state: AppState) -> str:
-    """Return the reasons of the replicas in a state: each once, with those that have it."""
+def _reasons(replicas: Iterable[ReplicaStatus], state: AppState) -> str:
+    """Return the distinct reasons of the replicas in a state, each with its replicas."""
     found: dict[str, list[str]] = {}
     for replica in replicas:
         if replica.state is state and replica.reason:
@@ -305,11 +305,11 @@ def _earliest(times: Iterable[datetime | None]) -> datetime | None:
     return min((each for each in times if each is not None), default=None)
 
 
-# What belongs to an app
+# The objects of an app
 
 
 def pods_of(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> list[PodRecord]:
-    """Return the pods of these jobs, in the order of roles, replicas and attempts."""
+    """Return the pods of these jobs, sorted by role, replica and attempt."""
     owners = {job.uid for job in jobs}
     own = [pod for pod in pods if pod.app == jobs[0].app and pod.owner in owners]
     return sorted(own, key=lambda pod: (pod.task, pod.replica, _age(pod)))
@@ -320,7 +320,7 @@ def _age(pod: PodRecord) -> tuple[int, float]:
 
 
 def _newest(pods: Iterable[PodRecord]) -> dict[tuple[str, int], PodRecord]:
-    """Return the pod of each replica that counts: the newest, and rather one that stays than one that is deleted."""
+    """Return the current pod of each replica: the newest one, but a pod that is being deleted only if it is alone."""
     found: dict[tuple[str, int], PodRecord] = {}
     for pod in pods:
         before = found.get((pod.role, pod.replica))
@@ -330,7 +330,7 @@ def _newest(pods: Iterable[PodRecord]) -> dict[tuple[str, int], PodRecord]:
 
 
 def session_of(job: JobRecord) -> str:
-    """Return the session that submitted a job; empty where the annotation could be in no handle."""
+    """Return the session that submitted a job; empty if the annotation is not valid in a handle."""
     try:
         return read_session(job.session)
     except ValueError:
@@ -338,12 +338,12 @@ def session_of(job: JobRecord) -> str:
 
 
 def needs_events(jobs: Sequence[JobRecord], pods: Iterable[PodRecord], now: float) -> bool:
-    """Tell whether only events can tell what an app waits for, or why Volcano has ended it.
+    """Return whether events are needed to explain what an app waits for, or why Volcano ended it.
 
     Args:
         jobs: The app's jobs.
         pods: Its pods.
-        now: The time as seconds since 1970: what has waited for a moment only is likely to go on without a reason.
+        now: The time in seconds since 1970; a wait that has just started is likely to end by itself.
     """
     if has_given_up(jobs):
         return _wanted(jobs) > len(_newest(pods_of(jobs, pods)))
@@ -351,17 +351,17 @@ def needs_events(jobs: Sequence[JobRecord], pods: Iterable[PodRecord], now: floa
 
 
 def has_given_up(jobs: Iterable[JobRecord]) -> bool:
-    """Tell whether Volcano has ended an app although nobody had cancelled it."""
+    """Return whether Volcano ended an app that was not cancelled."""
     return any(job.phase == "Terminated" for job in jobs)
 
 
 def waits(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> bool:
-    """Tell whether an app waits for something that only its PodGroup or events can tell."""
+    """Return whether an app waits for something that only its PodGroup or events can explain."""
     return any(True for _ in _waiting_since(jobs, pods))
 
 
 def _waiting_since(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> Iterator[datetime | None]:
-    """Yield when what an app waits for was made: pods that have not started, and jobs that have not all of theirs."""
+    """Yield the creation times of what an app waits for: pods that have not started, or a job that lacks pods."""
     if not jobs or all(job_state(job).is_terminal() for job in jobs):
         return
     newest = _newest(pods_of(jobs, pods)).values()
@@ -372,7 +372,7 @@ def _waiting_since(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> Iter
 
 
 def _is_young(since: datetime | None, now: float) -> bool:
-    # The server has told the time: by a clock that is behind, nothing is young.
+    # `since` is from the server's clock; if the local clock is behind it, nothing counts as young.
     return since is not None and 0 <= now - since.timestamp() < WAITS_FOR_MOMENT
 
 
@@ -381,15 +381,15 @@ def _wanted(jobs: Iterable[JobRecord]) -> int:
 
 
 def results_of(app: DescribeAppResponse) -> Mapping[tuple[str, int], JsonValue]:
-    """Return what the replicas of an app have written to their result files, which pods keep up to 4 KiB of."""
+    """Return the contents of the replicas' result files; pods keep up to 4 KiB of each."""
     pods = app.native.pods if isinstance(app.native, Native) else ()
-    return {place: _result(text) for place, pod in _newest(pods).items() if (text := _left(pod))}
+    return {place: _result(text) for place, pod in _newest(pods).items() if (text := _termination_message(pod))}
 
 
-def _left(pod: PodRecord) -> str:
+def _termination_message(pod: PodRecord) -> str:
     container = pod.container
     if container is None or container.phase != "terminated" or container.reason in NOT_STARTED:
-        return ""  # what the runtime says is no result
+        return ""  # a message of the runtime is not a result
     return container.message
 
 

@@ -1,4 +1,4 @@
-"""Jobs of both kinds, PodGroups and events as slim records; never raising, like those of pods."""
+"""Reduce jobs of both kinds, PodGroups and events to slim records; like those of pods, this never raises."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = [
 Kind = Literal["volcano", "job"]
 
 _MOST_TASKS = 4000
-"""Each replica may be a task of its own, and no object holds more of them: each takes 400 bytes at least."""
+"""Most tasks of a job. A replica may be a separate task of at least 400 bytes, so an object cannot hold more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that holds, of a job, or of a PodGroup.
+    """A true condition of a job or a PodGroup.
 
     Attributes:
-        type: What it says, such as ``Failed``.
-        reason: Why, as one word.
-        message: Why, as a sentence.
+        type: Its type, such as ``Failed``.
+        reason: The reason in one word.
+        message: The reason as a sentence.
     """
 
     type: str
@@ -48,40 +48,40 @@ class JobRecord:
     """A job of one of the two kinds.
 
     Attributes:
-        kind: Which kind.
+        kind: Its kind.
         namespace: Its namespace.
         app: The name of its app.
-        name: Its own name: the app's, but for the Jobs of later roles.
-        uid: What tells it from every other job.
-        owners: The uids of what it is owned by.
-        created_at: When it was made.
-        started_at: When it started, where the kind tells.
-        finished_at: When it ended, where the kind tells.
+        name: Its name: the app's name, except for the Jobs of later roles.
+        uid: Its unique id.
+        owners: The uids of its owners.
+        created_at: When it was created.
+        started_at: When it started, if the kind reports it.
+        finished_at: When it ended, if the kind reports it.
         session: The session that submitted it.
-        app_name: The name that the app was given.
-        digest: The digest of what was asked for.
-        note: The note of the roles, unread.
+        app_name: The name in the AppDef.
+        digest: The digest of the request.
+        note: The note of the roles, not parsed.
         queue: Its queue.
-        cancelled: Whether its cancel was asked for with our annotation.
-        unscheduled: Whether it was ended because it had not begun in time, likewise.
-        phase: Volcano's phase; empty in the first moments, and for the other kind.
-        message: Volcano's sentence to it.
-        conditions: The conditions that hold, of the other kind.
+        cancelled: Whether asyncsched's annotation marks it as cancelled.
+        unscheduled: Whether asyncsched's annotation marks it as ended for not starting in time.
+        phase: Volcano's phase; empty at first, and for a Job.
+        message: Volcano's message for the phase.
+        conditions: The true conditions of a Job.
         suspended: Whether it is suspended.
-        role_index: The role's place, where it is the Job of one role.
+        role_index: The role's index, for a Job of one role.
         tasks: Task names and numbers of replicas.
-        succeeded: How many replicas have succeeded, where the kind tells.
+        succeeded: How many replicas have succeeded, if the kind reports it.
         failed: How many pods have failed.
         ready: How many pods are ready.
-        active: How many pods there are that have not ended.
-        terminating: How many pods are being ended.
-        failed_indexes: Numbers of replicas that failed for good, as the Job writes them: ``1,3-5``.
-        completed_indexes: Numbers of those that succeeded, likewise.
-        retry_count: How often Volcano has counted a restart.
-        max_retry: At which count it gives up.
-        pending_limited: Whether Volcano ends it where it does not begin in time.
-        least: How many replicas have to succeed, of Volcano's where it does not act on a failure; else 0.
-        task_least: Likewise of each of its tasks.
+        active: How many pods exist and have not ended.
+        terminating: How many pods are terminating.
+        failed_indexes: The ids of replicas that finally failed, as written by the Job: ``1,3-5``.
+        completed_indexes: The ids of replicas that succeeded, in the same form.
+        retry_count: Volcano's count of restarts.
+        max_retry: The count at which Volcano gives up.
+        pending_limited: Whether Volcano ends it if it does not start in time.
+        least: How many replicas must succeed, for a Volcano job without a policy for failures; else 0.
+        task_least: The same for each task.
     """
 
     kind: Kind
@@ -126,17 +126,17 @@ class JobRecord:
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the one that the app is named after: it carries the annotations, and owns the others.
+        """Whether it is the app's first job, which has the app's name and the annotations, and owns the others.
 
-        Anybody can set the label; only our submit writes the digest of what was asked for.
+        Anybody can set the label; only a submit by asyncsched writes the digest.
         """
         return self.name == self.app and bool(self.digest)
 
     def has_enough(self, succeeded: Mapping[str, int]) -> bool:
-        """Tell whether Volcano takes the job for a success although some of its replicas have failed.
+        """Return whether Volcano counts the job as successful although some of its replicas have failed.
 
         Args:
-            succeeded: How many replicas of each task have succeeded, when all have ended.
+            succeeded: How many replicas of each task succeeded, once all have ended.
         """
         if not self.least or sum(succeeded.values()) < self.least:
             return False
@@ -146,15 +146,15 @@ class JobRecord:
         )
 
     def condition(self, kind: str) -> Condition | None:
-        """Return the condition of this type if it holds."""
+        """Return the condition of this type if it is true."""
         return next((each for each in self.conditions if each.type == kind), None)
 
 
 def jobs_of_app(jobs: Iterable[JobRecord]) -> list[JobRecord]:
-    """Return the job that an app is named after and those that it owns; none without it.
+    """Return an app's first job and the jobs that it owns; none without the first one.
 
-    Labels prove nothing: anybody can copy the manifest of a job of ours. The first job has our annotation and the name
-    that only one can have, and the Jobs of other roles name it as their owner.
+    Labels are not enough: anybody can copy a job's manifest. The first job has asyncsched's annotation and a unique
+    name, and the Jobs of other roles have it as their owner.
     """
     jobs = list(jobs)
     first = next((job for job in jobs if job.is_first), None)
@@ -165,15 +165,15 @@ def jobs_of_app(jobs: Iterable[JobRecord]) -> list[JobRecord]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroupRecord:
-    """Volcano's PodGroup of a job.
+    """The PodGroup of a Volcano job.
 
     Attributes:
         namespace: Its namespace.
         name: Its name.
-        uid: What tells it from every other one.
+        uid: Its unique id.
         owner: The uid of its job.
         phase: Pending, Inqueue, Running, Unknown or Completed.
-        conditions: The conditions that hold.
+        conditions: The true conditions.
     """
 
     namespace: str
@@ -189,12 +189,12 @@ class EventRecord:
     """An event.
 
     Attributes:
-        uid: The uid of the object that it is about.
-        about: That object's kind and name.
+        uid: The uid of its object.
+        about: The object's kind and name.
         kind: Normal or Warning.
-        reason: What happened, as one word.
+        reason: What happened, in one word.
         message: What happened, as a sentence.
-        seen_at: When it happened last.
+        seen_at: When it last happened.
     """
 
     uid: str
@@ -206,7 +206,7 @@ class EventRecord:
 
 
 def job_record(raw: object, kind: Kind) -> JobRecord | None:
-    """Return what is kept of a job; None for one that is not of an app of ours. Never raises."""
+    """Return the record of a job; None for a job that does not belong to an asyncsched app. Never raises."""
     metadata = section(raw, "metadata")
     labels, annotations = section(metadata, "labels"), section(metadata, "annotations")
     app, name, uid = text(labels.get(names.APP)), text(metadata.get("name")), text(metadata.get("uid"))
@@ -275,7 +275,7 @@ def _finished_at(status: Raw, state: Raw, kind: Kind) -> datetime | None:
 
 
 def _conditions(status: Raw) -> tuple[Condition, ...]:
-    """Return the conditions that hold: one that is not, or no longer, true says nothing."""
+    """Return the true conditions; others mean nothing."""
     held = [each for each in items(status.get("conditions")) if each.get("status") == "True"]
     return tuple(
         Condition(shared_text(each.get("type")), shared_text(each.get("reason")), text(each.get("message")))
@@ -298,7 +298,7 @@ def _owners(metadata: Raw) -> tuple[str, ...]:
 
 
 def pod_group_record(raw: object) -> PodGroupRecord | None:
-    """Return what is kept of a PodGroup; None for what is not one. Never raises."""
+    """Return the record of a PodGroup; None if `raw` is not one. Never raises."""
     metadata, status = section(raw, "metadata"), section(raw, "status")
     name, uid = text(metadata.get("name")), text(metadata.get("uid"))
     if not (name and uid):
@@ -315,7 +315,7 @@ def pod_group_record(raw: object) -> PodGroupRecord | None:
 
 
 def event_record(raw: object) -> EventRecord | None:
-    """Return what is kept of an event; None for one that is about nothing. Never raises."""
+    """Return the record of an event; None if it has no object. Never raises."""
     about = section(raw, "involvedObject")
     uid = text(about.get("uid"))
     if not uid:

@@ -1,6 +1,6 @@
-"""Pods as slim records: what is kept of each, and nothing else. Anybody may have written what is read here.
+"""Reduce pods to slim records. The input is untrusted.
 
-A record is some two kilobytes smaller than the pod that it is made from, so that a reflector can hold fifty thousand.
+A record is about two kilobytes smaller than its pod, so that a reflector can hold fifty thousand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Raw = Mapping[str, object]
-"""An object of the API, as its JSON has it."""
+"""The JSON of an API object."""
 
 _LONGEST = 4096
 _NEVER = 1970
@@ -39,18 +39,18 @@ _INDEXES = (names.REPLICA, "volcano.sh/task-index", "batch.kubernetes.io/job-com
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRecord:
-    """A container as the kubelet last told of it.
+    """A container as last reported by the kubelet.
 
     Attributes:
         name: Its name.
-        phase: What it does.
-        reason: Why it waits or has ended, as one word.
-        message: The same as a sentence, or what the program has left as its termination message.
-        exit_code: What it has ended with.
-        signal: The number of the signal that has ended it, where the runtime tells.
+        phase: Its phase.
+        reason: Why it waits or has ended, in one word.
+        message: Why it waits or has ended, as a sentence, or the program's termination message.
+        exit_code: Its exit code.
+        signal: The number of the signal that ended it, if the runtime reports one.
         started_at: When it started.
         finished_at: When it ended.
-        restart_count: How often it was started again in this pod.
+        restart_count: How often it was restarted in this pod.
         ready: Whether it is ready.
     """
 
@@ -73,26 +73,26 @@ class PodRecord:
     Attributes:
         namespace: Its namespace.
         app: The name of its app.
-        name: Its name, which a pod that replaces it may have too.
-        uid: What tells it from every other pod.
-        owner: The uid of the job that it belongs to.
+        name: Its name; a pod that replaces it may have the same one.
+        uid: Its unique id.
+        owner: The uid of its job.
         role: The role's name.
         task: The role's task name.
-        replica: Its number in the role.
-        attempt: Which run of its replica it is, counted from 0, as far as the controller tells; Volcano's RestartPod
-            tells nothing.
-        created_at: When it was made.
-        deleted_at: When its deletion was asked for.
+        replica: The id of its replica in the role.
+        attempt: The number of the run within its replica, counted from 0, if the controller reports it; Volcano's
+            RestartPod does not.
+        created_at: When it was created.
+        deleted_at: When its deletion was requested.
         phase: Pending, Running, Succeeded, Failed or Unknown.
-        reason: Its status' reason, such as Evicted or DeadlineExceeded.
-        message: Its status' message.
+        reason: The reason in its status, such as Evicted or DeadlineExceeded.
+        message: The message in its status.
         hostname: Its name for the other pods.
         scheduled: Whether it has a node.
-        unscheduled: Why it has none: the reason of its condition PodScheduled, and the sentence.
-        disrupted: Why it is evicted: likewise of its condition DisruptionTarget.
-        container: Our container, as far as the kubelet has told of it.
-        last: Our container's run before, if it was started again in this pod.
-        init: The first init container that fails or waits for something, if there is one.
+        unscheduled: Why it has none: reason and message of its condition PodScheduled.
+        disrupted: Why it is evicted: reason and message of its condition DisruptionTarget.
+        container: The main container, if the kubelet has reported it.
+        last: The main container's previous run, if it was restarted in this pod.
+        init: The first init container that failed or waits, if there is one.
     """
 
     namespace: str
@@ -119,23 +119,23 @@ class PodRecord:
 
     @property
     def ended(self) -> bool:
-        """Whether our container, or the whole pod, has come to its end: sidecars do not count."""
+        """Whether the main container or the whole pod has ended; sidecars do not count."""
         return self.phase in ("Succeeded", "Failed") or (
             self.container is not None and self.container.phase == "terminated"
         )
 
     @property
     def started(self) -> bool:
-        """Whether our container has started; a pod can fail before."""
+        """Whether the main container has started; a pod can fail before that."""
         if self.container is None:
             return self.phase in ("Running", "Succeeded")
         return self.container.phase in ("running", "terminated")
 
 
 def pod_record(raw: object) -> PodRecord | None:
-    """Return what is kept of a pod; None for one that is not of an app of ours.
+    """Return the record of a pod; None for a pod that does not belong to an asyncsched app.
 
-    Never raises, whatever it is given: what is not of the form that Kubernetes writes has its default.
+    Never raises: values of an unexpected form are replaced by defaults.
     """
     metadata = section(raw, "metadata")
     labels, annotations = section(metadata, "labels"), section(metadata, "annotations")
@@ -173,10 +173,10 @@ def pod_record(raw: object) -> PodRecord | None:
 
 
 def _replica(labels: Raw, annotations: Raw, name: str) -> int | None:
-    """Return a replica's number; an older Volcano tells it in the pod's name alone."""
+    """Return a replica's id; older versions of Volcano have it only in the pod's name."""
     written = (source.get(key) for key in _INDEXES for source in (labels, annotations))
-    if (told := next((each for each in written if each is not None), None)) is not None:
-        return integer(told)
+    if (found := next((each for each in written if each is not None), None)) is not None:
+        return integer(found)
     return integer(name.rpartition("-")[2]) if _VOLCANO_JOB in labels else None
 
 
@@ -200,12 +200,12 @@ def _own_container(status: Raw) -> tuple[ContainerRecord | None, ContainerRecord
 
 
 def _init_that_holds_up(status: Raw) -> ContainerRecord | None:
-    """Return the first init container that is neither done nor well."""
+    """Return the first init container that is neither done nor healthy."""
     for each in items(status.get("initContainerStatuses")):
         last = section(section(each, "lastState"), "terminated")
         record = _container(each, section(each, "state"))
         if record.phase == "waiting" and last:
-            return _in_phase(each, "terminated", last)  # it is started again and again
+            return _in_phase(each, "terminated", last)  # it restarts repeatedly
         failed = record.phase == "terminated" and record.exit_code != 0
         waits = record.phase == "waiting" and record.reason not in ("", "PodInitializing")
         if failed or waits or (record.restart_count and record.phase != "terminated" and not record.ready):
@@ -235,11 +235,11 @@ def _in_phase(status: Raw, phase: Literal["waiting", "running", "terminated"], s
     )
 
 
-# Reading what may be of any form
+# Reading untrusted values
 
 
 def section(raw: object, key: str) -> Raw:
-    """Return the object under a key; an empty one where there is none."""
+    """Return the object under a key; an empty one if there is none."""
     value = cast("Raw", raw).get(key) if isinstance(raw, Mapping) else None
     return cast("Raw", value) if isinstance(value, Mapping) else {}
 
@@ -252,18 +252,18 @@ def items(value: object) -> Sequence[Raw]:
 
 
 def text(value: object) -> str:
-    """Return a text of bounded length that can be encoded; empty for what is not one."""
+    """Return a text, shortened to a bounded length and safe to encode; empty if `value` is not a text."""
     return well_formed(value[:_LONGEST]) if isinstance(value, str) else ""
 
 
 def shared_text(value: object) -> str:
-    """Return a text that many records have in common: it is kept once."""
+    """Return a text that many records share, interned."""
     found = text(value)
     return sys.intern(found) if found else ""
 
 
 def integer(value: object) -> int | None:
-    """Return a whole number of at most nine digits, which annotations write as a text."""
+    """Return a whole number of at most nine digits, which may be written as text as in annotations."""
     if isinstance(value, str) and len(value) <= MOST_DIGITS and value.isascii() and value.isdigit():
         return int(value)
     is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -271,12 +271,12 @@ def integer(value: object) -> int | None:
 
 
 def moment(value: object) -> datetime | None:
-    """Return a time, aware UTC; None for what is not one."""
+    """Return an aware UTC time; None if `value` is not a time."""
     if not isinstance(value, str) or len(value) > len("2026-11-22T12:00:00.000000000+00:00"):
         return None
     try:
         found = datetime.fromisoformat(value)
-        # The beginning of time stands for what has never been.
+        # Go's zero time means never.
         return found.astimezone(UTC) if found.tzinfo is not None and found.year > _NEVER else None
     except (ValueError, OverflowError):  # not a time, or one before the year 1
         return None

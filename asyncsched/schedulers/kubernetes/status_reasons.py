@@ -1,8 +1,8 @@
-"""Why a pod or an app has failed or waits: one order of evidence, and a table for each kind of it.
+"""Find out why a pod or an app has failed or waits, from evidence in a fixed order, with a table for each kind.
 
-What a container or a pod says itself comes first, then what it was disrupted by, then what its PodGroup says, then
-events about this very object. An event decides only what is not over: those of troubles that have passed stay for an
-hour. `Killing` and `FailedScheduling` are never a cause of anything: they come with healthy pods, too.
+The status of the container or the pod comes first, then its disruption, then its PodGroup, then events about this
+object. Events are used only while the problem lasts, because events of past problems stay for an hour. `Killing` and
+`FailedScheduling` are never used: healthy pods have them too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _KILLED = (BY_SIGNAL + SIGTERM, BY_SIGNAL + SIGKILL)
 
 
 class Reason(NamedTuple):
-    """A reason in words, and its kind.
+    """A reason and its cause.
 
     Attributes:
-        text: The words; empty where there is nothing to tell.
-        cause: The kind; None where nothing is wrong.
+        text: The reason in words; empty if there is none.
+        cause: The kind of cause; None if nothing is wrong.
     """
 
     text: str = ""
@@ -53,7 +53,7 @@ POD_REASONS: Mapping[str, FailureCause] = {
     "Terminated": FailureCause.NODE,
     "UnexpectedAdmissionError": FailureCause.NODE,
 }
-"""What the reason of a failed pod's status tells."""
+"""Causes by the reason in a failed pod's status."""
 
 DISRUPTIONS: Mapping[str, FailureCause] = {
     "DeletionByPodGC": FailureCause.NODE,
@@ -62,7 +62,7 @@ DISRUPTIONS: Mapping[str, FailureCause] = {
     "PreemptionByScheduler": FailureCause.PREEMPTED,
     "TerminationByKubelet": FailureCause.NODE,
 }
-"""What the reason of the condition DisruptionTarget tells."""
+"""Causes by the reason of the condition DisruptionTarget."""
 
 NOT_STARTED: Mapping[str, FailureCause] = {
     "ConfigError": FailureCause.CONFIG,
@@ -80,7 +80,7 @@ NOT_STARTED: Mapping[str, FailureCause] = {
     "SignatureValidationFailed": FailureCause.IMAGE,
     "StartError": FailureCause.CONFIG,
 }
-"""What the reason of a container that does not start tells."""
+"""Causes by the reason of a container that does not start."""
 
 POD_EVENTS: Mapping[str, FailureCause | None] = {
     "FailedAttachVolume": FailureCause.CONFIG,
@@ -90,23 +90,23 @@ POD_EVENTS: Mapping[str, FailureCause | None] = {
     "NotTriggerScaleUp": FailureCause.UNSCHEDULABLE,
     "TriggeredScaleUp": None,
 }
-"""Events of a pod that tell what it waits for."""
+"""Causes by the reason of an event; these events explain what a pod waits for."""
 
 _NO_PROGRAM = ("executable file not found", "no such file or directory", "exec format error")
 _GANG_ONLY = re.compile(r"^(\d+/\d+ tasks in gang unschedulable: )?pod group is not ready")
-"""What Volcano says of every job for a moment, and of its pods."""
+"""Volcano's message for every new job and its pods."""
 _STATUS_MESSAGE = re.compile(r'Message:"((?:[^"\\]|\\.)*)"')
 _UNHELPFUL = re.compile(r"\. not found$")
-"""What the scheduler puts behind a reason that no preemption helps against: 'claim "data" not found. not found'."""
+"""The scheduler's suffix for a reason that preemption cannot solve: 'claim "data" not found. not found'."""
 _PASSING = re.compile(r"failed to sync (configmap|secret) cache|not registered")
 _QUOTA = re.compile(r"exceeded quota|queue resource quota insufficient", re.IGNORECASE)
 
 
-# What has ended
+# Failures
 
 
 def why_failed(pod: PodRecord) -> Reason:
-    """Return why a pod failed, by what it says itself."""
+    """Return why a pod failed, according to its status."""
     container = pod.container
     ended = container is not None and container.phase == "terminated"
     if container is not None and ended and container.reason == "OOMKilled":
@@ -122,7 +122,7 @@ def why_failed(pod: PodRecord) -> Reason:
     if container.reason in NOT_STARTED:
         return _not_started(container)
     if container.reason == "ContainerStatusUnknown":
-        return Reason("its node does not tell how it ended", FailureCause.NODE)
+        return Reason("its node did not report how it ended", FailureCause.NODE)
     return Reason(ending_of(container), _cause_of_code(container))
 
 
@@ -160,12 +160,12 @@ def _not_started(container: ContainerRecord) -> Reason:
     cause = FailureCause.IMAGE if no_program else NOT_STARTED[container.reason]
     _, pull, failed = container.message.partition("ErrImagePull: ")
     if container.reason == "ImagePullBackOff" and pull:
-        return Reason(f"{pull}{failed}", cause)  # the same words in the pauses between two tries
+        return Reason(f"{pull}{failed}", cause)  # the same text as between two tries
     return Reason(_joined(container.reason, container.message), cause)
 
 
 def ending_of(container: ContainerRecord) -> str:
-    """Return how a container has ended, in words."""
+    """Return how a container ended, in words."""
     code = container.exit_code
     if container.reason == "OOMKilled":
         return f"out of memory: killed, exit code {code}"
@@ -176,7 +176,7 @@ def ending_of(container: ContainerRecord) -> str:
 
 
 def signal_of(container: ContainerRecord | None) -> int | None:
-    """Return the number of the signal that has ended a container, by what the runtime tells or by its exit code."""
+    """Return the number of the signal that ended a container, as reported by the runtime or by its exit code."""
     if container is None or container.phase != "terminated":
         return None
     return container.signal or exit_codes.signal_of(container.exit_code)
@@ -190,15 +190,15 @@ def _cause_of_code(container: ContainerRecord) -> FailureCause:
     return FailureCause.EXIT if signal_of(container) is None else FailureCause.SIGNAL
 
 
-# What waits
+# Waits
 
 
 def why_waiting(pod: PodRecord, events: Iterable[EventRecord] = ()) -> Reason:
-    """Return why a pod does not run, or not again.
+    """Return why a pod does not start or restart.
 
     Args:
         pod: The pod.
-        events: Events; those of other objects are passed over.
+        events: Events; those of other objects are ignored.
     """
     if pod.deleted_at is None and (init := _of_init(pod)) is not NOTHING:
         return init
@@ -208,7 +208,7 @@ def why_waiting(pod: PodRecord, events: Iterable[EventRecord] = ()) -> Reason:
             return _not_started(container)
         if container.reason == "CrashLoopBackOff":
             last = f" after {ending_of(pod.last)}" if pod.last is not None else ""
-            return Reason(f"waits to be started again{last}", _cause_of_code(pod.last) if pod.last else None)
+            return Reason(f"waiting to restart{last}", _cause_of_code(pod.last) if pod.last else None)
     if pod.disrupted is not None:
         return _of_disruption(pod)
     said = _newest(events, pod.uid, POD_EVENTS)
@@ -222,7 +222,7 @@ def _unscheduled(pod: PodRecord, said: EventRecord) -> Reason:
     if reason == "SchedulingGated":
         return Reason(_joined("held back by a scheduling gate", message), None)
     if said.reason == "TriggeredScaleUp":
-        return Reason(_joined("waits for a new node", said.message), None)
+        return Reason(_joined("waiting for a new node", said.message), None)
     if reason != "Unschedulable" or _GANG_ONLY.match(message):
         return NOTHING
     message = _UNHELPFUL.sub("", message)
@@ -231,7 +231,7 @@ def _unscheduled(pod: PodRecord, said: EventRecord) -> Reason:
 
 
 def _is_of_node(event: EventRecord) -> bool:
-    """Tell whether an event says why a pod does not start on its node; what passes in a moment is not meant."""
+    """Return whether an event explains why a pod does not start on its node, other than for a moment."""
     if _PASSING.search(event.message):
         return False
     return POD_EVENTS.get(event.reason) in (FailureCause.CONFIG, FailureCause.NODE)
@@ -240,13 +240,13 @@ def _is_of_node(event: EventRecord) -> bool:
 def why_job_waits(
     job: JobRecord, pods: int, pod_group: PodGroupRecord | None = None, events: Iterable[EventRecord] = ()
 ) -> Reason:
-    """Return why a job has not all of its pods.
+    """Return why a job lacks pods.
 
     Args:
         job: The job.
-        pods: How many pods there are of it.
-        pod_group: Its PodGroup, where it was read.
-        events: Events; those of other objects are passed over.
+        pods: How many of its pods exist.
+        pod_group: Its PodGroup, if it was read.
+        events: Events; those of other objects are ignored.
     """
     known = list(events)
     if (refused := why_refused(job, pods, known)) is not NOTHING:
@@ -263,7 +263,7 @@ def why_job_waits(
 
 
 def why_refused(job: JobRecord, pods: int, events: Iterable[EventRecord]) -> Reason:
-    """Return why pods of a job could not be made, by the events that say so."""
+    """Return why pods of a job could not be created, according to events."""
     if pods >= sum(replicas for _, replicas in job.tasks):
         return NOTHING
     refused = _newest(events, job.uid, ("FailedCreate", "FailedCreatePod", "PodGroupError", "PluginError"))
@@ -271,20 +271,20 @@ def why_refused(job: JobRecord, pods: int, events: Iterable[EventRecord]) -> Rea
 
 
 def _unfit(pod_group: PodGroupRecord | None) -> list[str]:
-    """Return what a PodGroup says it waits for; that its gang is not complete says nothing."""
+    """Return what a PodGroup waits for; an incomplete gang alone is not a reason."""
     conditions = pod_group.conditions if pod_group is not None else ()
     return [each.message for each in conditions if each.type == "Unschedulable" and not _GANG_ONLY.match(each.message)]
 
 
 def _refused(message: str) -> Reason:
-    """Return why pods are refused: Volcano prints an error as Go does."""
+    """Return why pods are refused; Volcano prints the error as a Go value."""
     found = _STATUS_MESSAGE.search(message)
     text = re.sub(r"\\(.)", r"\1", found[1]) if found else message.removeprefix("Error creating: ")
     return Reason(f"its pods are refused: {text}", FailureCause.QUOTA if _QUOTA.search(text) else FailureCause.CONFIG)
 
 
 def _newest(events: Iterable[EventRecord], uid: str, reasons: Iterable[str]) -> EventRecord:
-    """Return the newest event of an object that has one of these reasons; an empty one without."""
+    """Return the newest event of an object with one of these reasons, else an empty event."""
     wanted = frozenset(reasons)
     own = [event for event in events if event.uid == uid and event.reason in wanted]
     return max(own, key=_seen_at, default=EventRecord(uid=uid))

@@ -1,4 +1,4 @@
-"""A replica's status, from its pod and from what its job says."""
+"""Determine a replica's status from its pod and its job."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 __all__ = ["GIVEN_UP", "NOT_BEGUN", "STOPPED", "Around", "is_in", "replica_status"]
 
 STOPPED = "ended because another replica failed"
-"""Why a replica was ended that had not failed."""
-_DELETED = "it failed again; Volcano has deleted its pod"
-NOT_BEGUN = Reason("it had not begun within its pending_timeout", FailureCause.UNSCHEDULABLE)
-"""Why an app, and each of its replicas, was ended with its `pending_timeout`."""
+"""The reason of a replica that was ended without having failed."""
+_DELETED = "it failed again, and Volcano deleted its pod"
+NOT_BEGUN = Reason("it did not start within its pending_timeout", FailureCause.UNSCHEDULABLE)
+"""The reason of an app and its replicas that were ended by `pending_timeout`."""
 GIVEN_UP = Reason(
-    "Volcano has ended it before all of its pods were there; what kept it from making them is not known any more: "
-    "a cluster forgets its events after an hour",
+    "Volcano ended it before all of its pods existed; the cause is no longer known, because a cluster forgets its "
+    "events after an hour",
     FailureCause.UNKNOWN,
 )
-"""Why one was ended where nothing else explains it."""
+"""The reason if nothing else explains the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +36,10 @@ class Around:
     Attributes:
         jobs: The app's jobs, the first one first.
         app_state: The app's state.
-        cancelled: Whether its cancel was asked for.
+        cancelled: Whether the app was cancelled.
         events: Events of any objects.
         alone: Whether it is the app's only replica.
-        never_begun: Why the app was ended before all of its pods were there, if it was.
+        never_begun: Why the app was ended before all its pods existed, if it was.
         missing: How many replicas have no pod.
     """
 
@@ -52,25 +52,25 @@ class Around:
     missing: int = 0
 
     def job_of(self, role_index: int) -> JobRecord | None:
-        """Return the job that runs a role; None while it is not there."""
+        """Return the job that runs a role; None if it does not exist yet."""
         if self.jobs[0].kind == "volcano":
             return self.jobs[0]
         return next((job for job in self.jobs if job.role_index == role_index), None)
 
     def verdict_of(self, job: JobRecord) -> AppState:
-        """Return the state that decides about a job's replicas: its own where it is one of several."""
+        """Return the state that decides about a job's replicas: the job's, if it is one of several."""
         return self.app_state if len(self.jobs) == 1 or self.app_state.is_terminal() else job_state(job)
 
 
 def replica_status(role: Role, role_index: int, number: int, pod: PodRecord | None, around: Around) -> ReplicaStatus:
-    """Return how a replica is doing.
+    """Return the status of a replica.
 
     Args:
         role: Its role.
-        role_index: The role's place.
-        number: Its number.
-        pod: The pod that counts for it; None where there is none.
-        around: What else it depends on.
+        role_index: The role's index.
+        number: The replica's id.
+        pod: Its current pod, if any.
+        around: What else the status depends on.
     """
     job = around.job_of(role_index)
     if job is None:
@@ -118,14 +118,14 @@ def _without_pod(role: Role, number: int, job: JobRecord, around: Around) -> Rep
 
 
 def _is_ending(job: JobRecord) -> bool:
-    """Tell whether a job makes no more pods, although it has not ended yet."""
+    """Return whether a job creates no more pods although it has not ended yet."""
     never_begun = job.unscheduled or not (job.started_at or job.phase)
     is_failing = job.condition("FailureTarget") is not None and not never_begun
     return is_failing or job.cancelled or job.phase in ("Aborting", "Aborted")
 
 
 def _was_last_failure(role: Role, job: JobRecord, around: Around) -> bool:
-    """Tell whether a replica's pod is gone because it failed for the last time: RestartPod deletes it then, too."""
+    """Return whether a replica's pod is gone after its last failure: RestartPod deletes it even then."""
     given_up = job.kind == "volcano" and job.phase == "Failed" and job.retry_count >= job.max_retry > 1
     return given_up and role.max_retries > 0 and around.missing == 1
 
@@ -138,7 +138,7 @@ def _state(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> AppSta
     if state is not AppState.FAILED:
         return AppState.CANCELLED if verdict.is_terminal() else state
     if _was_killed(pod) and (around.cancelled or pod.deleted_at is not None):
-        # The service has ended it, for a cancel or because of another replica.
+        # The cluster ended it, for a cancel or because of another replica.
         return AppState.CANCELLED if around.cancelled or verdict.is_terminal() else AppState.PENDING
     return AppState.PENDING if not verdict.is_terminal() and _will_restart(role, pod, job) else AppState.FAILED
 
@@ -163,7 +163,7 @@ def _reason(pod: PodRecord, state: AppState, around: Around) -> Reason:
         return why_failed(pod)
     if state is AppState.PENDING and failed:
         why = why_failed(pod)
-        return Reason(f"waits to be started again after {why.text}", why.cause)
+        return Reason(f"waiting to restart after {why.text}", why.cause)
     if state is AppState.PENDING:
         return why_waiting(pod, around.events)
     if state is AppState.CANCELLED and around.never_begun is not NOTHING:
@@ -174,7 +174,7 @@ def _reason(pod: PodRecord, state: AppState, around: Around) -> Reason:
 
 
 def _restarts(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> int | None:
-    """Return how often a replica was started again: of Volcano's RestartPod nobody knows whose restarts they were."""
+    """Return how often a replica was restarted, if known: Volcano's RestartPod does not count per replica."""
     if job.kind == "job" or role.max_retries <= 0:
         return pod.attempt
     restarts = min(job.retry_count, max(job.max_retry - 1, 0))
@@ -184,13 +184,13 @@ def _restarts(role: Role, pod: PodRecord, job: JobRecord, around: Around) -> int
 
 
 def is_in(indexes: str, number: int) -> bool:
-    """Tell whether a number is one of those that a Job lists as ``1,3-5``."""
+    """Return whether a number is in a Job's list of indexes, such as ``1,3-5``."""
     ranges = _ranges(indexes)
     place = bisect.bisect_right(ranges, number, key=lambda each: each[0])
     return place > 0 and number <= ranges[place - 1][1]
 
 
-@functools.lru_cache(maxsize=64)  # Each replica of a Job asks.
+@functools.lru_cache(maxsize=64)  # Called for each replica of a Job.
 def _ranges(indexes: str) -> tuple[tuple[int, int], ...]:
     found: list[tuple[int, int]] = []
     for part in indexes.split(",") if indexes else ():

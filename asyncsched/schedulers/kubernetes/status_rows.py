@@ -1,4 +1,4 @@
-"""The rows of a list: from jobs as records or from Tables as the API server makes them, and from pods."""
+"""Make the rows of a list from records of jobs or from the API server's Tables, and from pods."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from asyncsched.specs.state import AppState, combine
 __all__ = ["Told", "in_doubt", "list_row", "needs_pods", "rows_of", "tells_states", "told_by_jobs", "told_by_tables"]
 
 Told = tuple[JobRecord, AppState]
-"""A job, and the state that it tells by itself."""
+"""A job, and its state without regard to pods."""
 
 _START = datetime.fromtimestamp(0, UTC)
 _COLUMNS: Mapping[Kind, tuple[str, Mapping[str, AppState]]] = {
     "volcano": ("STATUS", VOLCANO_PHASES),
     "job": ("Status", JOB_STATUS),
 }
-"""Which column tells the state, and what its words mean."""
+"""The column with the state, and the meaning of its values."""
 
 
 def list_row(jobs: Sequence[JobRecord], backend: str = "kubernetes") -> ListAppResponse | None:
-    """Return the row of an app from its jobs alone; None where the one that it is named after is not among them.
+    """Return the row of an app from its jobs alone; None if its first job is not among them.
 
     Args:
         jobs: The jobs of the app.
@@ -40,35 +40,35 @@ def list_row(jobs: Sequence[JobRecord], backend: str = "kubernetes") -> ListAppR
 
 
 def told_by_jobs(jobs: Iterable[JobRecord]) -> list[Told]:
-    """Return jobs with the states that they tell."""
+    """Return jobs with their states."""
     return [(job, job_state(job)) for job in jobs]
 
 
 def tells_states(kind: Kind, table: object) -> bool:
-    """Tell whether a Table has the column for the state: what columns there are is up to who installed the kind."""
+    """Return whether a Table has the column with the state; the installed CRD decides about its columns."""
     return _COLUMNS[kind][0] in _columns(table)
 
 
 def told_by_tables(tables: Iterable[tuple[Kind, object]]) -> list[Told]:
-    """Return the jobs that Tables tell of, with their states; without a column for it a state is UNKNOWN.
+    """Return the jobs of Tables with their states; without the column the state is UNKNOWN.
 
     Args:
-        tables: The kind of what was listed, and the Table (``as=Table``, ``includeObject=Metadata``) as its JSON is.
+        tables: The kind of the jobs, and the JSON of the Table (``as=Table``, ``includeObject=Metadata``).
     """
     return [row for kind, table in tables for row in _read_table(kind, table)]
 
 
 def needs_pods(told: Iterable[Told]) -> set[tuple[str, str]]:
-    """Return namespace and name of the apps of which only their pods tell whether they go on."""
+    """Return namespace and name of the apps whose pods are needed to know whether they are active."""
     return {(job.namespace, job.app) for job, state in told if _is_unsure(state)}
 
 
 def rows_of(told: Iterable[Told], pods: Iterable[PodRecord] = (), backend: str = "kubernetes") -> list[ListAppResponse]:
-    """Return the rows of the apps that jobs belong to, newest first.
+    """Return the rows of the jobs' apps, newest first.
 
     Args:
-        told: The jobs, with the states that they tell.
-        pods: Pods of any of these apps, and of others; an app without any is told by its jobs.
+        told: The jobs with their states.
+        pods: Pods of these and other apps; an app without pods is described by its jobs.
         backend: The scheduler's name, for the handles.
     """
     apps: dict[tuple[str, str, str], list[Told]] = {}
@@ -77,18 +77,18 @@ def rows_of(told: Iterable[Told], pods: Iterable[PodRecord] = (), backend: str =
     by_app: dict[tuple[str, str], list[PodRecord]] = {}
     for pod in pods:
         by_app.setdefault((pod.namespace, pod.app), []).append(pod)
-    found = [_row(_own(them), by_app.get((namespace, app), ()), backend) for (_, namespace, app), them in apps.items()]
+    found = [_row(_own(jobs), by_app.get((namespace, app), ()), backend) for (_, namespace, app), jobs in apps.items()]
     return sorted((row for row in found if row is not None), key=lambda row: row.created_at or _START, reverse=True)
 
 
 def in_doubt(told: Iterable[Told], rows: Iterable[ListAppResponse]) -> dict[str, list[str]]:
-    """Return, by namespace, the apps whose jobs have to be read: only their pods say that they have failed.
+    """Return, by namespace, the apps whose jobs must be read in full because only their pods show a failure.
 
-    Volcano takes some jobs for a success although replicas of them have failed, and a Table does not tell which.
+    Volcano counts some jobs as successful although replicas have failed, and a Table does not show which.
 
     Args:
-        told: The jobs, with the states that they tell.
-        rows: The rows that were made of them and of their pods.
+        told: The jobs with their states.
+        rows: The rows made from them and their pods.
     """
     failed = {row.app_id for row in rows if row.state is AppState.FAILED}
     found: dict[str, list[str]] = {}
@@ -156,8 +156,8 @@ def _app_state(told: Sequence[Told], pods: Sequence[PodRecord]) -> AppState:
     own = pods_of([job for job, _ in told], pods) if _is_unsure(state) else []
     app = describe_app([job for job, _ in told], own) if own else None
     if app is None or not app.roles:
-        return state  # without its roles nobody knows how many pods there should be
-    # A Table does not tell how many replicas a job has: the note of its roles may be older than the job.
+        return state  # without roles the number of expected pods is unknown
+    # A Table does not show a job's replicas, and the note of its roles may be older than the job.
     return state if app.state.is_terminal() and not all(pod.ended for pod in own) else app.state
 
 

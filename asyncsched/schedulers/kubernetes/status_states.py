@@ -1,4 +1,4 @@
-"""Phases and conditions as states: total tables, one for each kind of job, and one for pods."""
+"""Map phases and conditions to states, with a total table for each kind of job and for pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VOLCANO_PHASES: Mapping[str, AppState] = {
     "Terminated": AppState.FAILED,
     "Failed": AppState.FAILED,
 }
-"""Every phase that Volcano documents; a job that its controller has not seen yet has none."""
+"""All documented phases of Volcano; a job that its controller has not seen yet has none."""
 
 JOB_STATUS: Mapping[str, AppState] = {
     "Running": AppState.RUNNING,
@@ -38,7 +38,7 @@ JOB_STATUS: Mapping[str, AppState] = {
     "Suspended": AppState.PENDING,
     "Terminating": AppState.RUNNING,
 }
-"""Every word in the column Status of a Job's Table."""
+"""All values of the column Status in a Job's Table."""
 
 POD_PHASES: Mapping[str, AppState] = {
     "Pending": AppState.PENDING,
@@ -47,11 +47,11 @@ POD_PHASES: Mapping[str, AppState] = {
     "Failed": AppState.FAILED,
     "Unknown": AppState.UNKNOWN,
 }
-"""Every phase of a pod."""
+"""All phases of a pod."""
 
 
 def state_of_phase(table: Mapping[str, AppState], phase: str, what: str) -> AppState:
-    """Return what a table says of a phase; UNKNOWN and one record of the log for a phase that is not in it."""
+    """Return the state of a phase; log a phase that is not in the table once, and return UNKNOWN."""
     state = table.get(phase)
     if state is None:
         _report_unknown(phase, what)
@@ -59,13 +59,13 @@ def state_of_phase(table: Mapping[str, AppState], phase: str, what: str) -> AppS
     return state
 
 
-@functools.lru_cache(maxsize=256)  # One record for each phase, however often it is met.
+@functools.lru_cache(maxsize=256)  # One record per phase.
 def _report_unknown(phase: str, what: str) -> None:
-    _log.warning("Kubernetes tells a phase of a %s that is not known here: %r", what, phase)
+    _log.warning("Kubernetes reported an unknown phase of a %s: %r", what, phase)
 
 
 def job_state(job: JobRecord) -> AppState:
-    """Return the state that a job itself tells, without its pods."""
+    """Return the state of a job without regard to its pods."""
     if job.kind == "volcano":
         return state_of_phase(VOLCANO_PHASES, job.phase, "Volcano job")
     if job.condition("Complete"):
@@ -83,12 +83,12 @@ def job_state(job: JobRecord) -> AppState:
 
 
 def is_ending(job: JobRecord) -> bool:
-    """Tell whether a job's cancel was asked for."""
+    """Return whether a job was cancelled."""
     return job.cancelled or job.phase in ("Aborting", "Aborted")
 
 
 def pod_state(pod: PodRecord) -> AppState:
-    """Return the state of a replica by its pod: our container decides, whatever other containers do."""
+    """Return the state of a replica by its pod; only the main container counts."""
     container = pod.container
     if container is not None and container.phase == "terminated":
         return AppState.SUCCEEDED if container.exit_code == 0 else AppState.FAILED

@@ -1,4 +1,4 @@
-"""Submitting an app once: its name is chosen before, so that a request whose answer was lost can be sent again."""
+"""Submit an app exactly once: its name is fixed in advance, so a request whose answer was lost can be repeated."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ __all__ = ["BACKGROUND", "Submission", "secrets_of", "unhurried", "validate"]
 ResultT = TypeVar("ResultT")
 
 BACKGROUND: Mapping[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-"""How what is deleted takes its pods along: a Job's would stay by default."""
+"""Delete the pods too: by default a Job's pods would stay."""
 SUBMIT = "asyncsched/submit"
-"""Annotation of a job: what tells the submit that made it from another of the same app."""
+"""Annotation of a job: a token of the submit that created it, as opposed to another submit of the same app."""
 MERGE_PATCH = "application/merge-patch+json"
 STRICT = {"fieldValidation": "Strict"}
-"""A field that the server does not know is refused by name, and not dropped."""
+"""Refuse unknown fields by name instead of dropping them."""
 AT_ONCE = 8
 SMALL = 50
-"""Tasks of an app up to which its request is made without a thread."""
+"""The request of an app with up to this many tasks is made without a thread."""
 _LOOKS = (0.1, 0.5, 1.0)
-"""Seconds between looks for a job whose request was not answered: it may still be on its way."""
+"""Seconds between checks for a job whose request was not answered; it may still be in flight."""
 RELEASE_PAUSES = (0.05, 0.2, 0.5, 1.0)
-"""Seconds between the tries to release a job that others write at the same moment, as its controller does."""
+"""Seconds between the tries to release a job that others, such as its controller, write at the same time."""
 
 
 class Submission:
-    """One app on its way.
+    """The submit of one app.
 
-    The first job is created, then what it owns; a job that has others is created suspended, and released last: the
-    garbage collection undoes what a submitter that dies has half made.
+    The first job is created first, then the objects that it owns. A job that owns others is created suspended and
+    released last. Deleting the first job makes garbage collection remove the rest.
 
     Args:
-        client: Where the cluster is reached.
-        wire: The bodies of the requests.
-        kind: Which kind of job it is.
+        client: The client of the cluster.
+        wire: The request bodies.
+        kind: The kind of job.
         app_id: The app's id.
-        digest: The digest of what was asked for.
-        released_last: Whether the job is suspended until all is there.
-        clock: Tells the time.
-        retry_for: Seconds in which it is tried again.
+        digest: The digest of the request.
+        released_last: Whether the job stays suspended until all objects exist.
+        clock: The time source.
+        retry_for: Seconds for which to retry.
     """
 
     def __init__(
@@ -76,17 +76,17 @@ class Submission:
         self._path = paths.job(wire.namespace, kind, wire.name)
         self._retry_for = retry_for
         self._token = secrets.token_hex(8)
-        self._is_open = False  # a request is on its way whose fate is not known
+        self._is_open = False  # a request was sent and its outcome is unknown
         self._is_made = False
 
     async def send(self, secrets: Collection[str] = ()) -> None:
-        """Create what is missing of the app, and let it begin.
+        """Create the missing objects of the app, and start it.
 
         Args:
-            secrets: What an error must not show: a webhook that refuses an object may quote it.
+            secrets: Texts to remove from errors: a webhook that refuses an object may quote it.
 
         Raises:
-            ConflictError: Another app, or somebody else's object, has its name.
+            ConflictError: Another app or object has its name.
             SchedulerError: The server refuses it.
         """
         try:
@@ -104,7 +104,7 @@ class Submission:
             await self._release(job)
 
     async def undo(self) -> None:
-        """Remove what `send` has made; what belongs to the job goes with it."""
+        """Delete the job that `send` created, and with it the objects that it owns."""
         if not (self._is_made or self._is_open):
             return
         for pause in (*_LOOKS, 0.0):
@@ -128,7 +128,7 @@ class Submission:
             return  # it is gone
 
     async def _create_job(self) -> JobRecord:
-        """Create the job; one that is there already under its name is taken if it is this one."""
+        """Create the job, or return the existing one if it is the same."""
         path = paths.jobs(self._wire.namespace, self._kind)
         backoff = Backoff(self._clock, retry_for=self._retry_for, shortest=0.25)
         while True:
@@ -138,7 +138,7 @@ class Submission:
                 self._is_open, self._is_made = False, True
                 return self._read(answer.json)
             except UnavailableError as error:
-                found = await self._looked_up()  # nobody knows whether it was made
+                found = await self._looked_up()  # the job may have been created
                 pause = 0.0 if found is not None else backoff.failed(error)
             except ConflictError as error:
                 found = await self._existing(error)
@@ -152,7 +152,7 @@ class Submission:
             await self._clock.sleep(pause)
 
     def _marked(self) -> dict[str, Any]:
-        """Return the job's body with what tells it from the same one of another submit."""
+        """Return the job's body with the token of this submit."""
         metadata = self._wire.job["metadata"]
         annotations = {**metadata.get("annotations", {}), SUBMIT: self._token}
         return {**self._wire.job, "metadata": {**metadata, "annotations": annotations}}
@@ -161,7 +161,7 @@ class Submission:
         return section(section(raw, "metadata"), "annotations").get(SUBMIT) == self._token
 
     async def _looked_up(self) -> JobRecord | None:
-        """Return the job if a request that was not answered has made it, and wait a little if it is not there."""
+        """Return the job if an unanswered request created it; wait a little for it to appear."""
         for pause in (0.0, *_LOOKS):
             await self._clock.sleep(pause)
             found = await self._existing(None)
@@ -177,7 +177,7 @@ class Submission:
         return self._checked(answer.json, conflict)
 
     def _checked(self, raw: object, conflict: ConflictError | None = None) -> JobRecord:
-        """Return the job that has the name; raises where it is not the one to submit, or is cancelled by now."""
+        """Return the job with the name; raise if it is not the job to submit, or was cancelled meanwhile."""
         record = job_record(raw, self._kind)
         if record is None or record.app != self._wire.name:
             raise self._taken("job", self._wire.name) from conflict
@@ -185,8 +185,8 @@ class Submission:
             raise other_app(self._app_id, BACKEND) from conflict
         if record.cancelled and self._released_last and record.suspended:
             raise ConflictError(
-                f"{self._app_id} was cancelled while it was submitted",
-                fix="dry-run it again for a new id if it is wanted after all",
+                f"{self._app_id} was cancelled during its submit",
+                fix="dry-run the app again to submit it with a new id",
                 backend=BACKEND,
                 operation="submit",
             ) from conflict
@@ -194,18 +194,18 @@ class Submission:
 
     def _read(self, raw: object) -> JobRecord:
         record = job_record(raw, self._kind)
-        if record is None or not record.is_first:  # an admission webhook has taken away what is ours
+        if record is None or not record.is_first:  # an admission webhook has removed asyncsched's labels
             raise SchedulerError(
-                f"{self._app_id} was stored without the labels and annotations that it is found by",
+                f"{self._app_id} was stored without the labels and annotations that identify it",
                 why="an admission webhook of the cluster has removed them",
-                fix=f"have it leave those alone that begin with {names.APP.split('/')[0]}/",
+                fix=f"configure the webhook to keep those that begin with {names.APP.split('/')[0]}/",
                 backend=BACKEND,
                 operation="submit",
             )
         return record
 
     async def _create_other(self, body: Mapping[str, Any], owner: str) -> None:
-        """Create what belongs to the job; it may be there already from a submit that was cut off."""
+        """Create an object that the job owns; it may exist from an interrupted submit."""
         is_service = body.get("kind") == "Service"
         space = self._wire.namespace
         path = paths.services(space) if is_service else paths.jobs(space, "job")
@@ -220,7 +220,7 @@ class Submission:
                 raise self._taken("service" if is_service else "job", name) from error
 
     async def _release(self, job: JobRecord) -> None:
-        """Let the job begin, unless its end was asked for in the meantime: a cancel suspends it, too."""
+        """Start the job, unless it was cancelled meanwhile: a cancel suspends a job too."""
         for pause in (*RELEASE_PAUSES, None):
             answer = await self._client.request("GET", self._path, operation="submit")
             found = self._checked(answer.json)
@@ -233,23 +233,23 @@ class Submission:
                     "PATCH", self._path, body=patch, content_type=MERGE_PATCH, idempotent=True, operation="submit"
                 )
                 return
-            except ConflictError:  # somebody has written it since it was read
+            except ConflictError:  # it was changed since it was read
                 if pause is None or found.uid != job.uid:
                     raise
                 await self._clock.sleep(pause)
 
     def _taken(self, what: str, name: str) -> ConflictError:
         return ConflictError(
-            f"the namespace {self._wire.namespace} has a {what} {name} already",
-            why="it belongs to something that asyncsched knows nothing of",
-            fix="dry-run the app again for a new id, or remove it with kubectl",
+            f"the namespace {self._wire.namespace} already has a {what} {name}",
+            why="it does not belong to an asyncsched app",
+            fix="dry-run the app again for a new id, or delete it with kubectl",
             backend=BACKEND,
             operation="submit",
         )
 
 
 def secrets_of(value: object) -> Iterator[str]:
-    """Yield the secrets in a request, in plain text."""
+    """Yield the secrets of a request in plain text."""
     if isinstance(value, Secret):
         yield reveal(value)
     elif isinstance(value, Mapping):
@@ -271,29 +271,27 @@ def _hide(error: SchedulerError, secrets: Collection[str]) -> None:
 
 
 def _removed(error: ConflictError) -> SchedulerError:
-    """Return the error of a name that was taken and is not any more: it can be tried again."""
-    again = UnavailableError(
-        "the job's name was taken a moment ago", why=error.why, backend=BACKEND, operation="submit"
-    )
+    """Return a retryable error for a name that was taken and is free again."""
+    again = UnavailableError("the job's name was still taken", why=error.why, backend=BACKEND, operation="submit")
     again.__cause__ = error
     return again
 
 
 async def unhurried(make: Callable[[], ResultT], size: int) -> ResultT:
-    """Return what `make` returns; it is called in a thread where it has much to do.
+    """Call `make`, in a thread if the app is large, and return its result.
 
     Args:
-        make: Makes something of an app.
-        size: How many replicas or tasks it has.
+        make: The function.
+        size: How many replicas or tasks the app has.
     """
     return await asyncio.to_thread(make) if size > SMALL else make()
 
 
 async def validate(client: KubeClient, wire: Wire, kind: Kind) -> None:
-    """Have the server check the requests, with its admission webhooks; nothing is stored.
+    """Have the server and its admission webhooks check the requests; nothing is stored.
 
     Raises:
-        SchedulerError: It would refuse them.
+        SchedulerError: The server would refuse them.
     """
     query = {"dryRun": "All", **STRICT}
     path = paths.jobs(wire.namespace, kind)
