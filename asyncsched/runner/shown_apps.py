@@ -20,8 +20,8 @@ from asyncsched.views.live_table import LiveTable
 from asyncsched.views.text import one_line
 
 if TYPE_CHECKING:
-    from asyncsched.runner.groups.host import Host
     from asyncsched.logs.select import LogArguments
+    from asyncsched.runner.groups.host import Host
 
 __all__ = ["ShownApps"]
 
