@@ -22,6 +22,11 @@ QUEUE = "torchx"
 for service in ("batch", "logs"):
     shapes.operations(service)  # Read from disk here, where nobody measures.
 
+in_bulk = pytest.mark.skipif(
+    "terminatejobs" not in shapes.operations("batch"), reason="this release of botocore does not know TerminateJobs"
+)
+"""A test of what ends jobs in bulk; with an older SDK they are ended one by one."""
+
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:

@@ -12,7 +12,7 @@ from asyncsched.errors import ConfigError, ConflictError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.specs import AppDef, AppState, FailureCause, Resource
 from asyncsched.specs.dryrun import Ignored
-from tests.aws_batch.conftest import QUEUE, Virtual, script
+from tests.aws_batch.conftest import QUEUE, Virtual, in_bulk, script
 
 STUCK = "stuck"
 WHY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - no host"
@@ -67,6 +67,7 @@ async def test_nobody_is_asked_before_the_time_is_over(stuck: Virtual) -> None:
     assert before == stuck.calls
 
 
+@in_bulk
 async def test_a_thousand_apps_are_ended_together(stuck: Virtual) -> None:
     scheduler = stuck.scheduler()
     app_ids = await submitted(scheduler, 1000)
