@@ -24,7 +24,7 @@ def app(*steps: list[Any], **more: Any) -> AppDef:
     return AppDef("app", [script(*(steps or (["sleep", 0.2],)), **more)])
 
 
-async def failure(**where: str) -> AsyncSchedError:
+async def failure(**where: Any) -> AsyncSchedError:
     scheduler = create_scheduler("session", **where)
     try:
         with pytest.raises(AsyncSchedError) as caught:

@@ -107,7 +107,7 @@ async def test_their_region_and_endpoint_go_before_the_environments(
     scheduler = create_scheduler("session", client)
 
     await scheduler.submit(app(), CFG)
-    shown = repr(scheduler._connections.at())  # type: ignore[attr-defined]
+    shown = repr(scheduler._connections.at())
     await scheduler.close()
     client.close()
 

@@ -58,7 +58,7 @@ def console() -> Console:
 
 def test_states_follow_each_other(console: Console) -> None:
     job = console.submit(["sleep", 1])
-    seen = []
+    seen: list[Any] = []
     for _ in range(300):
         status = console.show(job)[0]["status"]
         if [status] != seen[-1:]:

@@ -16,7 +16,7 @@ from tests.aws_batch.conftest import QUEUE, Virtual, in_bulk, script
 
 STUCK = "stuck"
 WHY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - no host"
-CFG = {"queue": STUCK, "pending_timeout": 600.0}
+CFG: dict[str, Any] = {"queue": STUCK, "pending_timeout": 600.0}
 
 pytestmark = pytest.mark.guard(loop_step=False, reason="the emulator renders hundreds of jobs in the same thread")
 

@@ -53,7 +53,7 @@ class World:
         if self.failures:
             raise self.failures.pop()
         try:
-            page = self.store.list(dict(body))
+            page = self.store.list_entries(dict(body))
         except Refusal as refusal:
             failure = read_failure(refusal.code, json.dumps(refusal.body).encode(), {})
             raise translate(failure, "entries.list") from failure
@@ -271,7 +271,7 @@ async def test_one_replica_is_asked_for_by_its_whole_number(clock: VirtualClock)
     )
 
     assert ["of 1"] == [line.text for line in await drained(source, clock)]
-    found = world.store.list(query_of(PROJECT, ["job"], since_ns=0, replica=1))["entries"]
+    found = world.store.list_entries(query_of(PROJECT, ["job"], since_ns=0, replica=1))["entries"]
     assert ["of 1"] == [entry["textPayload"] for entry in found]  # what Google sends, and not what is left of it
 
 
@@ -291,7 +291,7 @@ def test_an_entry_becomes_the_line_that_was_written(text: str, line: str) -> Non
     store.check_answers()
     reader = EntryReader()
     reader.jobs["job"] = "app", "main"
-    events = reader.read(store.list(query_of(PROJECT, ["job"], since_ns=0))["entries"])
+    events = reader.read(store.list_entries(query_of(PROJECT, ["job"], since_ns=0))["entries"])
 
     assert line.replace("3.0", "3") == "|".join(event.line.text for event in events).replace("3.0", "3")
     assert {("main", 7, 2)} == {(event.line.role, event.line.replica, event.line.attempt) for event in events}

@@ -537,7 +537,7 @@ async def test_an_app_that_does_not_start_in_time_has_failed(
     clock = Stopwatch()
     fake.pace.second_of_deadline = 1 / clock.LIMIT  # Volcano looks at the time itself
     async with on_fake(clock=clock) as scheduler:
-        limit = {"pending_timeout": clock.LIMIT, "node_selector": {"zone": "moon"}}
+        limit: dict[str, Any] = {"pending_timeout": clock.LIMIT, "node_selector": {"zone": "moon"}}
         app_id = await scheduler.submit(app(), {**cfg, **limit})
         await eventually(lambda: "Unschedulable" in str(fake.run(lambda: fake.store.list("pods"))))
         await eventually(lambda: cfg == VOLCANO or clock.limits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import cast
+from typing import Any, cast
 
 from asyncsched.runner import Runner
 from asyncsched.runner.groups.engine import Engine
@@ -92,4 +92,5 @@ def another(rig: GroupRig) -> Runner:
 
 async def rig_follows(runner: Runner) -> None:
     """Wait until a runner's groups follow an app."""
-    await eventually(lambda: any(group.flights for group in runner._groups))  # type: ignore[attr-defined]
+    groups: Any = runner._groups
+    await eventually(lambda: any(group.flights for group in groups))

@@ -77,7 +77,7 @@ class GroupMachine(RuleBasedStateMachine):
         except ClosedError:
             pass
 
-    def run(self, go: Callable[[], Awaitable[None]]) -> None:
+    def run(self, go: Callable[[], Awaitable[object]]) -> None:
         async def within() -> None:
             await go()
 
