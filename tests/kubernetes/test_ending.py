@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -40,12 +40,6 @@ FOREIGN: dict[str, Any] = {
 VOLCANO = {"kind": "volcano", "queue": "default"}
 JOB = {"kind": "job"}
 BOTH = pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
-
-
-@pytest.fixture
-async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
-    async with on_fake() as made:
-        yield made
 
 
 def app(script: str = "sleep 1000", roles: int = 1) -> AppDef:
