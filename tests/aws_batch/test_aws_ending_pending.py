@@ -10,19 +10,15 @@ import pytest
 
 from asyncsched.errors import ConfigError, ConflictError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
-from asyncsched.specs import AppDef, AppState, FailureCause, Resource
+from asyncsched.specs import AppState, FailureCause, Resource
 from asyncsched.specs.dryrun import Ignored
-from tests.aws_batch.conftest import QUEUE, Virtual, in_bulk, script
+from tests.aws_batch.conftest import QUEUE, Virtual, app, in_bulk
 
 STUCK = "stuck"
 WHY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - no host"
 CFG: dict[str, Any] = {"queue": STUCK, "pending_timeout": 600.0}
 
 pytestmark = pytest.mark.guard(loop_step=False, reason="the emulator renders hundreds of jobs in the same thread")
-
-
-def app(*steps: list[Any], **more: Any) -> AppDef:
-    return AppDef("app", [script(*(steps or (["sleep", 5],)), **more)])
 
 
 @pytest.fixture

@@ -22,15 +22,11 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, BatchJob
-from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Resource
-from tests.aws_batch.conftest import QUEUE, Virtual, script
+from asyncsched.specs import AppDryRunInfo, AppState, Resource
+from tests.aws_batch.conftest import QUEUE, Virtual, app
 from tests.aws_emulator.cloud import Cloud
 
 CFG = {"queue": QUEUE}
-
-
-def app(*steps: list[Any], name: str = "app", **more: Any) -> AppDef:
-    return AppDef(name, [script(*(steps or (["sleep", 5],)), **more)])
 
 
 def jobs(cloud: Cloud) -> list[str]:
