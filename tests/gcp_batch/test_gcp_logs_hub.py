@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -99,12 +99,6 @@ async def drained(source: JobLog, clock: VirtualClock, *, pause: float = 0.0) ->
 
 def keys(uid: str, lines: list[LogLine]) -> Counter[Key]:
     return Counter((uid, line.replica, line.text) for line in lines)
-
-
-@pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as made:
-        yield made
 
 
 @settings(max_examples=25, deadline=None)

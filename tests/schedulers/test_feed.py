@@ -21,12 +21,6 @@ SLOW = pytest.mark.slow
 
 
 @pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as clock:
-        yield clock
-
-
-@pytest.fixture
 async def service(clock: VirtualClock) -> AsyncGenerator[FakeService]:
     service = FakeService(clock)
     yield service
