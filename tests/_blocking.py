@@ -40,7 +40,7 @@ _BRIEF = {
     threading.Thread.start.__code__,  # waits until the thread runs: microseconds, and no way around it
     ThreadPoolExecutor.submit.__code__,  # asks for an idle thread with a timeout of zero
 }
-_NOT_OURS = ("/asyncio/", "/uvloop/", "<frozen importlib", "/importlib/", "/linecache.py", "/_pytest/")
+_NOT_OURS = ("/asyncio/", "/uvloop/", "<frozen importlib", "/importlib/", "/linecache.py", "/traceback.py", "/_pytest/")
 
 
 class Watch:

@@ -91,12 +91,13 @@ def _run(item: pytest.Item, nextitem: Any) -> None:
 
 
 def _measure_asyncio() -> None:
-    run = asyncio.Handle._run
+    handles: Any = asyncio.Handle
+    run = handles._run
 
-    def measured(handle: asyncio.Handle) -> None:
+    def measured(handle: Any) -> None:
         METER.run(handle._callback, lambda: run(handle))
 
-    asyncio.Handle._run = measured  # type: ignore[method-assign]
+    handles._run = measured
 
 
 def loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -110,16 +111,16 @@ def loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     class MeasuredLoop(uvloop.Loop):
         """uvloop runs its handles in C: what is scheduled from Python (each step of a task) is judged."""
 
-        def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
             return super().call_soon(_measured(callback), *args, context=context)
 
-        def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
             return super().call_soon_threadsafe(_measured(callback), *args, context=context)
 
-        def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
             return super().call_later(delay, _measured(callback), *args, context=context)
 
-        def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
             return super().call_at(when, _measured(callback), *args, context=context)
 
     factories["uvloop"] = MeasuredLoop

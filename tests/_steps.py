@@ -24,7 +24,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,7 +75,7 @@ class _Step:
     callback: Any
     began: float
     looked: float
-    places: Counter[tuple[bool, str]] = field(default_factory=Counter)  # (ours, where): seconds
+    places: dict[tuple[bool, str], float] = field(default_factory=lambda: defaultdict(float))  # (ours, where): seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class StepMeter:
             thread.collecting = None
 
 
-def _share(places: Counter[tuple[bool, str]], used: float, owner_is_ours: bool) -> tuple[float, str]:
+def _share(places: Mapping[tuple[bool, str], float], used: float, owner_is_ours: bool) -> tuple[float, str]:
     """Return what of a step's time is ours, and where most of that was."""
     total = sum(places.values())
     if total <= 0:

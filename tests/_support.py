@@ -9,12 +9,20 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 T = TypeVar("T")
 
 WITHIN = 60.0
 """The usual deadline in seconds: far more than anything needs on a loaded machine."""
+
+
+@overload
+async def eventually(condition: Callable[[], Awaitable[T]], *, within: float = WITHIN) -> T: ...
+
+
+@overload
+async def eventually(condition: Callable[[], T], *, within: float = WITHIN) -> T: ...
 
 
 async def eventually(condition: Callable[[], T | Awaitable[T]], *, within: float = WITHIN) -> T:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from asyncsched.testing import VirtualClock
 
 pytest_plugins = [
     "tests._time_limit",
@@ -45,3 +47,10 @@ def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         del os.environ["ASYNCSCHED_HOME"]
     else:
         os.environ["ASYNCSCHED_HOME"] = before
+
+
+@pytest.fixture
+async def clock() -> AsyncIterator[VirtualClock]:
+    """A clock that moves as soon as somebody waits for it."""
+    async with VirtualClock() as clock:
+        yield clock

@@ -87,7 +87,7 @@ def test_a_module_without_a_floor_is_found(tmp_path: Path) -> None:
         (tmp_path / f"asyncsched/{module}.py").parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"asyncsched/{module}.py").touch()
     floors = {"type": "layers", "exhaustive": True}
-    contracts = [
+    contracts: list[dict[str, Any]] = [
         floors | {"containers": ["asyncsched"], "layers": ["(high)", "room", "low"]},
         {"type": "layers", "containers": ["asyncsched.room"], "layers": ["one", "two"]},
     ]

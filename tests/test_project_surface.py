@@ -100,5 +100,5 @@ def _documentable(room: ModuleType) -> Iterator[tuple[str, object]]:
 def _doc(value: object) -> str:
     doc = inspect.getdoc(value) or ""
     # A dataclass without a docstring is given its signature for one.
-    is_generated = dataclasses.is_dataclass(value) and doc.startswith(f"{value.__name__}(")
+    is_generated = isinstance(value, type) and dataclasses.is_dataclass(value) and doc.startswith(f"{value.__name__}(")
     return "" if is_generated else doc

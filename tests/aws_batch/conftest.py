@@ -10,7 +10,7 @@ import pytest
 
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
-from asyncsched.specs import Role
+from asyncsched.specs import AppDef, Role
 from asyncsched.testing import VirtualClock
 from tests.aws_emulator import shapes
 from tests.aws_emulator.cloud import Cloud
@@ -21,6 +21,11 @@ QUEUE = "torchx"
 
 for service in ("batch", "logs"):
     shapes.operations(service)  # Read from disk here, where nobody measures.
+
+in_bulk = pytest.mark.skipif(
+    "terminatejobs" not in shapes.operations("batch"), reason="this release of botocore does not know TerminateJobs"
+)
+"""A test of what ends jobs in bulk; with an older SDK they are ended one by one."""
 
 
 @pytest.fixture
@@ -97,3 +102,13 @@ async def virtual() -> AsyncIterator[Virtual]:
 def script(*steps: list[Any], name: str = "main", **more: Any) -> Role:
     """Return a role whose nodes play these steps (see `tests.aws_emulator.scripts`)."""
     return Role(name, "script", entrypoint="play", args=[json.dumps(steps)], **more)
+
+
+def app(*steps: list[Any], name: str = "app", **more: Any) -> AppDef:
+    """Make an app of one role that takes these steps, or sleeps for five seconds of the emulator's."""
+    return AppDef(name, [script(*(steps or (["sleep", 5],)), **more)])
+
+
+def short_app(*steps: list[Any], **more: Any) -> AppDef:
+    """Make one for an emulator in real time: it sleeps for a fifth of a second."""
+    return app(*(steps or (["sleep", 0.2],)), **more)

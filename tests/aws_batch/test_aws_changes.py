@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 
 import pytest
 
@@ -29,7 +30,7 @@ async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(
     chance = random.Random(0)
     ends = {job.name: chance.uniform(30, 90) for job in jobs[: MANY // 2]}
     for job in jobs[: MANY // 2]:
-        cloud.timeline.after(ends[job.name], lambda job=job: end(cloud, job))
+        cloud.timeline.after(ends[job.name], partial(end, cloud, job))
     began = clock.monotonic()
 
     async with scheduler.watch([f"{QUEUE}:{job.name}" for job in jobs]) as watch:
@@ -88,7 +89,7 @@ async def test_statuses_that_no_watched_job_is_in_are_not_listed(virtual: Virtua
     async with virtual.scheduler().watch([f"{QUEUE}:{job.id}" for job in jobs]) as watch:
         for job in jobs[:2]:
             cloud.batch.listed.clear()
-            cloud.timeline.after(20, lambda job=job: end(cloud, job))
+            cloud.timeline.after(20, partial(end, cloud, job))
             await anext(event async for event in watch if event.over)
 
     assert {"RUNNING"} == cloud.batch.listed.keys()

@@ -14,21 +14,17 @@ from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
 from asyncsched.schedulers.aws_batch.client import Location
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
-from tests.aws_batch.conftest import QUEUE, quick, script
+from tests.aws_batch.conftest import QUEUE, quick, short_app
 from tests.aws_emulator.server import Server, restart
 
 CFG = {"queue": QUEUE}
 
 
-def app(*steps: list[Any], **more: Any) -> AppDef:
-    return AppDef("app", [script(*(steps or (["sleep", 0.2],)), **more)])
-
-
-async def failure(**where: str) -> AsyncSchedError:
+async def failure(**where: Any) -> AsyncSchedError:
     scheduler = create_scheduler("session", **where)
     try:
         with pytest.raises(AsyncSchedError) as caught:
-            await scheduler.submit(app(), CFG)
+            await scheduler.submit(short_app(), CFG)
     finally:
         await scheduler.close()
     return caught.value
@@ -87,7 +83,7 @@ async def test_a_profile_of_the_aws_configuration_is_used(server: Server, tmp_pa
     server.cloud.traffic.valid_keys = {"WORKKEY"}
     scheduler = create_scheduler("session")
 
-    await scheduler.submit(app(), {**CFG, "profile": "work"})
+    await scheduler.submit(short_app(), {**CFG, "profile": "work"})
     await scheduler.close()
 
     assert 1 == len(server.cloud.jobs)
@@ -119,7 +115,7 @@ async def test_credentials_that_expire_are_renewed(server: Server, monkeypatch: 
     server.control.credential_life = 60.0
     lines: list[str] = []
     async with quick("session") as scheduler:
-        app_id = await scheduler.submit(app(["lines", 20, 0.2, "$i"]), CFG)
+        app_id = await scheduler.submit(short_app(["lines", 20, 0.2, "$i"]), CFG)
         async for line in scheduler.log_iter(app_id, should_tail=True):
             lines.append(line.text)
             if len(lines) == 5:
@@ -144,7 +140,7 @@ async def test_nobody_at_the_endpoint(monkeypatch: pytest.MonkeyPatch, server: S
 async def test_an_emulator_that_restarts_in_mid_tail_costs_no_line(
     server: Server, scheduler: AWSBatchScheduler
 ) -> None:
-    app_id = await scheduler.submit(app(["lines", 40, 0.1, "$i"], num_replicas=2), CFG)
+    app_id = await scheduler.submit(short_app(["lines", 40, 0.1, "$i"], num_replicas=2), CFG)
     lines: list[str] = []
     stopping: threading.Thread | None = None
 
@@ -164,14 +160,14 @@ async def test_a_submit_that_is_cut_on_the_wire_after_it_took_effect(
 ) -> None:
     server.cloud.traffic.fail("SubmitJob", "cut_after")
 
-    app_id = await scheduler.submit(app(), CFG)
+    app_id = await scheduler.submit(short_app(), CFG)
 
     assert [app_id] == [f"{QUEUE}:{job.name}" for job in server.cloud.jobs]
 
 
 async def test_a_submit_that_is_cancelled_leaves_no_job_that_runs(server: Server, scheduler: AWSBatchScheduler) -> None:
     server.cloud.traffic.held["submitjob"] = go_on = threading.Event()
-    info = await scheduler.submit_dryrun(app(["sleep", 60]), CFG)
+    info = await scheduler.submit_dryrun(short_app(["sleep", 60]), CFG)
     by_name = info.app_id
     submitting = asyncio.create_task(scheduler.schedule(info))
     await eventually(lambda: server.cloud.jobs)
@@ -193,7 +189,7 @@ async def test_clients_that_are_given_are_used_and_not_closed(server: Server, mo
     session = AioSession()
     async with session.create_client("batch") as batch, session.create_client("logs") as logs:
         scheduler = quick("session", batch, logs)
-        app_id = await scheduler.submit(app(["line", "x"]), CFG)
+        app_id = await scheduler.submit(short_app(["line", "x"]), CFG)
         assert ["x"] == [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
         await scheduler.close()
 

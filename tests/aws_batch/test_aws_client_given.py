@@ -19,8 +19,8 @@ from botocore.stub import Stubber
 
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
-from asyncsched.specs import AppDef, AppState
-from tests.aws_batch.conftest import QUEUE, quick, script
+from asyncsched.specs import AppState
+from tests.aws_batch.conftest import QUEUE, quick, short_app
 from tests.aws_emulator.server import Server
 
 CFG = {"queue": QUEUE}
@@ -30,10 +30,6 @@ JOB = "11111111-2222-3333-4444-555555555555"
 pytestmark = pytest.mark.guard(
     loop_step=False, blocking=False, reason="the tests make clients as users do, in the loop"
 )
-
-
-def app(*steps: list[Any]) -> AppDef:
-    return AppDef("app", [script(*(steps or (["sleep", 0.2],)))])
 
 
 @pytest.fixture
@@ -62,7 +58,7 @@ async def test_a_submit_that_is_cut_after_it_took_effect_is_one_job_with_a_given
     server.cloud.traffic.fail("SubmitJob", "cut_after")
     scheduler = quick("session", *clients[sdk])
 
-    app_id = await scheduler.submit(app(), CFG)
+    app_id = await scheduler.submit(short_app(), CFG)
     await scheduler.close()
 
     assert [app_id] == [f"{QUEUE}:{job.name}" for job in server.cloud.jobs]
@@ -76,7 +72,7 @@ async def test_their_credentials_serve_every_operation_and_they_stay_open(
     clients: dict[str, tuple[Any, Any]], sdk: str
 ) -> None:
     scheduler = quick("session", *clients[sdk])
-    app_id = await scheduler.submit(app(["line", "x"]), CFG)
+    app_id = await scheduler.submit(short_app(["line", "x"]), CFG)
     assert ["x"] == [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
     found = await scheduler.describe(app_id)
     await scheduler.close()
@@ -91,7 +87,7 @@ async def test_their_credentials_serve_every_operation_and_they_stay_open(
 @pytest.mark.usefixtures("of_another_account")
 async def test_a_batch_client_alone_tells_who_reads_the_logs(clients: dict[str, tuple[Any, Any]]) -> None:
     scheduler = quick("session", clients["boto3"][0])
-    app_id = await scheduler.submit(app(["line", "x"]), CFG)
+    app_id = await scheduler.submit(short_app(["line", "x"]), CFG)
 
     assert ["x"] == [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
     await scheduler.close()
@@ -106,8 +102,8 @@ async def test_their_region_and_endpoint_go_before_the_environments(
     monkeypatch.setenv("AWS_REGION", "sa-east-1")
     scheduler = create_scheduler("session", client)
 
-    await scheduler.submit(app(), CFG)
-    shown = repr(scheduler._connections.at())  # type: ignore[attr-defined]
+    await scheduler.submit(short_app(), CFG)
+    shown = repr(scheduler._connections.at())
     await scheduler.close()
     client.close()
 
@@ -125,7 +121,7 @@ async def test_a_run_option_goes_before_a_client(
     server.cloud.traffic.valid_keys = {"WORKKEY"}
     scheduler = create_scheduler("session", clients["boto3"][0])
 
-    await scheduler.submit(app(), {**CFG, "profile": "work", "region": "us-west-2"})
+    await scheduler.submit(short_app(), {**CFG, "profile": "work", "region": "us-west-2"})
     await scheduler.close()
 
     assert 1 == len(server.cloud.jobs)
@@ -146,7 +142,7 @@ async def test_credentials_of_boto3_that_expire_are_renewed(server: Server) -> N
     client = session.create_client("batch", region_name="us-east-1")
     scheduler = create_scheduler("session", client)
 
-    await scheduler.submit(app(), CFG)
+    await scheduler.submit(short_app(), CFG)
     await scheduler.close()
     client.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from asyncsched.errors import SchedulerError, UnavailableError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
-from tests.aws_batch.conftest import QUEUE, Virtual
+from tests.aws_batch.conftest import QUEUE, Virtual, in_bulk
 from tests.aws_emulator.many import end, running_jobs
 
 pytestmark = pytest.mark.guard(loop_step=False, reason="the emulator renders hundreds of jobs in the same thread")
@@ -18,6 +18,7 @@ async def cancel_all(scheduler: AWSBatchScheduler, app_ids: list[str]) -> None:
     await asyncio.gather(*(scheduler.cancel(app_id) for app_id in app_ids))
 
 
+@in_bulk
 async def test_two_thousand_jobs_take_eighty_calls_within_the_limits(virtual: Virtual) -> None:
     jobs = running_jobs(virtual.cloud, 2000, QUEUE)
     virtual.cloud.traffic.throttle(DescribeJobs=(10, 10), TerminateJobs=(10, 10), TerminateJob=(10, 10))
@@ -31,6 +32,7 @@ async def test_two_thousand_jobs_take_eighty_calls_within_the_limits(virtual: Vi
     assert virtual.clock.monotonic() - began < 15
 
 
+@in_bulk
 async def test_ends_wait_neither_for_submits_nor_for_reads(virtual: Virtual) -> None:
     [job] = running_jobs(virtual.cloud, 1, QUEUE)
     connections = virtual.scheduler()._connections
@@ -49,6 +51,7 @@ async def test_ends_wait_neither_for_submits_nor_for_reads(virtual: Virtual) -> 
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
+@in_bulk
 async def test_those_that_have_ended_or_never_were_are_left_alone(virtual: Virtual) -> None:
     jobs = running_jobs(virtual.cloud, 4, QUEUE)
     end(virtual.cloud, jobs[0])
@@ -61,6 +64,7 @@ async def test_those_that_have_ended_or_never_were_are_left_alone(virtual: Virtu
     assert {"DescribeJobs": 1, "TerminateJobs": 1} == dict(virtual.cloud.traffic.calls)
 
 
+@in_bulk
 async def test_where_jobs_cannot_be_ended_in_bulk_they_are_ended_one_by_one(virtual: Virtual) -> None:
     jobs = running_jobs(virtual.cloud, 8, QUEUE)
     virtual.cloud.traffic.fail("TerminateJobs", "denied", times=1000)

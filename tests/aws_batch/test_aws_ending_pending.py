@@ -10,19 +10,15 @@ import pytest
 
 from asyncsched.errors import ConfigError, ConflictError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
-from asyncsched.specs import AppDef, AppState, FailureCause, Resource
+from asyncsched.specs import AppState, FailureCause, Resource
 from asyncsched.specs.dryrun import Ignored
-from tests.aws_batch.conftest import QUEUE, Virtual, script
+from tests.aws_batch.conftest import QUEUE, Virtual, app, in_bulk
 
 STUCK = "stuck"
 WHY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - no host"
-CFG = {"queue": STUCK, "pending_timeout": 600.0}
+CFG: dict[str, Any] = {"queue": STUCK, "pending_timeout": 600.0}
 
 pytestmark = pytest.mark.guard(loop_step=False, reason="the emulator renders hundreds of jobs in the same thread")
-
-
-def app(*steps: list[Any], **more: Any) -> AppDef:
-    return AppDef("app", [script(*(steps or (["sleep", 5],)), **more)])
 
 
 @pytest.fixture
@@ -67,6 +63,7 @@ async def test_nobody_is_asked_before_the_time_is_over(stuck: Virtual) -> None:
     assert before == stuck.calls
 
 
+@in_bulk
 async def test_a_thousand_apps_are_ended_together(stuck: Virtual) -> None:
     scheduler = stuck.scheduler()
     app_ids = await submitted(scheduler, 1000)

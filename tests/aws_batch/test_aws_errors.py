@@ -20,7 +20,7 @@ from asyncsched.schedulers.aws_batch.errors import may_have_happened, translate
 
 def answer(code: str, message: str = "", status: int = 400) -> aws.ClientError:
     response = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    return aws.ClientError(response, "SubmitJob")  # type: ignore[arg-type] # a part of it is enough
+    return aws.ClientError(response, "SubmitJob")  # a part of it is enough
 
 
 @pytest.mark.parametrize(

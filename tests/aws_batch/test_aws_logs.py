@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.aws_batch.conftest import QUEUE, Virtual, script
 CFG = {"queue": QUEUE}
 
 
-def nodes(count: int, *steps: list[object]) -> AppDef:
+def nodes(count: int, *steps: list[Any]) -> AppDef:
     """An app whose main node waits long enough for the others."""
     return AppDef("app", [script(*steps, num_replicas=count)])
 
@@ -117,7 +118,7 @@ async def test_a_first_line_is_found_however_many_nodes_are_silent(virtual: Virt
     assert [str(i) for i in range(150)] == [line.text for line in lines if line.role == "busy"]
 
 
-def _if_node(index: int, *steps: list[object]) -> list[list[object]]:
+def _if_node(index: int, *steps: list[Any]) -> list[list[object]]:
     return [["if_node", index, list(steps)]]
 
 

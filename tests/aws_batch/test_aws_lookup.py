@@ -8,7 +8,7 @@ import pytest
 
 from asyncsched.schedulers.aws_batch import lookup_names
 from asyncsched.specs import AppState
-from tests.aws_batch.conftest import QUEUE, Virtual
+from tests.aws_batch.conftest import QUEUE, Virtual, in_bulk
 from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.many import end, running_jobs
 from tests.aws_emulator.model import Job, new_id
@@ -45,6 +45,7 @@ async def test_a_thousand_handles_of_another_process_cost_few_calls(virtual: Vir
     assert virtual.calls <= 11  # of a sweep: the names are not looked up again
 
 
+@in_bulk
 async def test_a_thousand_handles_are_cancelled_in_few_calls(virtual: Virtual) -> None:
     jobs = running_jobs(virtual.cloud, 1000, QUEUE)
 

@@ -79,7 +79,7 @@ async def test_a_described_app_submitted_again_is_the_same_job(virtual: Virtual)
     virtual.cloud.pace.starting = 1e9  # what it would run needs a shell
     plain = dataclasses.replace(PLAIN, resource=Resource(1, 0, 64, FULL.resource.capabilities))
     app = AppDef("app", [plain, FULL], metadata={"team": "blue"})
-    cfg = {**CFG, "spot_retries": 2}
+    cfg: dict[str, Any] = {**CFG, "spot_retries": 2}
     found = await described(virtual, await scheduler.submit(app, cfg))
     await scheduler.submit(AppDef(found.name, found.roles, metadata=found.metadata), cfg)
     first, second = virtual.cloud.jobs
@@ -106,7 +106,8 @@ async def test_no_secret_is_in_a_tag(virtual: Virtual) -> None:
 async def test_metadata_that_say_a_secret_of_an_edited_request_are_in_no_tag(virtual: Virtual) -> None:
     scheduler = virtual.scheduler()
     info = await scheduler.submit_dryrun(AppDef("app", [PLAIN], metadata={"x": "at marker", "team": "blue"}), CFG)
-    info.request.job_def["containerProperties"]["environment"].append({"name": "A_TOKEN", "value": Secret("marker")})
+    definition: Any = info.request.job_def
+    definition["containerProperties"]["environment"].append({"name": "A_TOKEN", "value": Secret("marker")})
     found = await described(virtual, await scheduler.schedule(info))
 
     assert "marker" not in repr(virtual.cloud.jobs[0].tags)

@@ -22,15 +22,11 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, BatchJob
-from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Resource
-from tests.aws_batch.conftest import QUEUE, Virtual, script
+from asyncsched.specs import AppDryRunInfo, AppState, Resource
+from tests.aws_batch.conftest import QUEUE, Virtual, app
 from tests.aws_emulator.cloud import Cloud
 
 CFG = {"queue": QUEUE}
-
-
-def app(*steps: list[Any], name: str = "app", **more: Any) -> AppDef:
-    return AppDef(name, [script(*(steps or (["sleep", 5],)), **more)])
 
 
 def jobs(cloud: Cloud) -> list[str]:
@@ -262,7 +258,7 @@ async def test_a_throttled_call_that_never_gets_through_says_so(virtual: Virtual
 
 async def test_arrays_run_the_replica_again_and_again(virtual: Virtual) -> None:
     scheduler = virtual.scheduler()
-    steps = [["line", "$AWS_BATCH_JOB_ARRAY_INDEX"], ["sleep", 3]]
+    steps: list[list[Any]] = [["line", "$AWS_BATCH_JOB_ARRAY_INDEX"], ["sleep", 3]]
     app_id = await scheduler.submit(app(*steps), {**CFG, "array_size": 5})
 
     lines = [line.text async for line in scheduler.log_iter(app_id, should_tail=True)]
@@ -311,7 +307,7 @@ async def test_the_list_has_everything_newest_first_and_takes_pages_as_they_are_
 
 async def test_managed_instances_run_tasks_that_are_read_like_any_other_job(virtual: Virtual) -> None:
     scheduler = virtual.scheduler()
-    steps = [["line", "$AWS_BATCH_JOB_ATTEMPT $GREETING"], ["sleep", 3], ["exit", [3, 4]]]
+    steps: list[list[Any]] = [["line", "$AWS_BATCH_JOB_ATTEMPT $GREETING"], ["sleep", 3], ["exit", [3, 4]]]
     managed = {**CFG, "platform": "MANAGED_INSTANCES"}
     app_id = await scheduler.submit(app(*steps, env={"GREETING": "hello"}, max_retries=1), managed)
 
@@ -454,7 +450,12 @@ async def test_a_list_goes_on_when_its_page_token_has_expired(virtual: Virtual) 
     ],
 )
 async def test_what_spot_takes_away_is_run_again(virtual: Virtual, platform: str, reason: str, runs: int) -> None:
-    cfg = {**CFG, "platform": platform, "execution_role_arn": "arn:aws:iam::1:role/x", "spot_retries": 2}
+    cfg: dict[str, Any] = {
+        **CFG,
+        "platform": platform,
+        "execution_role_arn": "arn:aws:iam::1:role/x",
+        "spot_retries": 2,
+    }
     scheduler = virtual.scheduler()
     app_id = await scheduler.submit(app(["sleep", 2], ["fail", reason], resource=Resource(1, 0, 2048)), cfg)
 

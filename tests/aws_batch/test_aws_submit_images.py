@@ -59,19 +59,6 @@ async def scheduler(server: Server, registry: Registry) -> AsyncIterator[AWSBatc
     await made.close()
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    (root / "file").write_text(secrets.token_hex())
-    return root
-
-
-@pytest.fixture
-def repository(registry: Registry) -> str:
-    return f"{registry.address}/team/{secrets.token_hex(4)}"
-
-
 def job(image: str = BUSYBOX_IMAGE) -> AppDef:
     resource = Resource(cpu=1, gpu=0, memMB=64)
     return AppDef("job", [Role("main", image, entrypoint="cat", args=["file"], resource=resource)])

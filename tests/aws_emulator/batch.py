@@ -240,7 +240,7 @@ class Batch:
     def _nodes(self, request: Json) -> Iterator[Json]:
         job, _ = self.find(request["multiNodeJobId"])
         for node in job.nodes.values() if job else ():
-            row = render.node_summary(job, node)  # type: ignore[arg-type] - there are nodes of a job only
+            row = render.node_summary(job, node)  # type: ignore[arg-type] # there are nodes of a job only
             if row["status"] == request.get("jobStatus", "RUNNING"):
                 yield row
 

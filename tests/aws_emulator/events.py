@@ -87,9 +87,9 @@ class LogEvents:
             return self._answer([], *((ahead, back) if forward else (back, ahead)))
         chosen = _fill(rows if forward else reversed(rows), query.get("limit", MAX_EVENTS))
         if not chosen:
-            back = place.at if place else (0, 0)
-            same = token or self._token(forward, back, 0)
-            other = self._token(not forward, back, 0)
+            here = place.at if place else (0, 0)
+            same = token or self._token(forward, here, 0)
+            other = self._token(not forward, here, 0)
             return self._answer([], *((same, other) if forward else (other, same)))
         ends = [(event.timestamp, event.order) for event in (chosen[-1], chosen[0])]
         if not forward:

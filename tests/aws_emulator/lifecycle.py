@@ -6,6 +6,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from tests.aws_emulator.events import LogEvents
@@ -91,7 +92,7 @@ class Lifecycle:
         for job in jobs:
             if job.queue == queue and job.status == "RUNNABLE":
                 job.reason = None
-                self.timeline.after(self.pace.runnable, lambda job=job: self._start(job))
+                self.timeline.after(self.pace.runnable, partial(self._start, job))
 
     def depend(self, job: Job, others: list[Job]) -> None:
         """Let a job wait for others; a failed one makes it fail."""
@@ -169,7 +170,7 @@ class Lifecycle:
         for node in job.nodes.values():
             if node.index != job.main:
                 delay = self.pace.child * (1 + node.index % 7)
-                self.timeline.after(delay, lambda node=node: self._run_child(job, node))
+                self.timeline.after(delay, partial(self._run_child, job, node))
         if job.timeout:
             number = len(job.nodes[job.main].attempts)
             limit = job.timeout["attemptDurationSeconds"] * self.pace.second_of_timeout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.model import Job, Node, new_id
 
@@ -35,5 +37,5 @@ def run_many(cloud: Cloud, count: int, queue: str, first: float, spread: float) 
     for number, job in enumerate(running_jobs(cloud, count, queue)):
         delay = first + spread * number / count
         ends[job.id] = cloud.timeline.now + delay
-        cloud.timeline.after(delay, lambda job=job: end(cloud, job))
+        cloud.timeline.after(delay, partial(end, cloud, job))
     return ends

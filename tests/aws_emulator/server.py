@@ -48,7 +48,7 @@ class Server:
             self._reserved.bind((self.host, self.port))
             self.port = self._reserved.getsockname()[1]
         self._server = make_server(self.host, self.port, self, threaded=True, request_handler=_Handler)
-        self._server.daemon_threads = True  # type: ignore[attr-defined] - of the threaded kind
+        self._server.daemon_threads = True  # type: ignore[attr-defined] # of the threaded kind
         self._threads = [
             threading.Thread(target=self._server.serve_forever, args=(0.02,), name="emulator", daemon=True),
             threading.Thread(target=self._tick, name="emulator-clock", daemon=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,11 @@ from botocore.model import OperationModel, Shape
 from botocore.validate import ParamValidator
 
 from tests.aws_emulator.errors import ApiError
+
+_NEWER = re.compile(
+    r"\.jobSummaryList\[\]\.is(Cancelled|Terminated): not in the model|: 'MANAGED_INSTANCES' is not one of"
+)
+"""What AWS Batch answers since it knows TerminateJobs; a release of botocore from before knows none of it."""
 
 
 @functools.cache
@@ -31,7 +37,9 @@ def check_request(operation: OperationModel, request: dict[str, Any]) -> None:
 def problems(operation: OperationModel, answer: Any) -> list[str]:
     """What is wrong with an answer: unknown members, wrong types, nulls, values outside an enumeration."""
     shape = operation.output_shape
-    return [f"{operation.name}{problem}" for problem in _walk(shape, answer, "")] if shape else []
+    found = _walk(shape, answer, "") if shape else ()
+    is_old = "terminatejobs" not in operations("batch")
+    return [f"{operation.name}{problem}" for problem in found if not (is_old and _NEWER.search(problem))]
 
 
 def _walk(shape: Shape, value: Any, path: str) -> Iterator[str]:

@@ -77,7 +77,7 @@ class Traffic:
 
     def _refusal(self, service: str, operation: str, kind: str) -> Exception:
         if kind == "cut":
-            return DroppedError
+            return DroppedError()
         if kind == "throttle":
             self.throttled[operation] += 1
             if service == "batch":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -182,9 +184,9 @@ def test_a_run_may_end_with_the_exit_code_of_its_program(cli: Cli) -> None:
     assert "leave out --pass-exit-code" in cli("run", "--pass-exit-code", "--matrix", "msg=a", "utils.echo").err
 
 
-def status(*replicas: dict[str, object], state: AppState = AppState.FAILED) -> AppStatus:
+def status(*replicas: Mapping[str, Any], state: AppState = AppState.FAILED) -> AppStatus:
     made = [
-        ReplicaStatus(id=number, role="r", hostname="", **{"state": AppState.FAILED, **each})  # type: ignore[arg-type]  # each by its name
+        ReplicaStatus(id=number, role="r", hostname="", **{"state": AppState.FAILED, **each})
         for number, each in enumerate(replicas)
     ]
     return AppStatus(state, msg="r/0: told", roles=[RoleStatus("r", made)])

@@ -13,7 +13,10 @@ from asyncsched.cli.table import table
 from asyncsched.specs.state import AppState
 from asyncsched.views.apps import AppView
 
-ROWS = [{"handle": "stage://a/train-1", "state": "RUNNING", "msg": None}, {"handle": "b", "state": "x", "msg": "a\n b"}]
+ROWS: list[dict[str, object]] = [
+    {"handle": "stage://a/train-1", "state": "RUNNING", "msg": None},
+    {"handle": "b", "state": "x", "msg": "a\n b"},
+]
 
 
 @pytest.mark.parametrize(

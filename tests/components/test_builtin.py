@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,8 @@ def test_python_runs_one_thing(tmp_path: Path) -> None:
     assert "['-c', 'x']\n" == run(utils.python("x", c="import sys; print(sys.argv)"), tmp_path)
     assert "mod ['-m']\n" == run(utils.python("-m", m="mod"), tmp_path)
     assert "mod ['1']\n" == run(utils.python("1", script="mod.py"), tmp_path)
-    for wrong in ({}, {"m": "a", "c": "b"}):
+    wrongs: list[dict[str, Any]] = [{}, {"m": "a", "c": "b"}]
+    for wrong in wrongs:
         with pytest.raises(ComponentError, match="exactly one"):
             utils.python(**wrong)
 
@@ -150,7 +152,8 @@ def test_names(name: str, expected: tuple[str, str]) -> None:
 
 
 def test_a_script_or_a_module() -> None:
-    for wrong in ({}, {"script": "a", "m": "b"}):
+    wrongs: list[dict[str, Any]] = [{}, {"script": "a", "m": "b"}]
+    for wrong in wrongs:
         with pytest.raises(ComponentError, match="exactly one of --script and -m"):
             dist.ddp(**wrong)
 

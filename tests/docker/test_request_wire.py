@@ -127,7 +127,11 @@ def test_secrets_are_sent() -> None:
 
 
 def test_a_command_that_is_a_text_is_split_as_a_shell_would() -> None:
-    commands = ["sh -c 'echo \"a b\"'", Secret("sh -c 'echo \"a b\"'"), ["sh", "-c", Secret('echo "a b"')]]
+    commands: list[str | list[str]] = [
+        "sh -c 'echo \"a b\"'",
+        Secret("sh -c 'echo \"a b\"'"),
+        ["sh", "-c", Secret('echo "a b"')],
+    ]
     bodies = [to_wire(DockerContainer("i", command, {"name": "c"}), "none") for command in commands]
 
     assert [["sh", "-c", 'echo "a b"']] * 3 == [body["Cmd"] for body in bodies]

@@ -129,8 +129,8 @@ async def test_one_request_describes_any_number(scheduler: DockerScheduler) -> N
 
 
 async def test_cancel_marks_for_other_processes(scheduler: DockerScheduler) -> None:
-    asked = "trap 'echo asked' TERM; echo ready; while :; do sleep 0.05; done"
-    app_id = await scheduler.submit(app(shell(asked, num_replicas=3)), {"grace_period": 4.0})
+    slow = "trap 'echo asked' TERM; echo ready; while :; do sleep 0.05; done"
+    app_id = await scheduler.submit(app(shell(slow, num_replicas=3)), {"grace_period": 4.0})
     ready = scheduler.log_iter(app_id, should_tail=True)
     assert ["ready"] * 3 == [(await anext(ready)).text for _ in range(3)]
     await ready.aclose()

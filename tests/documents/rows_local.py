@@ -77,8 +77,8 @@ async def request_by_hand(way: Way) -> None:
 async def launched_by_hand(way: Way) -> None:
     scheduler = way.scheduler()
     with tempfile.TemporaryDirectory() as logs:
-        files = [str(Path(logs, "main", "0", f"{name}.log")) for name in ("stdout", "stderr", "combined")]
-        param = ReplicaParam(["sh", "-c", "echo $GREETING"], {"GREETING": "hello"}, *files, cwd="/")
+        out, err, both = (str(Path(logs, "main", "0", f"{name}.log")) for name in ("stdout", "stderr", "combined"))
+        param = ReplicaParam(["sh", "-c", "echo $GREETING"], {"GREETING": "hello"}, out, err, both, cwd="/")
         request = PopenRequest("byhand-x1", logs, {"main": [param]}, {"main": [str(Path(logs, "main", "0"))]})
         app_id = await way(scheduler.schedule(AppDryRunInfo(request, repr)))
 

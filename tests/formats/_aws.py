@@ -16,7 +16,7 @@ from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.direct import DirectClient
 
 QUEUE = "torchx"
-OPTIONS = {"queue": QUEUE, "tags": {"cost": "paint"}}
+OPTIONS: dict[str, Any] = {"queue": QUEUE, "tags": {"cost": "paint"}}
 KEYED = AppDef(
     "keyed",
     [Role("main", "script", entrypoint="play", args=['[["line", "once"], ["exit", 0]]'], env={"COLOR": "red"})],
@@ -90,7 +90,7 @@ async def told(scheduler: Scheduler, app_ids: list[str]) -> dict[str, Any]:
         rows.sort(key=lambda row: (str(row["role"]), str(row["replica"])))
     rows = [asdict(row) for row in await scheduler.list()]
     found = {
-        "described": {app_id: described[app_id] and asdict(described[app_id]) for app_id in app_ids},
+        "described": {app_id: (found := described[app_id]) and asdict(found) for app_id in app_ids},
         "listed": sorted(rows, key=lambda row: str(row["name"])),
         "lines": lines,
     }

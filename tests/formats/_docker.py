@@ -29,7 +29,7 @@ async def told(scheduler: Scheduler, app_ids: list[str]) -> dict[str, Any]:
     described = await scheduler.describe_many(app_ids)
     rows = [asdict(row) for row in await scheduler.list()]
     found = {
-        "described": {app_id: described[app_id] and asdict(described[app_id]) for app_id in app_ids},
+        "described": {app_id: (found := described[app_id]) and asdict(found) for app_id in app_ids},
         "listed": sorted(rows, key=lambda row: str(row["app_id"])),
     }
     return dict(json.loads(json.dumps(found, default=str)))

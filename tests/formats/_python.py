@@ -100,7 +100,7 @@ async def records(home: Path) -> list[dict[str, Any]]:
     """Return the fields of the records that a runner's calls have left in the log."""
     told: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = told.append  # type: ignore[method-assign]  # the shortest handler there is
+    handler.emit = told.append  # type: ignore[method-assign, assignment]  # the shortest handler there is
     logger = logging.getLogger("asyncsched.events")
     before = logger.level
     logger.setLevel(logging.INFO)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import urllib.parse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ async def _run_all(scheduler: Scheduler) -> list[str]:
     await eventually(lambda: _has_state(scheduler, ids["cancelled"], AppState.RUNNING), within=60)
     await scheduler.cancel(ids["cancelled"])
     for app_id in (ids["finished"], ids["retried"], ids["cancelled"], info.app_id):
-        await eventually(lambda app_id=app_id: _has_ended(scheduler, app_id), within=60)
+        await eventually(partial(_has_ended, scheduler, app_id), within=60)
     return [*ids.values(), info.app_id]
 
 

@@ -9,6 +9,7 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +103,14 @@ async def _run_all(home: Path, logs: Path) -> tuple[bytes, bytes]:
         await scheduler.schedule(info)
         detached = await scheduler.submit(DETACHED, {"detach": True})
         for app_id in (ids["cancelled"], ids["killed"], ids["closed"], detached):
-            await eventually(lambda app_id=app_id: _is_ready(home, app_id))
+            await eventually(partial(_is_ready, home, app_id))
         running = (home / "apps" / detached / "state.json").read_bytes()
         log = {path: path.read_bytes() for path in (home / "apps" / detached).rglob("*") if path.is_file()}
         await scheduler.cancel(ids["cancelled"])
-        await scheduler.kill(ids["killed"])  # type: ignore[attr-defined]  # not in the contract, but local's
+        await scheduler.kill(ids["killed"])  # not in the contract, but local's
         for name, app_id in ids.items():
             if name != "closed":
-                await eventually(lambda app_id=app_id: _is_over(home, app_id))
+                await eventually(partial(_is_over, home, app_id))
         await eventually(lambda: _is_over(home, info.app_id))
     async with get_scheduler("local_cwd", "session") as scheduler:
         await scheduler.cancel(detached)

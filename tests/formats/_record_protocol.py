@@ -107,7 +107,7 @@ async def _visitor(home: Path, said: Path) -> None:
                     await anext(watch)
                     await scheduler.list()
                     await scheduler.describe(each)
-                    await (scheduler.cancel(each) if each == app_id else scheduler.kill(each))  # type: ignore[attr-defined]
+                    await (scheduler.cancel(each) if each == app_id else scheduler.kill(each))
                     async for _ in watch:
                         pass
 

@@ -63,7 +63,7 @@ def test_a_present_client_and_an_old_supervisor(release: str, home: Path, way: s
 
 
 async def _kill(scheduler: Scheduler, app_id: str) -> None:
-    await scheduler.kill(app_id)  # type: ignore[attr-defined]  # not in the contract, but local's
+    await scheduler.kill(app_id)  # not in the contract, but local's
 
 
 def test_an_old_owner_and_a_present_supervisor(release: str, home: Path) -> None:

@@ -29,7 +29,7 @@ from tests.gcp_double.wire import Refusal
 PARENT = f"projects/{PROJECT}/locations/us-central1"
 
 
-class Given(Credentials):  # type: ignore[misc]
+class Given(Credentials):
     """Credentials with a token that is good."""
 
     def __init__(self, token: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -53,7 +53,7 @@ class World:
         if self.failures:
             raise self.failures.pop()
         try:
-            page = self.store.list(dict(body))
+            page = self.store.list_entries(dict(body))
         except Refusal as refusal:
             failure = read_failure(refusal.code, json.dumps(refusal.body).encode(), {})
             raise translate(failure, "entries.list") from failure
@@ -99,12 +99,6 @@ async def drained(source: JobLog, clock: VirtualClock, *, pause: float = 0.0) ->
 
 def keys(uid: str, lines: list[LogLine]) -> Counter[Key]:
     return Counter((uid, line.replica, line.text) for line in lines)
-
-
-@pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as made:
-        yield made
 
 
 @settings(max_examples=25, deadline=None)
@@ -271,7 +265,7 @@ async def test_one_replica_is_asked_for_by_its_whole_number(clock: VirtualClock)
     )
 
     assert ["of 1"] == [line.text for line in await drained(source, clock)]
-    found = world.store.list(query_of(PROJECT, ["job"], since_ns=0, replica=1))["entries"]
+    found = world.store.list_entries(query_of(PROJECT, ["job"], since_ns=0, replica=1))["entries"]
     assert ["of 1"] == [entry["textPayload"] for entry in found]  # what Google sends, and not what is left of it
 
 
@@ -291,7 +285,7 @@ def test_an_entry_becomes_the_line_that_was_written(text: str, line: str) -> Non
     store.check_answers()
     reader = EntryReader()
     reader.jobs["job"] = "app", "main"
-    events = reader.read(store.list(query_of(PROJECT, ["job"], since_ns=0))["entries"])
+    events = reader.read(store.list_entries(query_of(PROJECT, ["job"], since_ns=0))["entries"])
 
     assert line.replace("3.0", "3") == "|".join(event.line.text for event in events).replace("3.0", "3")
     assert {("main", 7, 2)} == {(event.line.role, event.line.replica, event.line.attempt) for event in events}

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typing_extensions import override
@@ -98,7 +99,8 @@ async def test_schedulers_with_the_same_limits_keep_to_the_quota_together(
         with Double(quota=60, now_ns=clock.time_ns) as double:
             lead_to(double, surroundings, monkeypatch)
             uids = double.do(lambda: [running_job(double, name, 1) for name in ("one", "two")])
-            limits, hungry = Limits(), {"log_interval": 0.1, "log_idle": 0.1}
+            limits = Limits()
+            hungry: dict[str, Any] = {"log_interval": 0.1, "log_idle": 0.1}
             async with (
                 create_scheduler("s", clock=clock, limits=limits, **hungry) as first,
                 create_scheduler("s", clock=clock, limits=limits, **hungry) as second,

@@ -47,8 +47,8 @@ def wire(job: GCPBatchJob) -> dict[str, Any]:
     return made
 
 
-EXAMPLES = {
-    "echo": (*echo(msg="hello", image="alpine:latest").roles, {}),
+EXAMPLES: dict[str, tuple[Role, dict[str, Any]]] = {
+    "echo": (echo(msg="hello", image="alpine:latest").roles[0], {}),
     "four_replicas_on_a100": (
         role(num_replicas=4, resource=Resource(12, 1, 85_000), args=["--rank", "${replica_id}", "${rank0_env}"]),
         {"gang": True, "collocated": True},

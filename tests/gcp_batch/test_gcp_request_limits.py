@@ -51,6 +51,11 @@ OTHERS: dict[str, tuple[object, ...]] = {
 }
 
 
+def wrong(field: str, value: Any) -> dict[str, Any]:
+    """Return a role's resource with one value that no type checker would let through."""
+    return {"resource": Resource(**{"cpu": 1, "gpu": 0, "memMB": 1, field: value})}
+
+
 def role(**fields: Any) -> Role:
     return Role("trainer", "image", entrypoint="train", **fields)
 
@@ -107,15 +112,12 @@ WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
             ("s", "v" * 64),
         )
     ),
-    *(
-        (f"resource.cpu={value!r} ", {"resource": Resource(value, 0, 1)})
-        for value in (math.nan, math.inf, 1e30, 0.0001)
-    ),
-    *((f"a resource with cpu={value!r}", {"resource": Resource(value, 0, 1)}) for value in (True, "2", None)),
-    *((f"resource.gpu={value!r} ", {"resource": Resource(1, value, 1)}) for value in (0.5, 1.0, math.nan)),
-    *((f"a resource with gpu={value!r}", {"resource": Resource(1, value, 1)}) for value in (True, "2")),
-    *((f"resource.memMB={value!r} ", {"resource": Resource(1, 0, value)}) for value in (0.5, math.inf, 10**30)),
-    *((f"a resource with memMB={value!r}", {"resource": Resource(1, 0, value)}) for value in (True, "2")),
+    *((f"resource.cpu={value!r} ", wrong("cpu", value)) for value in (math.nan, math.inf, 1e30, 0.0001)),
+    *((f"a resource with cpu={value!r}", wrong("cpu", value)) for value in (True, "2", None)),
+    *((f"resource.gpu={value!r} ", wrong("gpu", value)) for value in (0.5, 1.0, math.nan)),
+    *((f"a resource with gpu={value!r}", wrong("gpu", value)) for value in (True, "2")),
+    *((f"resource.memMB={value!r} ", wrong("memMB", value)) for value in (0.5, math.inf, 10**30)),
+    *((f"a resource with memMB={value!r}", wrong("memMB", value)) for value in (True, "2")),
 ]
 
 

@@ -43,7 +43,7 @@ def task(state: str, *runs: tuple[str, int | None], index: int = 0) -> dict[str,
         event(
             f"Task state is updated to {name} on zones/us-central1-a/instances/8.",
             taskState=name,
-            **({} if code is None else {"taskExecution": {"exitCode": code}}),
+            **({} if code is None else dict[str, Any](taskExecution={"exitCode": code})),
         )
         for name, code in runs
     ]
@@ -54,8 +54,8 @@ def task(state: str, *runs: tuple[str, int | None], index: int = 0) -> dict[str,
 
 
 def test_the_tables_are_those_of_googles_own_definitions() -> None:
-    assert {state.name for state in batch_v1.JobStatus.State} == {*JOB_STATES}
-    assert {state.name for state in batch_v1.TaskStatus.State} == {*TASK_STATES}
+    assert {*batch_v1.JobStatus.State.__members__} == {*JOB_STATES}
+    assert {*batch_v1.TaskStatus.State.__members__} == {*TASK_STATES}
 
 
 def test_a_job_that_was_made_by_hand_is_not_taken_for_a_role_without_mounts_and_resource() -> None:

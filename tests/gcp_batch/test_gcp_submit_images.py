@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -41,19 +40,6 @@ async def scheduler(containers: Double, registry: Registry) -> AsyncIterator[GCP
     async with quick("session") as made:
         made.google_registries = re.compile(re.escape(registry.address))  # type: ignore[misc]
         yield made
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    (root / "file").write_text(secrets.token_hex())
-    return root
-
-
-@pytest.fixture
-def repository(registry: Registry) -> str:
-    return f"{registry.address}/team/{secrets.token_hex(4)}"
 
 
 def job(image: str = BUSYBOX_IMAGE) -> AppDef:

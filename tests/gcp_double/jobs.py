@@ -220,7 +220,7 @@ class Jobs:
 
         def say(line: str, severity: str, written: int | None) -> None:
             if job.logs_policy.destination == 1:
-                more = {"written_ns": written, "labels": dict(job.labels)}
+                more: dict[str, Any] = {"written_ns": written, "labels": dict(job.labels)}
                 self.logs.write(job.uid, index, line, attempt=attempt, severity=severity, **more)
 
         for runnable in spec.runnables:

@@ -96,7 +96,7 @@ class LogStore:
         # In the order of what a list is sorted by; what is added late is put in its place.
         bisect.insort(self._entries, entry, key=_order)
 
-    def list(self, body: bytes | dict[str, Any]) -> dict[str, Any]:
+    def list_entries(self, body: bytes | dict[str, Any]) -> dict[str, Any]:
         """Answer entries.list.
 
         Raises:

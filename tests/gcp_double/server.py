@@ -273,7 +273,7 @@ class Double:
             found = re.fullmatch(r"State=(\w+)", query["filter"])
             if found is None or found[1] not in batch_v1.TaskStatus.State.__members__:
                 raise Refusal(400, "the filter cannot be read")
-            wanted = batch_v1.TaskStatus.State[found[1]]
+            wanted = batch_v1.TaskStatus.State.__members__[found[1]]
             tasks = [task for task in tasks if task.status.state == wanted]
         return web.json_response(self._page("tasks", tasks, query))
 
@@ -310,7 +310,7 @@ class Double:
     # Logging
 
     async def _entries(self, request: web.Request) -> web.Response:
-        return web.json_response(self.logs.list(await request.read()))
+        return web.json_response(self.logs.list_entries(await request.read()))
 
 
 async def _stalled(request: web.Request, answer: web.Response) -> web.StreamResponse:

@@ -38,7 +38,7 @@ def job(
         else:
             labels |= {names.ROLE: tasks[role], names.ROLE_INDEX: str(role)}
             spec = {"completions": app.roles[role].num_replicas, **spec}
-    metadata = {
+    metadata: dict[str, Any] = {
         "name": APP if role == 0 else f"{APP}-{labels[names.ROLE]}",
         "namespace": "default",
         "uid": f"job-{role}",

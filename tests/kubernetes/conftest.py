@@ -42,3 +42,10 @@ async def client(fake: FakeCluster, tmp_path: Path) -> AsyncIterator[KubeClient]
     made = KubeClient(Source(kubeconfig=str(fake.kubeconfig(tmp_path / "config"))), clock=Clock())
     yield made
     await made.close()
+
+
+@pytest.fixture
+async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
+    """A scheduler on that cluster."""
+    async with on_fake() as made:
+        yield made

@@ -276,8 +276,8 @@ async def test_five_thousand_pods_are_listed_in_short_steps(tmp_path: Path) -> N
 
 def _page(number: int) -> bytes:
     rest = {"continue": str(number + 1)} if number < 9 else {}
-    labels = {"asyncsched/app": f"app-{number}", "asyncsched/role": "role"}
-    pods = [
+    labels: dict[str, str] = {"asyncsched/app": f"app-{number}", "asyncsched/role": "role"}
+    pods: list[dict[str, Any]] = [
         {
             "metadata": {
                 "name": f"pod-{number}-{index}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -41,12 +40,6 @@ FOREIGN: dict[str, Any] = {
     },
     "pods": POD,
 }
-
-
-@pytest.fixture
-async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
-    async with on_fake() as made:
-        yield made
 
 
 def app(script: str = "true", replicas: int = 1, roles: int = 1) -> AppDef:

@@ -403,7 +403,7 @@ async def test_a_configuration_that_tells_its_token_without_awaiting_is_asked_in
     asked: list[threading.Thread] = []
 
     class Blocking(Configuration):
-        def get_api_key_with_prefix(self, identifier: str, alias: str | None = None) -> str:
+        def get_api_key_with_prefix(self, identifier: str, alias: str | None = None) -> Any:
             asked.append(threading.current_thread())
             return "Bearer theirs"
 

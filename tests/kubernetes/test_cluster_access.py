@@ -48,12 +48,6 @@ def mounted(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-async def clock() -> AsyncIterator[VirtualClock]:
-    async with VirtualClock() as made:
-        yield made
-
-
-@pytest.fixture
 async def client(mounted: Path, clock: VirtualClock) -> AsyncIterator[KubeClient]:
     made = KubeClient(Source(service_account=mounted), clock=clock)
     yield made

@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ LOG = "/log?"
 
 
 @asynccontextmanager
-async def scheduler_on(kubeconfig: Path, tenant: Tenant, **more: float) -> AsyncIterator[KubernetesScheduler]:
+async def scheduler_on(kubeconfig: Path, tenant: Tenant, **more: Any) -> AsyncIterator[KubernetesScheduler]:
     namespaces = [tenant.namespace]
     async with KubernetesScheduler("mine", kubeconfig=str(kubeconfig), namespaces=namespaces, **more) as made:
         yield made

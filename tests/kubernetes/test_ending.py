@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -40,12 +40,6 @@ FOREIGN: dict[str, Any] = {
 VOLCANO = {"kind": "volcano", "queue": "default"}
 JOB = {"kind": "job"}
 BOTH = pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
-
-
-@pytest.fixture
-async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
-    async with on_fake() as made:
-        yield made
 
 
 def app(script: str = "sleep 1000", roles: int = 1) -> AppDef:
@@ -537,7 +531,7 @@ async def test_an_app_that_does_not_start_in_time_has_failed(
     clock = Stopwatch()
     fake.pace.second_of_deadline = 1 / clock.LIMIT  # Volcano looks at the time itself
     async with on_fake(clock=clock) as scheduler:
-        limit = {"pending_timeout": clock.LIMIT, "node_selector": {"zone": "moon"}}
+        limit: dict[str, Any] = {"pending_timeout": clock.LIMIT, "node_selector": {"zone": "moon"}}
         app_id = await scheduler.submit(app(), {**cfg, **limit})
         await eventually(lambda: "Unschedulable" in str(fake.run(lambda: fake.store.list("pods"))))
         await eventually(lambda: cfg == VOLCANO or clock.limits)

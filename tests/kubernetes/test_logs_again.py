@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppDef, Role
-from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
 
 VOLCANO = {"kind": "volcano", "queue": "default"}
 JOB = {"kind": "job"}
-
-
-@pytest.fixture
-async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
-    async with on_fake() as made:
-        yield made
 
 
 @pytest.mark.slow

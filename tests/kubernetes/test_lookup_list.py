@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +16,6 @@ from asyncsched.schedulers.kubernetes.status_rows import needs_pods, rows_of
 from asyncsched.specs import AppDef, AppState, Role, macros
 from tests.kubernetes._objects import ended, indexed, over, read, up, volcano
 from tests.kubernetes._objects import pod as a_pod
-from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster, StatusError
 from tests.kubernetes_fake.faults import Fault
 
@@ -27,12 +25,6 @@ BOTH = pytest.mark.parametrize("kind", ["volcano", "job"])
 SIDECAR = json.dumps({"spec": {"containers": [{"name": "beside", "image": "busybox", "command": ["sleep", "1000"]}]}})
 FORBIDDEN = 'pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default"'
 LIVES_ON = [{"name": "main", **ended()}, {"name": "beside", "ready": True, "state": {"running": {}}}]
-
-
-@pytest.fixture
-async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
-    async with on_fake() as made:
-        yield made
 
 
 def app(script: str = "sleep 100", replicas: int = 1, roles: int = 1) -> AppDef:

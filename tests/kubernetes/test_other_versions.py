@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from asyncsched.errors import InvalidRequestError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppDef, AppState, Role
 from tests._support import eventually
-from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.lists import COLUMNS
 
@@ -22,12 +20,6 @@ VOLCANO = {"kind": "volcano", "queue": "default"}
 JOB = {"kind": "job"}
 BOTH = pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
 ENDED = AppState.SUCCEEDED
-
-
-@pytest.fixture
-async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
-    async with on_fake() as made:
-        yield made
 
 
 def app(script: str = "true") -> AppDef:

@@ -183,7 +183,7 @@ def test_the_command_of_the_main_container_is_the_users_and_a_change_of_it_is_sh
 
 
 def test_a_whole_manifest_of_a_pod_is_taken() -> None:
-    assert make({"apiVersion": "v1", "kind": "Pod", "spec": {"priority": 1}})
+    make({"apiVersion": "v1", "kind": "Pod", "spec": {"priority": 1}})
 
 
 def test_variables_of_other_containers_are_the_users() -> None:

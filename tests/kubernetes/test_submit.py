@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -30,12 +29,6 @@ pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, i
 VOLCANO = {"kind": "volcano", "queue": "default"}
 JOB = {"kind": "job"}
 KINDS = [pytest.param(VOLCANO, "vcjobs", id="volcano"), pytest.param(JOB, "jobs", id="job")]
-
-
-@pytest.fixture
-async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
-    async with on_fake() as made:
-        yield made
 
 
 def app(*roles: str, script: str = "sleep 1000") -> AppDef:

@@ -20,10 +20,10 @@ def server_context() -> tuple[ssl.SSLContext, bytes]:
     authority, certificate, key = _made()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as directory:
-        paths = [Path(directory) / name for name in ("certificate", "key")]
-        for path, data in zip(paths, (certificate, key), strict=True):
-            path.write_bytes(data)
-        context.load_cert_chain(*paths)
+        certificate_file, key_file = Path(directory) / "certificate", Path(directory) / "key"
+        certificate_file.write_bytes(certificate)
+        key_file.write_bytes(key)
+        context.load_cert_chain(certificate_file, key_file)
     return context, authority
 
 

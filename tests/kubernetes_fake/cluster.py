@@ -169,7 +169,7 @@ class FakeCluster:
 
     @property
     def _over(self) -> asyncio.Event:
-        return self.__dict__["_over_event"]  # type: ignore[no-any-return]
+        return self.__dict__["_over_event"]
 
     def _serve(self, ready: Future[None]) -> None:
         try:

@@ -11,7 +11,7 @@ from tests.kubernetes_fake.errors import Json
 if TYPE_CHECKING:
     from tests.kubernetes_fake.cluster import FakeCluster
 
-_UNITS = {
+_UNITS: dict[str, int | Decimal] = {
     "": 1, "m": Decimal("0.001"), "k": 1000, "M": 10**6, "G": 10**9, "T": 10**12,
     "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 }  # fmt: skip

@@ -226,7 +226,7 @@ class Server:
         self.cluster.traffic.opened(call.what)
         try:
             await response.prepare(request)
-            async with aclosing(pieces) as source:  # type: ignore[type-var] - each of them is a generator
+            async with aclosing(pieces) as source:  # type: ignore[type-var] # each of them is a generator
                 async for piece in source:
                     if fault is not None and fault.end_after is not None:
                         piece = piece[: fault.end_after]

@@ -6,7 +6,7 @@ import copy
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -143,7 +143,7 @@ class Store:
 
     # Watching
 
-    def since(self, kind: str, version: int) -> list[Change] | None:
+    def since(self, kind: str, version: int) -> Sequence[Change] | None:
         """Return what changed after a version; None if that is not known any more."""
         if version < self.oldest.get(kind, 0):
             return None

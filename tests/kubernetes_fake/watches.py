@@ -85,8 +85,8 @@ class Watch:
                 if change is None:
                     yield _line({"type": "ERROR", "object": StatusError(410, "Expired", self._too_old("1")).body()})
                     return
-                if (event := self._of(change)) is not None:
-                    yield _line(event)
+                if (told := self._of(change)) is not None:
+                    yield _line(told)
         finally:
             self.cluster.store.listeners.remove(self._note)
             self.cluster.watches.discard(self)

@@ -102,7 +102,7 @@ def _of_kubernetes(module: Path) -> Iterator[tuple[str, Schema]]:
 
 
 def _of_volcano(module: Path) -> Iterator[tuple[str, Schema]]:
-    import yaml  # type: ignore[import-untyped] # only who makes the files needs it
+    import yaml  # only who makes the files needs it
 
     for crd in CRDS:
         document = yaml.safe_load((module / "config" / "crd" / "volcano" / "bases" / f"{crd}.yaml").read_text())

@@ -13,6 +13,7 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.supervisor.machine import is_alive
 from tests._support import eventually_blocking
 from tests.local._local import IS_ROOT, NOBODY
+from tests.local._log import Log
 
 
 @pytest.fixture
@@ -45,3 +46,17 @@ def ordinary_home() -> Iterator[Path]:
         if IS_ROOT:
             os.chown(name, NOBODY, NOBODY)
         yield Path(name)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where the log of a replica lies."""
+    return tmp_path / "0"
+
+
+@pytest.fixture
+def log(place: Path) -> Iterator[Log]:
+    """The log there, as a supervisor writes it."""
+    log = Log(place)
+    yield log
+    log.close()

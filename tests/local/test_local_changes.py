@@ -46,7 +46,7 @@ class Port:
         self.asked += app_ids
 
     def publish(self, app_id: str, response: DescribeAppResponse | None) -> None:
-        self.published.append((app_id, response and response.state))
+        self.published.append((app_id, None if response is None else response.state))
 
 
 @pytest.mark.parametrize("detach", [False, True], ids=["ours", "another's"])

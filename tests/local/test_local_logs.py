@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,18 +25,6 @@ from tests.logs._inotify import MAKERS, open_files
 @pytest.fixture(params=MAKERS)
 def follower(request: pytest.FixtureRequest) -> Follower:
     return Follower(inotify=MAKERS[request.param])
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "0"
-
-
-@pytest.fixture
-def log(place: Path) -> Iterator[Log]:
-    log = Log(place)
-    yield log
-    log.close()
 
 
 async def take(stream: LogStream, count: int) -> list[LogLine]:

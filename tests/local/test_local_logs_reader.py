@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,18 +21,6 @@ ATOMS = [b"\n", b"\n", b"a", b"bc\n", b"\r", "é".encode(), "😀".encode(), b"\
 
 chunks = st.lists(st.sampled_from(ATOMS), min_size=1, max_size=12).map(b"".join)
 writes = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), chunks), max_size=30)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "0"
-
-
-@pytest.fixture
-def log(place: Path) -> Iterator[Log]:
-    log = Log(place)
-    yield log
-    log.close()
 
 
 def expected(written: list[tuple[int, bytes]], kind: int) -> list[str]:

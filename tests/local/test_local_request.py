@@ -248,7 +248,7 @@ class Awaited(Unpacking):
 class AllAwaited(Awaited):
     """Its `fetch_role` too."""
 
-    async def fetch_role(self, role: Role) -> str:  # type: ignore[override] # the base's is plain
+    async def fetch_role(self, role: Role) -> str:  # the base's is plain
         role.env["FETCHED"] = role.image
         return await self.fetch(role.image)
 

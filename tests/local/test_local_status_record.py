@@ -189,7 +189,9 @@ async def test_many_apps_of_many_replicas_hold_no_loop(scheduler: LocalScheduler
 
     # No step may take more than 20 ms, which is looked after for every test.
     assert {*many, app_id} == {row.app_id for row in await scheduler.list()}
-    assert 99 == len((found := (await scheduler.describe_many(many))["app-7"]) and found.replicas)
+    found = (await scheduler.describe_many(many))["app-7"]
+    assert found is not None
+    assert 99 == len(found.replicas)
     assert {*many, app_id} == {*await scheduler.prune(timedelta(0))}
 
 

@@ -137,7 +137,7 @@ async def test_steps_that_are_cancelled_lose_nothing() -> None:
 
 async def test_steps_from_different_tasks() -> None:
     stream = stream_of(full(100))
-    got = [await asyncio.create_task(anext(stream)) for _ in range(100)]  # type: ignore[arg-type]  # it is a coroutine
+    got = [await asyncio.create_task(anext(stream)) for _ in range(100)]  # it is a coroutine
 
     assert numbered(100) == got
     await stream.aclose()

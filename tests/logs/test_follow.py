@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def grow(path: Path) -> None:
 
 async def test_growth_is_told(follower: Follower, tmp_path: Path, descriptors: Callable[[str], int]) -> None:
     told: list[str] = []
-    watches = [follower.watch(descriptors(name), lambda name=name: told.append(name)) for name in "abc"]
+    watches = [follower.watch(descriptors(name), partial(told.append, name)) for name in "abc"]
     grow(tmp_path / "a")
     await eventually(lambda: "a" in told)
     assert {"a"} == set(told)
@@ -143,7 +144,7 @@ async def test_an_overflow_of_the_queue_is_a_look_at_everything(
 
     told: set[str] = set()
     follower = Follower(inotify=Overflown)
-    watches = [follower.watch(descriptors(name), lambda name=name: told.add(name)) for name in "ab"]
+    watches = [follower.watch(descriptors(name), partial(told.add, name)) for name in "ab"]
     grow(tmp_path / "a")
     await eventually(lambda: {"a", "b"} == told)
     for watch in watches:

@@ -16,6 +16,7 @@ from typing import Any
 from asyncsched import AppDef, BindMount, Role, Runner
 from asyncsched.errors import ConflictError
 from asyncsched.runner.groups.journal import Journal
+from asyncsched.specs.mounts import Mount
 
 TOLD = 3
 """How it ends when it is told that another process runs the group."""
@@ -24,7 +25,7 @@ TOLD = 3
 async def main(plan: dict[str, Any]) -> None:
     if plan["kill_at"]:
         _die_at(plan["kill_at"], sent_only=plan["sent_only"])
-    mounts = [BindMount(plan["out"], plan["inside"])] if plan["inside"] != plan["out"] else []
+    mounts: list[Mount] = [BindMount(plan["out"], plan["inside"])] if plan["inside"] != plan["out"] else []
     async with Runner("kills") as runner:
         try:
             async with runner.group(plan["scheduler"], plan["cfg"], limit=plan["limit"], key="durable") as group:

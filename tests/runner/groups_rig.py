@@ -97,7 +97,8 @@ def another(rig: GroupRig) -> Runner:
 
 async def rig_follows(runner: Runner) -> None:
     """Wait until a runner's groups follow an app."""
-    await eventually(lambda: any(group.flights for group in runner._groups))  # type: ignore[attr-defined]
+    groups: Any = runner._groups
+    await eventually(lambda: any(group.flights for group in groups))
 
 
 class GroupRules(RuleBasedStateMachine):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ LOOKS: dict[str, Call] = {
 async def test_looking_leaves_nothing_and_the_app_alone(rig: Rig, scheduler: str, name: str, how: How) -> None:
     handle = await rig.run(scheduler)
     fresh = {"fresh": lambda session_name, **kwargs: FakeScheduler(session_name)}
-    async with Runner("me", {**rig.schedulers, **fresh}) as runner:  # type: ignore[arg-type]  # a factory
+    async with Runner("me", {**rig.schedulers, **fresh}) as runner:
 
         async def attempt() -> None:
             try:
@@ -210,10 +211,14 @@ async def test_a_cancelled_close_closes_everything_all_the_same(how: How) -> Non
     runners = [await opened() for _ in range(40)]
     closing = iter(runners)
     tried = 0
+
+    def is_unconnected(which: int) -> bool:
+        return 0 == made[which].service.connections
+
     async for _ in cancelled_at_each_await(lambda: next(closing).close(), how=how):
         assert "closed" in repr(made[tried])
         assert [True, True] == [stream.closed for stream in kept[tried]]
-        await eventually(lambda tried=tried: 0 == made[tried].service.connections)
+        await eventually(partial(is_unconnected, tried))
         tried += 1
     for runner in runners:
         await runner.close()

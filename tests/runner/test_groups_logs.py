@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from asyncsched.errors import ConfigError
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
-from asyncsched.runner.groups import keeper, kept_files
+from asyncsched.runner.groups import keeper
 from asyncsched.runner.groups.kept_files import KeptApp, plain_name
 from asyncsched.specs.stream import Stream
 from tests.runner.groups_rig import GroupRig, work
@@ -116,7 +116,7 @@ async def test_a_full_disk_is_told_and_ends_no_job(
     def full(fd: int, data: object, offset: int) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(kept_files.os, "pwrite", full)
+    monkeypatch.setattr(os, "pwrite", full)
     async with rig.runner.group(keep_logs=tmp_path) as group:
         jobs = [group.start(work("echo one; exit 0")) for _ in range(3)]
     assert {job.handle for job in jobs} == {*group.lost_logs}
@@ -136,7 +136,7 @@ async def test_a_disk_that_has_room_again_loses_nothing(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return pwrite(fd, data[: max(len(data) // 2, 1)], offset)
 
-    monkeypatch.setattr(kept_files.os, "pwrite", short)
+    monkeypatch.setattr(os, "pwrite", short)
     async with rig.runner.group(keep_logs=tmp_path) as group:
         group.start(work("echo ab; sleep 100; exit 0"))
     assert ["ab\n"] == kept(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,9 @@ async def test_events_that_are_dropped_or_cancelled_leave_nothing_with_the_group
         before = {*group._engine.ledger.waiters}
         for how in ("closed", "dropped"):
             events = group.events()
-            assert AppState.PENDING is (await anext(events)).state
+            first = await anext(events)
+            assert isinstance(first, AppEvent)
+            assert AppState.PENDING is first.state
             step = asyncio.create_task(anext(events))
             await asyncio.sleep(0)
             step.cancel()
@@ -86,7 +89,7 @@ async def test_events_that_are_dropped_or_cancelled_leave_nothing_with_the_group
         rig.let_go()
 
 
-def _let_go(group, before) -> bool:  # type: ignore[no-untyped-def]
+def _let_go(group: Any, before: set[Any]) -> bool:
     gc.collect()
     group._engine.ledger.wake()
     return before == {*group._engine.ledger.waiters}

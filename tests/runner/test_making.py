@@ -189,11 +189,12 @@ def test_an_unknown_parameter_is_told_with_its_scheduler_and_the_nearest_name() 
 @pytest.mark.parametrize("name", ["local_cwd", "local_docker", "aws_batch"])
 def test_every_backend_refuses_an_unknown_parameter_in_the_same_words(name: str, parameter: str) -> None:
     told = f"{name} has no parameter '{parameter}'"
+    wrong: dict[str, Any] = {name: {parameter: 1}}
     with pytest.raises(ConfigError, match=told) as caught:
-        Runner("me", **{name: {parameter: 1}})
+        Runner("me", **wrong)
     assert "request_timeout" in caught.value.fix
     with pytest.raises(ConfigError, match=told):
-        Runner("me", {name: get_scheduler_factories()[name]}, **{name: {parameter: 1}})
+        Runner("me", {name: get_scheduler_factories()[name]}, **wrong)
 
 
 def test_the_sessions_name_is_no_parameter_of_a_callers_own_factory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from functools import partial
 
 import pytest
 from hypothesis import settings
@@ -78,11 +79,14 @@ async def test_a_slow_consumer_gets_the_newest(rig: Rig) -> None:
     events = rig.runner.watch([handle])
     await anext(events)
     stepping = asyncio.create_task(anext(events))  # from now on the stream waits, and takes nothing ahead
+
+    def has_changed(times: int) -> bool:
+        feed = rig.runner.statistics().schedulers["push"].feed
+        return feed is not None and feed.changes == times
+
     for k in range(5):
         rig.push.exit(handle.app_id, 0, k=k)
-        await eventually(
-            lambda k=k: (feed := rig.runner.statistics().schedulers["push"].feed) and feed.changes == 2 + k
-        )
+        await eventually(partial(has_changed, 2 + k))
         await stepping
     rest = [event async for event in events]
 

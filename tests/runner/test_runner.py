@@ -93,7 +93,7 @@ async def test_a_session_that_cannot_be_written_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"the session has the name 'job\\udcff'"):
         FakeScheduler(UNWRITABLE)
     with pytest.raises(ConfigError, match=r"the session has the name 'job\\udcff'"):
-        Runner(UNWRITABLE, {"fake": FakeScheduler})
+        Runner(UNWRITABLE, {"fake": lambda session_name, **_: FakeScheduler(session_name)})
 
 
 async def test_replicas_are_told_their_apps_handle(rig: Rig) -> None:
@@ -491,7 +491,7 @@ async def test_a_scheduler_may_have_a_name_of_the_callers() -> None:
 
 async def test_a_role_of_ones_own_class_keeps_its_hook(rig: Rig) -> None:
     class Mine(Role):
-        def pre_proc(self, scheduler, dryrun_info):  # type: ignore[no-untyped-def]  # as the base class
+        def pre_proc(self, scheduler, dryrun_info):  # as the base class
             dryrun_info.request = replace(dryrun_info.request, queue="mine")
             return dryrun_info
 

@@ -271,7 +271,7 @@ def test_each_row_is_tried() -> None:
 
 async def test_a_call_of_the_blocking_facade_is_answered_in_the_same_words() -> None:
     def call() -> str:
-        with SyncRunner("me", {"push": FakeScheduler}) as runner:
+        with SyncRunner("me", {"push": lambda session_name, **_: FakeScheduler(session_name)}) as runner:
             try:
                 runner.cancel([HANDLE])  # type: ignore[arg-type]  # that is the point
             except UsageError as error:

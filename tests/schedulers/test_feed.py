@@ -21,12 +21,6 @@ SLOW = pytest.mark.slow
 
 
 @pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as clock:
-        yield clock
-
-
-@pytest.fixture
 async def service(clock: VirtualClock) -> AsyncGenerator[FakeService]:
     service = FakeService(clock)
     yield service
@@ -240,7 +234,7 @@ async def test_a_backends_mistake_does_not_let_its_watchers_wait_for_ever(
     polled: FakeScheduler, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     (app_id,) = await launch(service, 1)
-    service.on_call("describe", lambda: {}["no such key"])
+    service.on_call("describe", lambda: dict[str, None]()["no such key"])
 
     with pytest.raises(SchedulerError, match="broke off"):
         await anext(polled.watch([app_id]))
@@ -249,7 +243,7 @@ async def test_a_backends_mistake_does_not_let_its_watchers_wait_for_ever(
 @pytest.mark.parametrize("call", ["describe", "connect"])
 async def test_nor_does_one_of_a_backend_that_pushes(call: str, service: FakeService) -> None:
     (app_id,) = await launch(service, 1)
-    service.on_call(call, lambda: {}["no such key"])
+    service.on_call(call, lambda: dict[str, None]()["no such key"])
 
     async with FakeScheduler("mine", service, mode="push") as scheduler:
         with pytest.raises(SchedulerError, match="broke off"):

@@ -209,7 +209,7 @@ async def test_a_machine_without_room_is_unavailable_for_now(number: int, monkey
     def no_room() -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(program.os, "pipe", no_room)
+    monkeypatch.setattr(os, "pipe", no_room)
     with pytest.raises(UnavailableError, match="cannot be started at the moment") as caught:
         await sh("true")
     assert caught.value.retryable

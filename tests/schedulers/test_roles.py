@@ -98,7 +98,8 @@ def test_a_secret_that_is_said_again_is_not_kept(role: Role) -> None:
 
     assert "s3cr3t-value" not in json.dumps(note)
     assert "s3cr3t-value" not in repr(role_of_note(json.loads(json.dumps(note))))
-    assert (role.name, list(role.env)) == (note["name"], list(note["env"]))
+    kept: Any = note["env"]
+    assert (role.name, list(role.env)) == (note["name"], list(kept))
 
 
 @given(role=ROLES)
@@ -155,17 +156,16 @@ def test_what_a_service_has_no_room_for_is_named_and_never_taken_for_empty(large
     note = shortened(note_of_role(whole), lambda each: len(json.dumps(each)) < 1000)
     role = role_of_note(json.loads(json.dumps(note)), name="main", image="i")
 
-    assert NotKept(f"{missing} did not fit into the service's note") == role.env[NOT_KEPT]
-    assert f"{missing} did not fit into the service's note" == role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
+    mark = role.env[NOT_KEPT]
+    assert isinstance(mark, NotKept)
+    assert NotKept(f"{missing} did not fit into the service's note") == mark
+    assert f"{missing} did not fit into the service's note" == mark.why
     role.entrypoint, role.num_replicas = "e", 1
     with pytest.raises(ConfigError, match="role 'main': not all of it was kept") as caught:
         check_app(AppDef("a", [role]))
-    assert (
-        (role.env[NOT_KEPT].why, "remove <NOT_KEPT> from its env")
-        == (  # type: ignore[attr-defined] # as above
-            caught.value.why,
-            (caught.value.fix or "")[16:46],
-        )
+    assert (mark.why, "remove <NOT_KEPT> from its env") == (
+        caught.value.why,
+        (caught.value.fix or "")[16:46],
     )
 
 
@@ -238,7 +238,8 @@ LOST: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("what", "lost"), LOST)
 async def test_what_was_not_kept_is_refused_by_name(what: str, lost: dict[str, Any]) -> None:
-    whole = Role(**{"name": "main", "image": "i", "entrypoint": "e", "num_replicas": 1} | lost)
+    fields: dict[str, Any] = {"name": "main", "image": "i", "entrypoint": "e", "num_replicas": 1}
+    whole = Role(**fields | lost)
     with show_secrets():  # for what is printed, and not for what is kept
         note = note_of_role(whole)
 

@@ -257,7 +257,11 @@ async def test_a_secret_that_is_said_elsewhere_is_not_told_where_its_own_field_i
     backend: str, by_hand: bool
 ) -> None:
     make, made_from = MADE[backend]
-    says = {"args": ["-c", "login S3cr3tXYZ1"], "metadata": {"x": "uses S3cr3tXYZ1"}, "image": "example/S3cr3tXYZ1"}
+    says: dict[str, Any] = {
+        "args": ["-c", "login S3cr3tXYZ1"],
+        "metadata": {"x": "uses S3cr3tXYZ1"},
+        "image": "example/S3cr3tXYZ1",
+    }
     mine = AppDef("job", [Role("main", entrypoint="sh", env={"TOK": Secret("S3cr3tXYZ1")}, **says)])
     mine.metadata["y"] = "S3cr3tXYZ1"
     info = AppDryRunInfo(make(mine), repr, app=mine)
@@ -296,7 +300,7 @@ def _docker_by_hand(secret: Secret) -> object:
 def _kubernetes_by_hand(secret: Secret) -> object:
     container = {"env": [{"name": "T", "value": secret}], f"x{secret.reveal()}": 1}
     resource = {"metadata": {"name": "job-x1"}, "spec": {"template": {"spec": {"containers": [container]}}}}
-    wire = kubernetes_wire(KubernetesJob([], resource), "default:job-x1", "d", by_hand=True)
+    wire = kubernetes_wire(KubernetesJob({}, resource), "default:job-x1", "d", by_hand=True)
     return wire.job["metadata"]["annotations"]
 
 

@@ -14,7 +14,8 @@ TOMBSTONE = Tombstone[Row](lambda row: row.get("tags", {}))
 
 
 def test_an_app_without_the_mark_exists() -> None:
-    for row in ({}, {"tags": {}}, {"tags": {"asyncsched/app": "a"}}):
+    rows: list[Row] = [{}, {"tags": {}}, {"tags": {"asyncsched/app": "a"}}]
+    for row in rows:
         assert row is TOMBSTONE.existing(row)
 
 

@@ -108,8 +108,8 @@ def test_each_thing_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for key in ("a", "b", "a"):
             once.warn(key, "look at %s", key)
-        for key in range(10_000):
-            once.warn(key, "another")
+        for number in range(10_000):
+            once.warn(number, "another")
         once.warn("a", "look at %s", "a")
 
     assert ["look at a", "look at b", "look at a"] == [m for m in caplog.messages if "another" not in m]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from base64 import b64encode
 from collections.abc import Iterator
@@ -92,3 +93,18 @@ def logged_in(registry: Registry, docker_host: str, tmp_path: Path) -> Iterator[
     (directory / "config.json").write_text(json.dumps({"auths": {registry.address: {"auth": auth}}}))
     yield directory
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A workspace of one file, which no other test has."""
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "file").write_text(secrets.token_hex())
+    return root
+
+
+@pytest.fixture
+def repository(registry: Registry) -> str:
+    """A name in the registry that no other test uses."""
+    return f"{registry.address}/team/{secrets.token_hex(4)}"

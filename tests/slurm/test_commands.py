@@ -45,12 +45,6 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 
 @pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as clock:
-        yield clock
-
-
-@pytest.fixture
 async def scheduler(commands: Commands, clock: VirtualClock, tmp_path: Path) -> AsyncGenerator[SlurmScheduler]:
     async with SlurmScheduler("session", state_dir=tmp_path / "home", clock=clock, retry_for=5.0) as scheduler:
         yield scheduler

@@ -530,9 +530,9 @@ async def test_what_the_cluster_has_forgotten_is_still_known(
         own_slurm.start_controller(forgetful=True)
         found = await scheduler.describe_many([good.app_id, bad.app_id, stopped])
         for each in before:
-            again = await scheduler.describe(each.app_id)
-            assert again is not None
-            assert (FailureCause.CONFIG, each.msg) == (again.cause, again.msg)
+            now = await scheduler.describe(each.app_id)
+            assert now is not None
+            assert (FailureCause.CONFIG, each.msg) == (now.cause, now.msg)
         # It counts from 1 again: the numbers of these jobs are those of others now.
         await run(scheduler, app("exit 5"))
         again = await scheduler.describe_many([good.app_id, bad.app_id, stopped])

@@ -191,5 +191,5 @@ def test_a_secret_is_found_in_the_middle_of_a_long_text() -> None:
     long = "x" * 2_000_000
 
     assert [f"{long}; A_TOKEN=*** {long}"] == masked([f"{long}; A_TOKEN=abc {long}"])
-    assert "A_TOKEN=***" == masked([f"A_TOKEN={long}"])[0]
+    assert ["A_TOKEN=***"] == masked([f"A_TOKEN={long}"])
     assert [f"{long}_TOKEN=abc"] == masked([f"{long}_TOKEN=abc"]), "nothing is called by two million letters"

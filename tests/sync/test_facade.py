@@ -7,7 +7,8 @@ import contextlib
 import gc
 import threading
 from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from typing_extensions import override
@@ -148,7 +149,7 @@ def test_iteration_hops_threads_once_per_batch(rig: Rig) -> None:
     hops = 0
     call = rig.runner._bridge._thread.call
 
-    def counted(make):  # type: ignore[no-untyped-def]  # as `call`
+    def counted(make):  # as `call`
         nonlocal hops
         hops += 1
         return call(make)
@@ -194,7 +195,7 @@ def test_close_while_others_are_in_a_call(rig: Rig) -> None:
     handle = rig.run()
     lines = rig.runner.log_lines(handle, should_tail=True)
     with ThreadPoolExecutor(3) as pool:
-        calls = [
+        calls: list[Future[Any]] = [
             pool.submit(rig.runner.wait, handle),
             pool.submit(lambda: next(lines)),
             pool.submit(lambda: next(rig.runner.watch(follow=True))),

@@ -26,6 +26,7 @@ from asyncsched.specs import (
     Stream,
     make_unique,
 )
+from asyncsched.specs.dryrun import Made
 from asyncsched.specs.result import read_result
 from asyncsched.testing import FakeOptions, FakeRequest, FakeScheduler, FakeService, VirtualClock
 from asyncsched.testing.contract import ContractRig, SchedulerContract
@@ -235,7 +236,7 @@ class TellsTheRoleAsItIsNow(FakeScheduler):
         info = await super()._dryrun(*args, **more)
         assert info.made is not None
         assert info.app is not None
-        info.made = info.made._replace(app=info.app)
+        info.made = Made(info.app, info.made.request)
         return info
 
 

@@ -136,11 +136,12 @@ def test_what_replicas_are_given_is_what_torchx_gives_them(module: ModuleType, d
 @pytest.mark.parametrize("module", [OLD, NEW], ids=["old", "new"])
 def test_what_cannot_be_written_is_refused_by_role_and_place_and_not_repeated(module: ModuleType) -> None:
     fine = module.Role("fine", "image")
-    for place, values in {
+    refused: dict[str, dict[str, Any]] = {
         "args[1]": {"args": ["x", "hunter2$$${app_id}"]},
         "env['PASSWORD']": {"env": {"PASSWORD": "hunter2$$${app_id}"}},
         "metadata": {"metadata": {"x": {"y": ["hunter2$$${app_id}"]}}},
-    }.items():
+    }
+    for place, values in refused.items():
         with pytest.raises(ConfigError) as caught:
             convert.to_ours(module.AppDef("app", [fine, module.Role("trainer", "image", **values)]))
 
@@ -236,7 +237,7 @@ class Told:
 
 def test_an_adopted_role_changes_the_request_as_it_would_in_torchx() -> None:
     @dataclasses.dataclass
-    class Mine(NEW.Role):  # type: ignore[name-defined, misc]
+    class Mine(NEW.Role):  # type: ignore[name-defined]
         def pre_proc(self, scheduler: str, dryrun_info: Any) -> Any:
             return Told(f"{dryrun_info.request} of {self.name} on {scheduler}")
 

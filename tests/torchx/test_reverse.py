@@ -129,7 +129,7 @@ async def test_an_app_of_torchx_that_is_wrong_is_refused_as_ours_is(rig: Rig) ->
 
 
 async def test_a_hook_of_theirs_changes_what_is_sent(rig: Rig) -> None:
-    class Mine(NEW.Role):  # type: ignore[name-defined, misc]
+    class Mine(NEW.Role):  # type: ignore[name-defined]
         def pre_proc(self, scheduler: str, dryrun_info: object) -> object:
             dryrun_info.request.queue = scheduler  # type: ignore[attr-defined]
             return dryrun_info

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from asyncsched.specs import AppDef, AppHandle, Role
 from asyncsched.views.spans import span
-from asyncsched.web.hub import WebLimits
+from asyncsched.web.hub import Hub, WebLimits
 from tests._support import eventually
 from tests.runner.rig import Rig
 from tests.web.browser import Browser, browsing, is_there
@@ -104,6 +105,10 @@ async def test_table_selection_log_search_and_cancel(
         await browser.picture(_pictures(tmp_path) / "web-table.png")
 
 
+def _has_read(hub: Hub, number: int) -> bool:
+    return any(page.reader is not None and page.reader.number >= number for page in hub.pages)
+
+
 async def test_no_line_is_lost_or_doubled_over_a_hundred_breaks(
     rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle]
 ) -> None:
@@ -123,9 +128,7 @@ async def test_no_line_is_lost_or_doubled_over_a_hundred_breaks(
             await eventually(lambda: any(page.reader for page in hub.pages))
             rig.push.say(target.app_id, "".join(f"{said + each} flood\n" for each in range(300)), k=0)
             said += 300
-            await eventually(
-                lambda said=said: any(page.reader and page.reader.number >= said - 200 for page in hub.pages)
-            )
+            await eventually(partial(_has_read, hub, said - 200))
             for page in [*hub.pages]:
                 page.cut()
         await browser.until("window.got.length >= arguments[0]", said)

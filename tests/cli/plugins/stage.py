@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Any
 
 from asyncsched import AppDef, Role
 from asyncsched.clock import Clock
@@ -26,15 +27,15 @@ class Stage(FakeScheduler):
         self.backend = "stage"
         self._is_set = False
 
-    async def _describe(self, app_id: str) -> object:
+    async def _describe(self, app_id: str) -> Any:
         self._set()
         return await super()._describe(app_id)
 
-    async def _describe_many(self, app_ids: object) -> object:
+    async def _describe_many(self, app_ids: Sequence[str]) -> Any:
         self._set()
         return await super()._describe_many(app_ids)
 
-    async def _push_states(self, port: object) -> None:
+    async def _push_states(self, port: Any) -> None:
         self._set()
         await super()._push_states(port)
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from asyncsched.schedulers.local.supervisor import layout
-from asyncsched.schedulers.local.supervisor.control import LONGEST_BACKLOG, LONGEST_MESSAGE
+from asyncsched.schedulers.local.supervisor.control import LONGEST_BACKLOG
+from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE
 from asyncsched.schedulers.local.supervisor.machine import start_time
 from tests._support import eventually_blocking
 from tests.local.supervisor._client import RefusedError, Supervisor, Talk, app, shell

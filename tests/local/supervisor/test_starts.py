@@ -37,7 +37,7 @@ REFUSED: dict[str, tuple[Message, str]] = {
     "no directory": (shell("exit", cwd="/no/such/dir"), "/no/such/dir: cannot enter the working directory"),
     "NUL in an argument": (replica("/bin/echo", "a\0b"), "argument 1 holds a NUL byte"),
     "NUL in a value": (shell("exit", env={"A": "secret\0"}), "variable 'A' holds a NUL byte"),
-    "NUL in the directory": (shell("exit", cwd="/\0"), "embedded null byte"),
+    "NUL in the directory": (shell("exit", cwd="/\0"), "the working directory holds a NUL byte"),
     "a lone surrogate": (replica("/bin/echo", "\ud800"), "argument 1 is not a text that this machine can encode"),
     "no variable": (shell("exit", env={"A=B": ""}), "not the name of a variable: 'A=B'"),
     "a long argument": (replica("/bin/echo", "x" * (128 << 10)), "argument 1 is too long"),

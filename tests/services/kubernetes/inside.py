@@ -107,7 +107,7 @@ def main(directory: Path, listener: int, addresses: list[str]) -> None:
         control.bind(str(directory / "run" / "control"))
         control.listen()
         while True:
-            ready, _, _ = select.select([control, woken], [], [])
+            ready, _, _ = select.select([control.fileno(), woken], [], [])
             if woken in ready:
                 os.read(woken, 4096)
                 programs.reap()

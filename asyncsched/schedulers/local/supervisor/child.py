@@ -163,6 +163,8 @@ def _prepare(setup: Setup, outputs: list[int]) -> None:
 
 
 def _enter(directory: str) -> None:
+    if "\0" in directory:  # what Python says of it depends on the release
+        raise ValueError("the working directory holds a NUL byte")
     try:
         os.chdir(directory)
     except OSError as error:
