@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Sequence
 from time import perf_counter
 
-from asyncsched.logs.budget import BUDGET
+from asyncsched.logs.loop_time import BUDGET
 from asyncsched.logs.source import LogSource
 
 __all__ = ["Closer"]

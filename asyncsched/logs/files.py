@@ -20,7 +20,7 @@ from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
 from asyncsched.logs.file_reader import Cut, FileReader, Item, PastEnd
-from asyncsched.logs.follow import Follower, Watch, follower_of
+from asyncsched.logs.inotify import Follower, Watch, follower_of
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
 from asyncsched.logs.source import LogSource
 from asyncsched.logs.split import LineSplitter

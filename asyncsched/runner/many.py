@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.answers import status_of
 from asyncsched.runner.launch import _LaunchingRunner
 from asyncsched.runner.report import AppStatuses

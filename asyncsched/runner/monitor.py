@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from asyncsched._streams import AsyncStream, SteppedStream, StreamCore, Waiter
 from asyncsched._tasks import close_all, outlast
 from asyncsched._typing import override
-from asyncsched.logs.budget import LoopBudget, budget_of
+from asyncsched.logs.loop_time import LoopBudget, budget_of
 from asyncsched.runner.answers import AppEvent, app_event
 from asyncsched.schedulers.watch import StateStream
 from asyncsched.specs.handle import AppHandle, parse_app_handle, schedulers_of

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal, Unpack
 
-from asyncsched.logs.budget import budget_of
-from asyncsched.logs.select import LogQuery, check_stream, make_query
+from asyncsched.logs.loop_time import budget_of
+from asyncsched.logs.query import LogQuery, check_stream, make_query
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.answers import AppEvent
 from asyncsched.runner.groups.log_query import LogArguments

@@ -10,7 +10,7 @@ from math import isnan
 from typing import TypeAlias
 
 from asyncsched.errors import UnknownAppError, UsageError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.answers import AppEvent
 from asyncsched.specs.given import as_several, unexpected
 from asyncsched.specs.handle import AppHandle, parse_app_handle

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError
-from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
+from asyncsched.logs.query import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogStream
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
@@ -40,7 +40,7 @@ from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched.logs.core import LogSink
+    from asyncsched.logs.engine import LogSink
 
 __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Unpack, cast
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError, InvalidRequestError, SchedulerError, UsageError
 from asyncsched.logs.line import LogOrigin, utc
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.blocking_answers import Submitted, in_clear, options_of, read_response, read_row, translate

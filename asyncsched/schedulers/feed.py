@@ -16,7 +16,7 @@ from asyncsched._streams import for_one
 from asyncsched._tasks import SharedTask, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.pace import FeedPace
 from asyncsched.schedulers.port import Answers, StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, fingerprint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers.bounds import SchedulerBounds
 from asyncsched.schedulers.ignored import find_ignored
 from asyncsched.schedulers.port import Answers, StatePort, as_answer

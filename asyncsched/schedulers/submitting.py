@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Unpack
 
 from asyncsched.errors import ConfigError, MalformedHandleError, UsageError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.built_in import with_workspaces
 from asyncsched.schedulers.ending import Ending

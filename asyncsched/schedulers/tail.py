@@ -9,9 +9,9 @@ from itertools import chain
 
 from asyncsched.clock import Clock
 from asyncsched.errors import UnknownAppError
-from asyncsched.logs.budget import budget_of
-from asyncsched.logs.core import LogSink
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.engine import LogSink
+from asyncsched.logs.loop_time import budget_of
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent
 from asyncsched.schedulers.watch import StateStream

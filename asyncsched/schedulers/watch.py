@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from asyncsched._streams import SteppedStream, StreamCore, Waiter
 from asyncsched._typing import override
-from asyncsched.logs.budget import LoopBudget, budget_of
+from asyncsched.logs.loop_time import LoopBudget, budget_of
 from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent, own_copy
 
 __all__ = ["StateStream", "Subscription", "WatchStatistics"]

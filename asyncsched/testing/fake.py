@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 from asyncsched._typing import Doc, override
 from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers._common.roles import app_note
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError, ConfigError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.monitor import AppEventStream
 from asyncsched.runner.report import AppList
 from asyncsched.runner.runner import Runner

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched.logs import LogLine, LogOrigin, LogStream
-from asyncsched.logs.follow import Follower
+from asyncsched.logs.inotify import Follower
 from asyncsched.schedulers.local.supervisor.layout import STDERR, STDOUT
 from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.specs.stream import Stream

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from asyncsched.errors import ConfigError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import parse_record

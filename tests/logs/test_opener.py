@@ -9,7 +9,7 @@ import pytest
 
 from asyncsched.errors import UnknownAppError
 from asyncsched.logs import LogSource, QueueSource
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, ReplicaStatus, Role

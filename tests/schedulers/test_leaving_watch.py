@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from asyncsched.logs.budget import BUDGET, budget_of
+from asyncsched.logs.loop_time import BUDGET, budget_of
 from asyncsched.schedulers.responses import DescribeAppResponse, fingerprint
 from asyncsched.schedulers.watch import StateStream, Subscription
 from asyncsched.specs import AppState, Role

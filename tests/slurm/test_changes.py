@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched._tasks import outlast
-from asyncsched.logs.follow import Follower, follower_of
+from asyncsched.logs.inotify import Follower, follower_of
 from asyncsched.schedulers._common.pacing import Pacer
 from asyncsched.schedulers.port import StatePort
 from asyncsched.schedulers.responses import DescribeAppResponse

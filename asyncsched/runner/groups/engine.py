@@ -17,7 +17,7 @@ from asyncsched._typing import override
 from asyncsched.clock import TimerHandle
 from asyncsched.errors import ClosedError, left_behind, notes_of
 from asyncsched.logs.backoff import pause_after
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.following import Following
 from asyncsched.runner.groups.host import Host

@@ -13,7 +13,7 @@ from asyncsched._streams import Waiter, for_one
 from asyncsched._tasks import outlast
 from asyncsched._torchx import TorchXApp, adopted
 from asyncsched.errors import ClosedError
-from asyncsched.logs.select import LogSelection
+from asyncsched.logs.query import LogSelection
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.groups.completed import CompletedJobs

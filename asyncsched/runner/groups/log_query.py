@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncsched.logs.select import LogSelection
+from asyncsched.logs.query import LogSelection
 
 __all__ = ["LogArguments"]
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 from asyncsched._typing import override
 from asyncsched.clock import Clock
-from asyncsched.logs.hub import HubEvent
 from asyncsched.logs.line import LogLine, LogOrigin
-from asyncsched.logs.select import LogQuery
-from asyncsched.logs.subscriber import HubSource
+from asyncsched.logs.query import LogQuery
+from asyncsched.logs.shared_query import HubEvent
+from asyncsched.logs.shared_source import HubSource
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.logs_attempts import ARRIVED, Attempts
 from asyncsched.schedulers.aws_batch.logs_cloudwatch import CloudWatchHub

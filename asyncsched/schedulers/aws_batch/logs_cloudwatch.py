@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, NotFoundError, PermissionDeniedError
-from asyncsched.logs.hub import HubEvent, LogHub
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, label, utc
+from asyncsched.logs.shared_query import HubEvent, LogHub
 from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.logs_discovery import Births, Group
 

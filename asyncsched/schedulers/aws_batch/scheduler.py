@@ -10,7 +10,7 @@ from typing import ClassVar, Unpack
 from asyncsched import __version__
 from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.fresh import FreshIds
 from asyncsched.schedulers._common.pacing import Limits

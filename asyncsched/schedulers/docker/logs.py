@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from asyncsched._dockerd import Daemon
     from asyncsched.clock import Clock
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.query import LogQuery
     from asyncsched.schedulers.docker.logs_attempts import Attempts
     from asyncsched.schedulers.docker.status_containers import Container
     from asyncsched.specs.state import ReplicaStatus

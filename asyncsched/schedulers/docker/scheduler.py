@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from asyncsched import __version__
 from asyncsched._typing import override
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers.gcp_batch.client import GoogleClient

@@ -14,7 +14,7 @@ from typing import Any
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError, SchedulerError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
 from asyncsched.schedulers.kubernetes.lookup import Found, Lookup

@@ -23,7 +23,7 @@ from asyncsched.specs.state import AppState
 
 if TYPE_CHECKING:
     from asyncsched.clock import Clock, TimerHandle
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.query import LogQuery
     from asyncsched.schedulers.kubernetes.client import KubeClient
     from asyncsched.specs.state import ReplicaStatus
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError, SchedulerError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient

@@ -11,7 +11,7 @@ from typing import Unpack
 from asyncsched import __version__
 from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.bounds import Tunables

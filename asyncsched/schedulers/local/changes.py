@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps, Found
 from asyncsched.schedulers.local.status import Standing, describe_app

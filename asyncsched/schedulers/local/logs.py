@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
-from asyncsched.logs.follow import follower_of, open_directory
+from asyncsched.logs.inotify import follower_of, open_directory
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.local.logs_cursor import LogCursor
@@ -21,8 +21,8 @@ from asyncsched.schedulers.local.supervisor.layout import COMBINED, STDERR, STDO
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched.logs.follow import Follower
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.inotify import Follower
+    from asyncsched.logs.query import LogQuery
     from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord
     from asyncsched.specs.state import ReplicaStatus
 
@@ -45,7 +45,7 @@ class ReplicaLog(LogSource):
     Args:
         origin: Whose log; each line's own has its stream.
         open_index: Opens the directory of the index, and gives its descriptor away; FileNotFoundError before the
-            replica has started. It is called in the loop: see `asyncsched.logs.follow.open_directory`.
+            replica has started. It is called in the loop: see `asyncsched.logs.inotify.open_directory`.
         open_logs: Opens the directory of the output likewise.
         query: What is asked for; the engine selects exactly.
         follower: Tells of what is written.

@@ -12,8 +12,8 @@ from asyncsched.schedulers.local.logs_last import find_last
 from asyncsched.schedulers.local.supervisor.layout import RECORD
 
 if TYPE_CHECKING:
-    from asyncsched.logs.follow import Watch
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.inotify import Watch
+    from asyncsched.logs.query import LogQuery
 
 __all__ = ["LogCursor", "Standing"]
 

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from asyncsched.logs.follow import list_names, open_file, read_at
+from asyncsched.logs.inotify import list_names, open_file, read_at
 from asyncsched.schedulers.local.supervisor.layout import RECORD, index_name, log_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from asyncsched.logs.follow import OpenFiles, Watch
+    from asyncsched.logs.inotify import OpenFiles, Watch
 
 __all__ = ["LogFiles", "OpenDirectory", "Position"]
 
 OpenDirectory = Callable[[], int]
 """Opens a directory and returns its descriptor, which is then the caller's; FileNotFoundError if it is not there.
 
-It is called in the loop: see `asyncsched.logs.follow.open_directory`.
+It is called in the loop: see `asyncsched.logs.inotify.open_directory`.
 """
 
 TIME = 8  # bytes of a record that hold its time

@@ -15,7 +15,7 @@ from typing import Any, Unpack, cast
 from asyncsched._home import find_home
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers._common.working_directory import working_directory

@@ -11,7 +11,7 @@ from functools import partial
 from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.follow import Follower, Watch, follower_of, open_directory
+from asyncsched.logs.inotify import Follower, Watch, follower_of, open_directory
 from asyncsched.schedulers._common.pacing import Pacer
 from asyncsched.schedulers.port import StatePort
 from asyncsched.schedulers.slurm import names

@@ -9,7 +9,7 @@ from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.logs.files import FileSource
 from asyncsched.logs.line import LogLine, LogOrigin
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.lookup import StoredApp

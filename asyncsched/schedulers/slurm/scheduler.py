@@ -11,7 +11,7 @@ from typing import Unpack
 
 from asyncsched._typing import override
 from asyncsched.errors import SchedulerError, UsageError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers._common.working_directory import working_directory

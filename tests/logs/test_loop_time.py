@@ -7,7 +7,7 @@ import gc
 import time
 import weakref
 
-from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
+from asyncsched.logs.loop_time import BUDGET, LoopBudget, budget_of
 from tests._support import WITHIN, eventually
 
 

@@ -14,9 +14,9 @@ from asyncsched._tasks import SharedTask
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff
-from asyncsched.logs.budget import budget_of
 from asyncsched.logs.line import LogLine
-from asyncsched.logs.subscriber import HubSource
+from asyncsched.logs.loop_time import budget_of
+from asyncsched.logs.shared_source import HubSource
 
 __all__ = ["HubEvent", "HubStatistics", "LogHub"]
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterable, Sequence
 
 from asyncsched._tasks import gather_bounded, outlast
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.core import LogSink, OpenLogs
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.engine import LogSink, OpenLogs
+from asyncsched.logs.query import LogQuery
 
 __all__ = ["Opening", "open_all", "open_growing"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from asyncsched.logs.follow import Follower, Inotify, OpenFiles, follower_of, open_directory, open_file, read_at
+from asyncsched.logs.inotify import Follower, Inotify, OpenFiles, follower_of, open_directory, open_file, read_at
 from asyncsched.testing.clock import VirtualClock
 from tests._support import WITHIN, eventually
 from tests.logs._inotify import MAKERS, NoWatches, open_files

@@ -10,11 +10,11 @@ from asyncsched._streams import StreamCore
 from asyncsched._tasks import close_all, outlast
 from asyncsched._typing import override
 from asyncsched.errors import LogStreamError, ReplicaFailure, UnknownAppError
-from asyncsched.logs.budget import BUDGET, LoopBudget, budget_of
 from asyncsched.logs.closing import Closer
 from asyncsched.logs.line import LogLine
+from asyncsched.logs.loop_time import BUDGET, LoopBudget, budget_of
 from asyncsched.logs.merge import Merge
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 
 __all__ = ["LogCore", "LogSink", "OpenLogs", "open_nothing"]

@@ -13,12 +13,12 @@ from asyncsched._tasks import outlast
 from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff
-from asyncsched.logs.budget import budget_of
 from asyncsched.logs.line import LogLine
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.source import QueueSource
 
 if TYPE_CHECKING:
-    from asyncsched.logs.hub import HubEvent, LogHub
+    from asyncsched.logs.shared_query import HubEvent, LogHub
 
 __all__ = ["HubSource"]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from asyncsched.logs import LogGap, LogLine, gap_line
 from asyncsched.logs.line import utc
-from asyncsched.logs.select import LogQuery, check_stream, in_range, make_query, matching, to_ns
+from asyncsched.logs.query import LogQuery, check_stream, in_range, make_query, matching, to_ns
 from asyncsched.specs.stream import Stream
 from asyncsched.testing import VirtualClock
 from tests.logs._fakes import SECOND, lines, origin
