@@ -1,8 +1,4 @@
-"""Files that grow: reading what the kernel holds of them, and being told of more.
-
-Nothing here waits for a disk that anybody else would not wait for as well: what is followed was written a moment
-ago and lies in the page cache.
-"""
+"""Being told that a file has grown: by inotify, or by looking again and again."""
 
 from __future__ import annotations
 
@@ -15,24 +11,13 @@ import os
 import stat
 import struct
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from asyncsched import _platform
 from asyncsched.clock import Clock, TimerHandle
+from asyncsched.logs.open_files import OpenFiles
 
-__all__ = [
-    "Follower",
-    "Inotify",
-    "OpenFiles",
-    "Watch",
-    "follower_of",
-    "list_names",
-    "open_directory",
-    "open_file",
-    "read_at",
-]
+__all__ = ["FileWatch", "Follower", "Inotify", "follower_of"]
 
 _log = logging.getLogger("asyncsched.logs")
 
@@ -48,7 +33,7 @@ NEXT_TRY = 1.0
 """Seconds after a refusal in which inotify is not asked again: a thousand files make few instances in vain."""
 
 
-class Watch(Protocol):
+class FileWatch(Protocol):
     """What `Follower.watch` returns."""
 
     def close(self) -> None:
@@ -123,7 +108,7 @@ class Follower:
         self._told = False
         self._not_before = -math.inf
 
-    def watch(self, fd: int, changed: Callable[[], None]) -> Watch:
+    def watch(self, fd: int, changed: Callable[[], None]) -> FileWatch:
         """Call `changed` on the running loop when a file has grown, or something was made in a directory.
 
         It may be called for nothing. What changed before this returned is not told: look after it, not before.
@@ -137,7 +122,7 @@ class Follower:
 
     def notices(
         self, fd: int, changed: Callable[[], None], mask: int = IN_CREATE | IN_MOVED_TO | IN_MODIFY
-    ) -> Watch | None:
+    ) -> FileWatch | None:
         """Do as `watch`, and tell of what is written to files in a directory as well; None where there is no inotify.
 
         All that ask for notices of one directory have to ask for the same.
@@ -282,81 +267,3 @@ def follower_of(loop: asyncio.AbstractEventLoop) -> Follower:
     if follower is None:
         follower = _followers[loop] = Follower()
     return follower
-
-
-class Files(Protocol):
-    """What opens its files again when it needs them."""
-
-    def release(self) -> None:
-        """Close every descriptor for now."""
-
-
-class OpenFiles:
-    """Lets those hold descriptors that have used them last: a thousand quiet logs need none.
-
-    Args:
-        most: How many may at a time; by default so many that their files take a quarter of what the process may open.
-
-    Attributes:
-        most: The same.
-    """
-
-    def __init__(self, most: int | None = None) -> None:
-        self.most = max(most, 1) if most is not None else _share_of_descriptors()
-        self._files: OrderedDict[Files, None] = OrderedDict()
-
-    def used(self, files: Files) -> None:
-        """Take note that `files` holds descriptors and has just used them."""
-        self._files[files] = None
-        self._files.move_to_end(files)
-        while len(self._files) > self.most:
-            self._files.popitem(last=False)[0].release()
-
-    def forget(self, files: Files) -> None:
-        """Take note that `files` holds none."""
-        self._files.pop(files, None)
-
-
-def _share_of_descriptors() -> int:
-    try:
-        import resource
-    except ImportError:  # as on Windows, where a process may open more than this
-        return 512
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 512 if limit == resource.RLIM_INFINITY else min(max(limit // 12, 8), 512)
-
-
-# Below, what may be called in a loop because it reads what the kernel holds.
-
-DIRECTORY = os.O_RDONLY | _platform.DIRECTORY | _platform.CLOEXEC
-
-
-def open_directory(path: str, below: str = "") -> int:
-    """Open a directory, or one some levels below it that is not reached through a link."""
-    fd = os.open(path, DIRECTORY)
-    for part in below.split("/") if below else ():
-        try:
-            inner = os.open(part, DIRECTORY | _platform.NOFOLLOW, dir_fd=fd)
-        finally:
-            os.close(fd)
-        fd = inner
-    return fd
-
-
-def open_file(name: str, *, at: int) -> int:
-    """Open a regular file for reading; a link, a pipe or a device in its place is refused with OSError."""
-    fd = os.open(name, os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC, dir_fd=at)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file", name)
-    return fd
-
-
-def list_names(at: int) -> list[str]:
-    """Return the names in an open directory."""
-    return os.listdir(at)
-
-
-def read_at(fd: int, size: int, offset: int) -> bytes:
-    """Return what a file holds from `offset` on, at most `size` bytes."""
-    return os.pread(fd, size, offset)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from asyncsched.clock import Clock
 from asyncsched.logs import LogLine, LogOrigin, LogQuery
-from asyncsched.logs.inotify import Follower, OpenFiles, open_directory
+from asyncsched.logs.inotify import Follower
+from asyncsched.logs.open_files import OpenFiles, open_directory
 from asyncsched.schedulers.local.logs import STREAMS, ReplicaLog
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory

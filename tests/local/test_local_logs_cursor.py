@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from asyncsched.logs import LogLine, LogOrigin, LogQuery
-from asyncsched.logs.inotify import OpenFiles, open_directory
+from asyncsched.logs.open_files import OpenFiles, open_directory
 from asyncsched.schedulers.local.logs import STREAMS
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles

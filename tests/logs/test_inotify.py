@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from asyncsched.logs.inotify import Follower, Inotify, OpenFiles, follower_of, open_directory, open_file, read_at
+from asyncsched.logs.inotify import Follower, Inotify, follower_of
 from asyncsched.testing.clock import VirtualClock
 from tests._support import WITHIN, eventually
 from tests.logs._inotify import MAKERS, NoWatches, open_files
@@ -198,42 +198,6 @@ async def test_polling_needs_no_descriptor(tmp_path: Path, descriptors: Callable
     async with asyncio.timeout(WITHIN):
         await told.wait()  # it looks for itself whether there is more
     watch.close()
-
-
-def test_who_has_used_its_files_last_keeps_them() -> None:
-    released: list[str] = []
-
-    class Named:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def release(self) -> None:
-            released.append(self.name)
-
-    pool = OpenFiles(2)
-    a, b, c, d = map(Named, "abcd")
-    for files in (a, b, a, c):
-        pool.used(files)
-    assert ["b"] == released
-    pool.forget(a)
-    pool.used(d)
-
-    assert ["b"] == released
-
-
-def test_only_what_lies_below_is_opened(tmp_path: Path) -> None:
-    (tmp_path / "in" / "side").mkdir(parents=True)
-    (tmp_path / "in" / "side" / "file").write_bytes(b"0123456789")
-    (tmp_path / "link").symlink_to(tmp_path / "in")
-    with pytest.raises(NotADirectoryError):
-        open_directory(str(tmp_path), "link/side")
-    at = open_directory(str(tmp_path / "link"), "side")  # what the user names may be reached in any way
-    fd = open_file("file", at=at)
-    try:
-        assert b"345" == read_at(fd, 3, 3)
-    finally:
-        os.close(fd)
-        os.close(at)
 
 
 def instances() -> int:

@@ -14,7 +14,7 @@ from functools import partial
 
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, SchedulerError, UnavailableError
-from asyncsched.logs.inotify import open_directory, open_file
+from asyncsched.logs.open_files import open_directory, open_file
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.local.client import Supervisors

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
-from asyncsched.logs.inotify import follower_of, open_directory
+from asyncsched.logs.inotify import follower_of
 from asyncsched.logs.line import LogLine, LogOrigin
+from asyncsched.logs.open_files import open_directory
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
@@ -45,7 +46,7 @@ class ReplicaLog(LogSource):
     Args:
         origin: Whose log; each line's own has its stream.
         open_index: Opens the directory of the index, and gives its descriptor away; FileNotFoundError before the
-            replica has started. It is called in the loop: see `asyncsched.logs.inotify.open_directory`.
+            replica has started. It is called in the loop: see `asyncsched.logs.open_files.open_directory`.
         open_logs: Opens the directory of the output likewise.
         query: What is asked for; the engine selects exactly.
         follower: Tells of what is written.

@@ -12,7 +12,7 @@ from asyncsched.schedulers.local.logs_last import find_last
 from asyncsched.schedulers.local.supervisor.layout import RECORD
 
 if TYPE_CHECKING:
-    from asyncsched.logs.inotify import Watch
+    from asyncsched.logs.inotify import FileWatch
     from asyncsched.logs.query import LogQuery
 
 __all__ = ["LogCursor", "Standing"]
@@ -48,13 +48,13 @@ class LogCursor:
     """
 
     def __init__(
-        self, files: LogFiles, kinds: Collection[int], query: LogQuery, *, watch: Callable[[int], Watch]
+        self, files: LogFiles, kinds: Collection[int], query: LogQuery, *, watch: Callable[[int], FileWatch]
     ) -> None:
         self._files = files
         self._kinds = kinds
         self._query = query
         self._watch_file = watch
-        self._watch: Watch | None = None
+        self._watch: FileWatch | None = None
         self._segment = -1
         self._entered = False  # that segment's index has been found, and is watched
         self._start = 0  # where in it the block begins
@@ -239,7 +239,7 @@ class LogCursor:
             return []
         return self._segments_from(first)
 
-    def _watch_instead(self, watch: Watch | None) -> None:
+    def _watch_instead(self, watch: FileWatch | None) -> None:
         before, self._watch = self._watch, watch
         if before is not None:  # after the new one: the follower keeps what it has open
             before.close()

@@ -11,7 +11,8 @@ from functools import partial
 from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.inotify import Follower, Watch, follower_of, open_directory
+from asyncsched.logs.inotify import FileWatch, Follower, follower_of
+from asyncsched.logs.open_files import open_directory
 from asyncsched.schedulers._common.pacing import Pacer
 from asyncsched.schedulers.port import StatePort
 from asyncsched.schedulers.slurm import names
@@ -47,7 +48,7 @@ class StateReader:
         self._clock = clock
         self._follower = follower
         self._new: dict[str, None] = dict.fromkeys(port.app_ids)
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, FileWatch] = {}
         self._wake = asyncio.Event()
         self._pause = SHORTEST
         self._due = clock.monotonic() + self._pause

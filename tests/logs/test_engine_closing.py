@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from asyncsched.logs import QueueSource
-from asyncsched.logs.closing import Closer
+from asyncsched.logs.engine import Closer
 from tests._support import eventually
 
 
