@@ -16,7 +16,7 @@ from asyncsched._tasks import close_all, outlast
 from asyncsched._typing import override
 from asyncsched.logs.loop_time import LoopBudget, budget_of
 from asyncsched.runner.answers import AppEvent, app_event
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.handle import AppHandle, parse_app_handle, schedulers_of
 from asyncsched.specs.state import AppStatus
 

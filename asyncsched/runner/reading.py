@@ -15,7 +15,7 @@ from asyncsched.runner.answers import AppEvent
 from asyncsched.runner.groups.log_query import LogArguments
 from asyncsched.runner.many import _ManyRunner
 from asyncsched.runner.monitor import AppEventStream
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.given import as_several
 from asyncsched.specs.handle import parse_app_handle, schedulers_of
 from asyncsched.specs.stream import Stream

@@ -20,10 +20,10 @@ from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.blocking_answers import Submitted, in_clear, options_of, read_response, read_row, translate
 from asyncsched.schedulers.blocking_logs import ThreadLines
 from asyncsched.schedulers.blocking_threads import CallThreads
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import not_ended
-from asyncsched.schedulers.prepare import as_mapping
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.validation import as_mapping
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.handle import make_app_handle

@@ -13,11 +13,11 @@ from asyncsched.logs.line import utc
 from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers._common.roles import app_note
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import not_ended
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import check_request, check_seconds, other_app
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import check_request, check_seconds, other_app
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo

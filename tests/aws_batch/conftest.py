@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
 from asyncsched.specs import Role
 from asyncsched.testing import VirtualClock

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from typing_extensions import override
 
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import AppDef, Resource, Role

@@ -20,7 +20,7 @@ from asyncsched.errors import (
     UnavailableError,
     UsageError,
 )
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, BatchJob
 from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Resource
 from tests.aws_batch.conftest import QUEUE, Virtual, script

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from asyncsched.clock import Clock
 from asyncsched.schedulers import Scheduler
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.local import LocalScheduler

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.specs import Role
 from tests.gcp_double.server import PROJECT, Double

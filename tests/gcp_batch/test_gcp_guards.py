@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched.errors import PermissionDeniedError, WrongLoopError
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.specs import AppDef
 from asyncsched.testing import VirtualClock

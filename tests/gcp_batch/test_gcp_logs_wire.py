@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from asyncsched.clock import Clock, TimerHandle
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.testing import VirtualClock
 from tests.gcp_batch.conftest import lead_to

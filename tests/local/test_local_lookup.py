@@ -22,7 +22,7 @@ from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps
 from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.status_record import read_record
-from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers.state_reports import StatePort
 from asyncsched.specs import AppState
 from tests._cancelling import cancelled_at_each_await
 from tests._support import WITHIN, eventually

@@ -15,7 +15,7 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import parse_record
 from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
-from asyncsched.schedulers.prepare import check_app
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import (
     AppDef,
     BindMount,

@@ -30,10 +30,10 @@ from asyncsched.schedulers.local import LocalOpts, LocalScheduler, PopenRequest,
 from asyncsched.schedulers.local.images import CWDImageProvider, Fetched
 from asyncsched.schedulers.local.request import make_request as make_popen_request
 from asyncsched.schedulers.local.request import to_wire as popen_wire
-from asyncsched.schedulers.prepare import check_app
 from asyncsched.schedulers.slurm.request import SlurmJob, SlurmTask
 from asyncsched.schedulers.slurm.request import to_wire as slurm_wire
 from asyncsched.schedulers.told import differences, remember, told
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import AppDef, BindMount, Resource, Role, Secret, VolumeMount
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.plain import plain

@@ -12,11 +12,11 @@ import pytest
 
 from asyncsched._tasks import outlast
 from asyncsched.logs.inotify import Follower, follower_of
-from asyncsched.schedulers._common.pacing import Pacer
-from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers._common.rate_limit import Pacer
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.schedulers.slurm.changes import LONGEST, StateReader
 from asyncsched.schedulers.slurm.lookup import Home
+from asyncsched.schedulers.state_reports import StatePort
 from asyncsched.testing import VirtualClock
 from tests._support import WITHIN, eventually
 from tests.logs._inotify import MAKERS

@@ -24,8 +24,8 @@ from asyncsched.runner.groups.log_query import LogArguments
 from asyncsched.runner.groups.outcome import JobCounts
 from asyncsched.runner.groups.settings import CfgOf, check_cfg, check_timeout, check_whole
 from asyncsched.runner.groups.states import GroupStates
-from asyncsched.schedulers.prepare import check_app
 from asyncsched.schedulers.shape import check_workspace
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.handle import AppHandle

@@ -15,7 +15,7 @@ from asyncsched.schedulers.aws_batch.client import Connection
 from asyncsched.schedulers.aws_batch.lookup import Jobs, calls_to_describe
 from asyncsched.schedulers.aws_batch.lookup_calls import list_jobs
 from asyncsched.schedulers.aws_batch.lookup_names import ACTIVE, MAX_ROWS, Known
-from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.state_reports import Answers
 
 __all__ = ["Sweeper"]
 

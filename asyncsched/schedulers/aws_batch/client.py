@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AuthError, ThrottledError, UnavailableError
-from asyncsched.schedulers._common.pacing import Limits, Pacer
+from asyncsched.schedulers._common.rate_limit import Limits, Pacer
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.client_given import GivenClient
 from asyncsched.schedulers.aws_batch.errors import BACKEND, translate

@@ -16,8 +16,8 @@ from asyncsched.schedulers.aws_batch.lookup_names import Known, Names
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.status import describe_app
 from asyncsched.schedulers.aws_batch.status_rows import Row, node_ids
-from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.state_reports import Answers
 
 __all__ = ["Jobs", "ReadJob", "calls_to_describe"]
 

@@ -17,7 +17,7 @@ from asyncsched.schedulers.aws_batch.client import Connection, Connections
 from asyncsched.schedulers.aws_batch.lookup_calls import MAX_IDS, TOMBSTONE, fetch_rows, list_jobs, list_queues
 from asyncsched.schedulers.aws_batch.names import parse_app_id
 from asyncsched.schedulers.aws_batch.status_rows import Row
-from asyncsched.schedulers.port import as_answer
+from asyncsched.schedulers.state_reports import as_answer
 
 __all__ = ["ACTIVE", "MAX_ROWS", "Found", "Known", "Names", "newest"]
 

@@ -13,8 +13,8 @@ from asyncsched.errors import SchedulerError
 from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.fresh import FreshIds
-from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.aws_batch.changes import Sweeper
 from asyncsched.schedulers.aws_batch.client import Connection, Connections, Location
@@ -44,12 +44,12 @@ from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.aws_batch.submit import Submission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.aws_batch.submit_images import CREATE, ECR, ecr_login, image_platform, make_repository
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ignored import kept_by_submitter
-from asyncsched.schedulers.port import Answers
-from asyncsched.schedulers.prepare import as_mapping, check_request
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers
+from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique

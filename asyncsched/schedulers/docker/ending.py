@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
     from asyncsched.clock import Clock
     from asyncsched.schedulers.docker.lookup import Lookup
-    from asyncsched.schedulers.watch import StateStream
+    from asyncsched.schedulers.state_stream import StateStream
 
 __all__ = ["Ends"]
 

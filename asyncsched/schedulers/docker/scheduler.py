@@ -15,7 +15,6 @@ from asyncsched._typing import override
 from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.docker.changes import EventReader
 from asyncsched.schedulers.docker.ending import Ends
 from asyncsched.schedulers.docker.lookup import Lookup, keep
@@ -25,10 +24,11 @@ from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
 from asyncsched.schedulers.ignored import kept_by_submitter
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping, check_request
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.plain import JsonValue

@@ -13,8 +13,8 @@ from asyncsched.schedulers.gcp_batch.lookup_list import job_pages
 from asyncsched.schedulers.gcp_batch.names import JobRef, parse_app_id
 from asyncsched.schedulers.gcp_batch.status import is_deleted
 from asyncsched.schedulers.gcp_batch.status_rows import Row, counts_of, part, status_events, text
-from asyncsched.schedulers.port import Answers, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse, own_copy
+from asyncsched.schedulers.state_reports import Answers, as_answer
 
 __all__ = ["Sweeper"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from asyncsched import __version__
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, ConfigError, SchedulerError, ThrottledError
-from asyncsched.schedulers._common.pacing import Limits, Pacer
+from asyncsched.schedulers._common.rate_limit import Limits, Pacer
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.gcp_batch.client_credentials import Access, Credentials
 from asyncsched.schedulers.gcp_batch.client_files import is_header

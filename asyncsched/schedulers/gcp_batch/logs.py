@@ -8,7 +8,7 @@ from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError
 from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
 from asyncsched.schedulers.gcp_batch.logs_budget import ReadBudget

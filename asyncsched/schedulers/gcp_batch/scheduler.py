@@ -14,10 +14,9 @@ from asyncsched._typing import override
 from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.fresh import FreshIds
-from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
+from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.gcp_batch.changes import Sweeper
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
 from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
@@ -35,10 +34,11 @@ from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, adopt, check_un
 from asyncsched.schedulers.gcp_batch.request_limits import check_shape, shared_retries
 from asyncsched.schedulers.gcp_batch.submit import GOOGLE_REGISTRIES, Submission, google_login
 from asyncsched.schedulers.ignored import kept_by_submitter
-from asyncsched.schedulers.port import Answers
-from asyncsched.schedulers.prepare import as_mapping, check_request, other_app
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers
+from asyncsched.schedulers.validation import as_mapping, check_request, other_app
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.options import CfgVal

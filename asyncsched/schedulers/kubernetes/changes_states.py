@@ -22,8 +22,8 @@ from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status import waits
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, PodGroupRecord, jobs_of_app
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
-from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort, as_answer
 from asyncsched.specs.state import AppState
 
 __all__ = ["LOOK_AGAIN", "States", "Turns"]

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.state import AppState
 
 __all__ = ["PendingLimits"]

@@ -27,8 +27,8 @@ from asyncsched.schedulers.kubernetes.status_jobs import (
     pod_group_record,
 )
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
-from asyncsched.schedulers.port import Answers, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.state_reports import Answers, as_answer
 
 __all__ = ["KINDS", "Found", "Lookup"]
 

@@ -14,7 +14,6 @@ from asyncsched.errors import SchedulerError
 from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.changes_states import States
@@ -34,10 +33,11 @@ from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.request_job import PER_INDEX_SINCE
 from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import Submission, secrets_of, unhurried, validate
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping, check_request
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra, refuse_parameters
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.options import CfgVal

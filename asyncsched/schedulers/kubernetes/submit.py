@@ -18,7 +18,7 @@ from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
 from asyncsched.schedulers.kubernetes.request import Wire, release_patch
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
 from asyncsched.schedulers.kubernetes.status_pods import items, section, text
-from asyncsched.schedulers.prepare import other_app
+from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.secret import Secret, reveal
 
 __all__ = ["BACKGROUND", "Submission", "secrets_of", "unhurried", "validate"]

@@ -13,7 +13,7 @@ from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps, Found
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import SupervisorRecord, parse_event
-from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers.state_reports import StatePort
 
 __all__ = ["StateReader"]
 

@@ -20,7 +20,7 @@ from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.local.changes import StateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.client_start import Beginning
@@ -51,9 +51,9 @@ from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import Launch
 from asyncsched.schedulers.local.submit_workspace import Workspaces, directory_of
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping, check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.plain import JsonValue

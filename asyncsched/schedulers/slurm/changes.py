@@ -13,10 +13,10 @@ from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.inotify import FileWatch, Follower, follower_of
 from asyncsched.logs.open_files import open_directory
-from asyncsched.schedulers._common.pacing import Pacer
-from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers._common.rate_limit import Pacer
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.lookup import Home
+from asyncsched.schedulers.state_reports import StatePort
 
 __all__ = ["StateReader"]
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from asyncsched import _platform
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import AsyncSchedError, SchedulerError
-from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
@@ -31,6 +30,7 @@ from asyncsched.schedulers.slurm.status_records import (
     parse_number,
     parse_record,
 )
+from asyncsched.schedulers.state_reports import Answers
 from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 

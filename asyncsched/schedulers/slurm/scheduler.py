@@ -16,10 +16,8 @@ from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ignored import kept_by_submitter
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import check_request
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import ending, names
 from asyncsched.schedulers.slurm.changes import StateReader
@@ -30,6 +28,8 @@ from asyncsched.schedulers.slurm.lookup import Home, Lookup
 from asyncsched.schedulers.slurm.options import SlurmOpts
 from asyncsched.schedulers.slurm.request import SlurmJob, make_request, to_wire
 from asyncsched.schedulers.slurm.submit import Launch, Workspaces, check, check_prolog
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.plain import JsonValue

@@ -18,7 +18,6 @@ from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, RunOptionError, SchedulerError, ThrottledError, UnavailableError
 from asyncsched.schedulers._common.copies import CopiedWorkspaces
-from asyncsched.schedulers.prepare import other_app
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
 from asyncsched.schedulers.slurm.errors import BACKEND, being_submitted, translate, unwritable
@@ -26,6 +25,7 @@ from asyncsched.schedulers.slurm.lookup import Home, mark, remove_tree, write_fi
 from asyncsched.schedulers.slurm.lookup_places import check_own, provide_place
 from asyncsched.schedulers.slurm.request import Wire
 from asyncsched.schedulers.slurm.status import alive
+from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.options import CfgVal
 

@@ -10,8 +10,8 @@ import pytest
 from asyncsched.errors import UnknownAppError
 from asyncsched.logs import LogSource, QueueSource
 from asyncsched.logs.query import LogQuery
-from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.state_reports import Answers
 from asyncsched.specs import AppDef, AppState, ReplicaStatus, Role
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 from tests._support import eventually

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from asyncsched.errors import InvalidRequestError, ThrottledError, UnavailableError
-from asyncsched.schedulers._common.pacing import Limits, Pacer
+from asyncsched.schedulers._common.rate_limit import Limits, Pacer
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.testing import VirtualClock
 

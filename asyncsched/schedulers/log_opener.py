@@ -14,7 +14,7 @@ from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.state import ReplicaStatus
 
 __all__ = ["LogOpener"]
