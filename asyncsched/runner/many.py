@@ -14,8 +14,8 @@ from asyncsched.runner.launch import _LaunchingRunner
 from asyncsched.runner.report import AppStatuses
 from asyncsched.runner.waiting import App, apps_of
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppStatus
+from asyncsched.specs.to_plain import JsonValue
 
 AnswerT = TypeVar("AnswerT")
 

@@ -35,7 +35,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.shape import check_app_id, check_app_ids, check_rows
 from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.schedulers.submitting import Submitting
-from asyncsched.specs.options import runopts
+from asyncsched.specs.run_options import runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 

@@ -29,7 +29,7 @@ from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.masking import find_secrets
 from asyncsched.specs.names import make_unique
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 

@@ -16,10 +16,10 @@ from asyncsched.schedulers.state_reports import Answers, StatePort, as_answer
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.names import derive_id, make_unique
-from asyncsched.specs.options import CfgVal
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.specs.stream import Stream
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["TERMINAL", "OptsT", "RequestT", "SchedulerHooks", "WorkspaceBuilder"]
 

@@ -31,7 +31,7 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
-from asyncsched.specs.options import CfgVal, runopts
+from asyncsched.specs.run_options import CfgVal, runopts
 
 __all__ = ["Submitting"]
 

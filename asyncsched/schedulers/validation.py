@@ -15,7 +15,7 @@ from asyncsched.specs.given import kind
 from asyncsched.specs.keeping import Keeper, secrets_in
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.secret import MASK, SHORTEST_UNDECLARED, Secret, reveal
 from asyncsched.specs.secret_ref import SecretRef
 

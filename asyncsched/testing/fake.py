@@ -23,9 +23,9 @@ from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.macros import macros
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import read_result
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine, find_cause
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.specs.value import Value
 from asyncsched.testing.service import NEVER_STARTS, NO_LIMITS, FakeApp, FakeService, Limits
 

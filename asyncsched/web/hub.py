@@ -17,7 +17,7 @@ from asyncsched.runner.report import AppList
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.answers import listed
 from asyncsched.views.apps import AppView, app_view
 from asyncsched.web.board import RowBoard

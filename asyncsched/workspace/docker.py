@@ -22,7 +22,7 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.image_progress import ImageProgress
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.workspace.image_names import REPOSITORY, check_image_repo, check_platform, is_content_tag
 from asyncsched.workspace.threads import abandon
 

@@ -11,7 +11,7 @@ from asyncsched.schedulers._common.rate_limit import Limits
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.testing import FakeScheduler, FakeService
 from tests.aws_batch.conftest import QUEUE, quick
 from tests.gcp_batch.conftest import quick as on_google

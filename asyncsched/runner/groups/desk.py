@@ -11,8 +11,8 @@ from asyncsched.errors import UsageError
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.groups.job import Job, Phase
 from asyncsched.runner.groups.log_query import LogArguments
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.specs.to_plain import JsonValue
 
 if TYPE_CHECKING:
     from asyncsched.runner.groups.engine import Engine

@@ -27,7 +27,7 @@ from asyncsched.runner.groups.outcome import End, Verdict
 from asyncsched.runner.groups.settings import AT_ONCE, Cfg, GroupSettings, cfg_of_attempt
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle, make_app_handle
-from asyncsched.specs.options import runopts
+from asyncsched.specs.run_options import runopts
 from asyncsched.specs.state import AppState, AppStatus, FailureCause
 
 __all__ = ["Engine"]

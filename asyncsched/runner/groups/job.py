@@ -12,8 +12,8 @@ from asyncsched._loops import AsyncOnly
 from asyncsched.errors import AppStatusError
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.specs.to_plain import JsonValue
 
 if TYPE_CHECKING:
     from asyncsched.logs.stream import LogStream

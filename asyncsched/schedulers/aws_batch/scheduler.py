@@ -53,7 +53,7 @@ from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 from asyncsched.workspace.docker import DockerWorkspaceMixin

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from asyncsched.errors import SchedulerError
 from asyncsched.schedulers.aws_batch.client import Connection, Connections
 from asyncsched.schedulers.aws_batch.status_rows import parts
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.workspace.image_names import host_of, token_login
 
 __all__ = ["CREATE", "ECR", "ecr_login", "image_platform", "make_repository"]

@@ -17,8 +17,8 @@ from asyncsched.schedulers.docker.status_containers import (
     read_container,
     with_details,
 )
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
+from asyncsched.specs.to_plain import JsonValue
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon

@@ -24,8 +24,8 @@ from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.keeping import Keeper, ToldApp
 from asyncsched.specs.macros import macros
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["DockerContainer", "DockerJob", "completed", "is_user_defined", "make_request", "to_wire"]
 

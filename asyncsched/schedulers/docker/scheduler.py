@@ -31,8 +31,8 @@ from asyncsched.schedulers.state_reports import Answers, StatePort
 from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.workspace.docker import DockerWorkspaceMixin
 
 if TYPE_CHECKING:

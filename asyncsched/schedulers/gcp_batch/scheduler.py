@@ -41,7 +41,7 @@ from asyncsched.schedulers.state_reports import Answers
 from asyncsched.schedulers.validation import as_mapping, check_request, other_app
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 from asyncsched.workspace.docker import DockerWorkspaceMixin

@@ -40,10 +40,10 @@ from asyncsched.schedulers.state_reports import Answers, StatePort
 from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.options import CfgVal
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.resources_aws import INSTANCE_TYPE
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.workspace.docker import DockerWorkspaceMixin
 from asyncsched.workspace.given_docker import accept_docker
 from asyncsched.workspace.image_names import push_ids

@@ -24,9 +24,9 @@ from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord, SpoiltError
 from asyncsched.schedulers.local.supervisor.files import read_opened
 from asyncsched.schedulers.local.supervisor.layout import APPS, RESULT
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 from asyncsched.specs.state import AppState
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["FirstPrune", "ask_to_end", "delete", "prune", "read_results"]
 

@@ -20,7 +20,7 @@ from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.masking import masked
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.secret import masked_env
 
 __all__ = [

@@ -56,8 +56,8 @@ from asyncsched.schedulers.state_reports import Answers, StatePort
 from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["LocalScheduler", "create_scheduler"]
 

@@ -17,7 +17,7 @@ from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.supervisor.layout import APPS, COPIED, WORKSPACE, draft_name
 from asyncsched.schedulers.local.supervisor.machine import start_time
 from asyncsched.specs.dryrun import WorkspacePlan
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 
 __all__ = ["Workspaces", "directory_of"]
 

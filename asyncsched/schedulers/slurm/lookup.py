@@ -31,8 +31,8 @@ from asyncsched.schedulers.slurm.status_records import (
     parse_record,
 )
 from asyncsched.schedulers.state_reports import Answers
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["Home", "Lookup", "StoredApp", "mark", "read_file", "remove_tree", "write_file"]
 

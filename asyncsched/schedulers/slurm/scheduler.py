@@ -32,8 +32,8 @@ from asyncsched.schedulers.state_reports import Answers, StatePort
 from asyncsched.schedulers.validation import check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["SlurmScheduler", "create_scheduler"]
 

@@ -27,7 +27,7 @@ from asyncsched.schedulers.slurm.request import Wire
 from asyncsched.schedulers.slurm.status import alive
 from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.dryrun import WorkspacePlan
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 
 __all__ = ["Launch", "Workspaces", "check", "check_prolog"]
 

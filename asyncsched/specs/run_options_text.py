@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from asyncsched.specs.options import CfgVal
+    from asyncsched.specs.run_options import CfgVal
 
 __all__ = ["format_pairs", "pairs_of_torchx", "parse_value", "split_pairs"]
 

@@ -77,7 +77,7 @@ class runopts:  # noqa: N801 - the documents' name
         Raises:
             TypeError: It is not a dataclass, or a field has a type that no run option can have.
         """
-        from asyncsched.specs.option_class import read_options
+        from asyncsched.specs.run_options_dataclass import read_options
 
         result = cls()
         for name, opt in read_options(options):
@@ -186,7 +186,7 @@ class runopts:  # noqa: N801 - the documents' name
         Raises:
             RunOptionError: An option is unknown, given twice or mistyped, or the text cannot be read.
         """
-        from asyncsched.specs.option_text import split_pairs  # only who writes options as text pays for it
+        from asyncsched.specs.run_options_text import split_pairs  # only who writes options as text pays for it
 
         try:
             pairs = split_pairs(cfg_str)
@@ -205,7 +205,7 @@ class runopts:  # noqa: N801 - the documents' name
         Raises:
             RunOptionError: The option is unknown or mistyped.
         """
-        from asyncsched.specs.option_text import parse_value
+        from asyncsched.specs.run_options_text import parse_value
 
         opt = self._known(name)
         kind = _kind(opt.opt_type)
@@ -243,7 +243,7 @@ class runopts:  # noqa: N801 - the documents' name
 
         A ``Secret`` is written as its mask.
         """
-        from asyncsched.specs.option_text import format_pairs
+        from asyncsched.specs.run_options_text import format_pairs
 
         return format_pairs(cfg)
 

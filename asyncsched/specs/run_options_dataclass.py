@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from asyncsched._typing import Doc
-from asyncsched.specs.options import CfgVal, runopt
+from asyncsched.specs.run_options import CfgVal, runopt
 
 __all__ = ["read_options"]
 
