@@ -18,8 +18,8 @@ from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.logs_lines import StreamText
 from asyncsched.schedulers.local.logs_reader import LogReader
-from asyncsched.schedulers.local.supervisor.layout import COMBINED, RECORD, STDERR, STDOUT, index_name, log_name
-from asyncsched.schedulers.local.supervisor.output import Places, Segments
+from asyncsched.schedulers.local.supervisor.formats import COMBINED, RECORD, STDERR, STDOUT, index_name, log_name
+from asyncsched.schedulers.local.supervisor.log_writer import LogDirs, Segments
 
 ORIGIN = LogOrigin(app_id="app", role="worker", replica=0)
 
@@ -48,7 +48,7 @@ class Log:
         elsewhere(lambda: self._open((COMBINED,) if merged else (STDOUT, STDERR)))
 
     def _open(self, kinds: Sequence[int]) -> None:
-        places = Places(self._above, self.place.name, "")
+        places = LogDirs(self._above, self.place.name, "")
         with places.make() as at:
             self.segments = Segments(places, at, kinds=kinds, limit=1 << 40, time_ns=self._time_ns)
 

@@ -18,7 +18,7 @@ from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps
 from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.status_record import parse_event, read_record
-from asyncsched.schedulers.local.supervisor.layout import TOLD_REPLICAS
+from asyncsched.schedulers.local.supervisor.formats import TOLD_REPLICAS
 from asyncsched.schedulers.state_reports import StatePort
 from asyncsched.specs import AppState
 from tests._support import WITHIN, eventually

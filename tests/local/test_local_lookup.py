@@ -185,7 +185,7 @@ async def test_a_detached_app_outlives_an_upgrade(home: Path, directory: Path, r
 async def test_a_supervisor_of_another_protocol_is_an_error_that_says_so(
     home: Path, directory: Path, release: Path
 ) -> None:
-    layout = release / "asyncsched/schedulers/local/supervisor/layout.py"
+    layout = release / "asyncsched/schedulers/local/supervisor/formats.py"
     text = layout.read_text()
     assert "PROTOCOL = 1\n" in text
     layout.write_text(text.replace("PROTOCOL = 1\n", "PROTOCOL = 2\n"))

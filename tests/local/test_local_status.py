@@ -14,7 +14,7 @@ from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import parse_record
-from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
+from asyncsched.schedulers.local.supervisor.formats import NOT_EXECUTED
 from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import (
     AppDef,

@@ -20,7 +20,7 @@ from asyncsched.schedulers.local.client_start import Beginning, start_supervisor
 from asyncsched.schedulers.local.errors import help_with
 from asyncsched.schedulers.local.state_dir import Home
 from asyncsched.schedulers.local.status_record import BACKEND, SupervisorRecord
-from asyncsched.schedulers.local.supervisor.marks import end_marked
+from asyncsched.schedulers.local.supervisor.identity_tags import end_marked
 
 __all__ = ["Supervisors"]
 

@@ -13,7 +13,7 @@ from asyncsched._typing import override
 from asyncsched.errors import InvalidRequestError, UnavailableError
 from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.status_record import BACKEND
-from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE, PROTOCOL
+from asyncsched.schedulers.local.supervisor.formats import LONGEST_MESSAGE, PROTOCOL
 from asyncsched.schedulers.local.supervisor.lines import Lines, encode
 
 __all__ = ["Connection", "OnChange", "connect"]

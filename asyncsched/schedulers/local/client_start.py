@@ -12,7 +12,7 @@ from asyncsched._home import find_home
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers._common.program_start import open_pidfd, start_program
 from asyncsched.schedulers.local.state_dir import Home
-from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.schedulers.local.supervisor.host import start_time
 
 if TYPE_CHECKING:
     from asyncsched.schedulers._common.program import Programs

@@ -23,7 +23,7 @@ from asyncsched.schedulers.local.state_dir import Home, Stored
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord, SpoiltError
 from asyncsched.schedulers.local.supervisor.files import read_opened
-from asyncsched.schedulers.local.supervisor.layout import APPS, RESULT
+from asyncsched.schedulers.local.supervisor.formats import APPS, RESULT
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 from asyncsched.specs.state import AppState
 from asyncsched.specs.to_plain import JsonValue

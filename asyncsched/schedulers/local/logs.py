@@ -18,7 +18,7 @@ from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.logs_lines import StreamText
 from asyncsched.schedulers.local.logs_reader import LogReader
-from asyncsched.schedulers.local.supervisor.layout import COMBINED, STDERR, STDOUT
+from asyncsched.schedulers.local.supervisor.formats import COMBINED, STDERR, STDOUT
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from asyncsched.errors import LogStreamError
 from asyncsched.schedulers.local.logs_files import LogFiles, Position
 from asyncsched.schedulers.local.logs_last import find_last
-from asyncsched.schedulers.local.supervisor.layout import RECORD
+from asyncsched.schedulers.local.supervisor.formats import RECORD
 
 if TYPE_CHECKING:
     from asyncsched.logs.inotify import FileWatch

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsched.logs.open_files import list_names, open_file, read_at
-from asyncsched.schedulers.local.supervisor.layout import RECORD, index_name, log_name
+from asyncsched.schedulers.local.supervisor.formats import RECORD, index_name, log_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, utc
 from asyncsched.schedulers.local.logs_cursor import LogCursor, Standing
 from asyncsched.schedulers.local.logs_lines import Ready, StreamText, Texts, Told
-from asyncsched.schedulers.local.supervisor.layout import END, LINE_START, RECORD, ROTATED
+from asyncsched.schedulers.local.supervisor.formats import END, LINE_START, RECORD, ROTATED
 
 __all__ = ["LogReader"]
 

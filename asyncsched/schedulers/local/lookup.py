@@ -16,8 +16,8 @@ from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.state_dir import Home, Stored
 from asyncsched.schedulers.local.status import Standing, describe_app
 from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
-from asyncsched.schedulers.local.supervisor import machine
-from asyncsched.schedulers.local.supervisor.layout import COPIED
+from asyncsched.schedulers.local.supervisor import host
+from asyncsched.schedulers.local.supervisor.formats import COPIED
 from asyncsched.schedulers.responses import DescribeAppResponse
 
 __all__ = ["Apps", "Finding", "Found", "describe_all", "described"]
@@ -195,7 +195,7 @@ class Apps:
             start = rest.partition("-")[0]
             longest = COPY if name.endswith(COPIED) else DRAFT
             is_old = made is not None and time.time() - made > longest
-            if is_old and pid.isdecimal() and start.isdecimal() and not machine.is_alive(int(pid), int(start)):
+            if is_old and pid.isdecimal() and start.isdecimal() and not host.is_alive(int(pid), int(start)):
                 self._home.remove_draft(name)
 
     def _look(self, app_ids: Sequence[str], *, asked: bool = False) -> dict[str, Finding]:
@@ -236,7 +236,7 @@ def _is_here(record: AppRecord) -> bool:
 
 @functools.cache
 def _here() -> dict[str, str]:
-    return machine.place()
+    return host.place()
 
 
 def _may_start(record: AppRecord) -> bool:
@@ -248,12 +248,12 @@ def _may_start(record: AppRecord) -> bool:
 
 
 def _is_alive(supervisor: SupervisorRecord) -> bool:
-    return machine.is_alive(supervisor.pid, supervisor.start)
+    return host.is_alive(supervisor.pid, supervisor.start)
 
 
 def _alive(record: AppRecord) -> Iterable[tuple[str, int]]:
     for replica in record.replicas:
-        if replica.exit_code is None and replica.start is not None and machine.is_alive(replica.pid, replica.start):
+        if replica.exit_code is None and replica.start is not None and host.is_alive(replica.pid, replica.start):
             yield replica.role, replica.k
 
 

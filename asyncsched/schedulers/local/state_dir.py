@@ -36,7 +36,7 @@ from asyncsched.schedulers.local.supervisor.files import (
     remove_opened,
     remove_tree,
 )
-from asyncsched.schedulers.local.supervisor.layout import APPS, STATE, SUPERVISORS
+from asyncsched.schedulers.local.supervisor.formats import APPS, STATE, SUPERVISORS
 
 __all__ = ["Home", "Stored"]
 

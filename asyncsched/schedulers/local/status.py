@@ -12,7 +12,7 @@ from asyncsched.logs.line import utc
 from asyncsched.schedulers._common.exit_codes import signal_name
 from asyncsched.schedulers._common.roles import read_app_note
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord
-from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
+from asyncsched.schedulers.local.supervisor.formats import NOT_EXECUTED
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import NONE
 from asyncsched.specs.handle import make_app_handle

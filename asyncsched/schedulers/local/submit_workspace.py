@@ -14,8 +14,8 @@ from asyncsched._tasks import finished_in_thread
 from asyncsched._typing import override
 from asyncsched.schedulers._common.copies import CopiedWorkspaces
 from asyncsched.schedulers.local.state_dir import Home
-from asyncsched.schedulers.local.supervisor.layout import APPS, COPIED, WORKSPACE, draft_name
-from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.schedulers.local.supervisor.formats import APPS, COPIED, WORKSPACE, draft_name
+from asyncsched.schedulers.local.supervisor.host import start_time
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.run_options import CfgVal
 

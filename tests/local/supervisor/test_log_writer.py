@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-from asyncsched.schedulers.local.supervisor.layout import (
+from asyncsched.schedulers.local.supervisor.formats import (
     APPS,
     COMBINED,
     END,

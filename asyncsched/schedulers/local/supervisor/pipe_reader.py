@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .layout import COMBINED, STDERR, STDOUT
-from .output import Places, Segments
+from .formats import COMBINED, STDERR, STDOUT
+from .log_writer import LogDirs, Segments
 
 if TYPE_CHECKING:
     from .events import Loop
@@ -20,7 +20,7 @@ LAST_READS = 64
 """More than a full pipe: somebody outside who writes for ever does not keep a replica from being over."""
 
 
-class Pump:
+class PipeReader:
     """Read the pipes of one replica and write its log.
 
     Args:
@@ -61,10 +61,10 @@ class Pump:
         self.lost = ""
         self.heard_at = 0.0
 
-    def open(self, places: Places, parents: OpenedParents) -> list[int]:
+    def open(self, log_dirs: LogDirs, parents: OpenedParents) -> list[int]:
         """Make the log and the pipes; return the ends that the process writes to, stdout first."""
-        with places.make(parents) as at:
-            self._log = Segments(places, at, kinds=self._kinds, limit=self._limit, on_rotated=self._on_rotated)
+        with log_dirs.make(parents) as at:
+            self._log = Segments(log_dirs, at, kinds=self._kinds, limit=self._limit, on_rotated=self._on_rotated)
         theirs: list[int] = []
         try:
             for kind in self._kinds:

@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from .layout import TOLD_BYTES, TOLD_REPLICAS
-from .pump import DISK_RETRY
+from .formats import TOLD_BYTES, TOLD_REPLICAS
+from .pipe_reader import DISK_RETRY
 
 if TYPE_CHECKING:
     from .app import App
-    from .control import Connection
+    from .control import ControlConnection
     from .events import Loop
 
 SAVE_EVERY = 0.02
 
 
-class News:
+class Persistence:
     """Save and tell each app that has changed, many changes that come together as one.
 
     Args:
@@ -31,7 +31,7 @@ class News:
     def __init__(
         self,
         loop: Loop,
-        connections: Collection[Connection],
+        connections: Collection[ControlConnection],
         on_last_word: Callable[[App], None],
         on_removed: Callable[[App], None],
     ) -> None:

@@ -11,12 +11,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from .census import die_with_parent
+from .exec_checks import find_program
 from .files import USED_UP
-from .layout import MARK
+from .formats import MARK
+from .identity_tags import put_tag
 from .limits import Limits, restore
-from .marks import put_brand
-from .program import find_program
+from .process_tree import die_with_parent
 
 if TYPE_CHECKING:
     from signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
@@ -92,7 +92,7 @@ class Plan(NamedTuple):
         number: The replica's number in its app.
         spec: The replica as it was asked for.
         outputs: The ends of its pipes that it writes to, stdout first.
-        brand: Its brand.
+        tag: Its tag.
         mark: Its mark.
         finds_program: Whether it finds its program before the gate; else another one does, whose program is the same.
     """
@@ -100,7 +100,7 @@ class Plan(NamedTuple):
     number: int
     spec: dict[str, Any]
     outputs: list[int]
-    brand: int
+    tag: int
     mark: str
     finds_program: bool
 
@@ -115,7 +115,7 @@ def become(setup: Setup, plan: Plan, common_env: Mapping[str, str]) -> NoReturn:
         setup.report(f"{plan.number}")
         if setup.wait_at_gate():
             restore(setup.limits)
-            put_brand(plan.brand)
+            put_tag(plan.tag)
             env = {**common_env, **spec["env"], MARK: plan.mark}
             os.execve(program or _find(spec, common_env), spec["argv"], env)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent has to hear of it

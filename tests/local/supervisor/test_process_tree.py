@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.schedulers.local.supervisor.census import (
+from asyncsched.schedulers.local.supervisor.formats import MARK
+from asyncsched.schedulers.local.supervisor.host import is_alive, start_time, stat_fields
+from asyncsched.schedulers.local.supervisor.identity_tags import marks_of
+from asyncsched.schedulers.local.supervisor.process_tree import (
     children_by_lists,
     children_by_parents,
     descendants,
     has_lists,
     is_childless,
 )
-from asyncsched.schedulers.local.supervisor.layout import MARK
-from asyncsched.schedulers.local.supervisor.machine import is_alive, start_time, stat_fields
-from asyncsched.schedulers.local.supervisor.marks import marks_of
 from tests._support import WITHIN, eventually_blocking
 
 NESTED = """

@@ -18,7 +18,7 @@ from .files import (
     open_path,
     remove_file,
 )
-from .layout import COMBINED, END, LINE_START, RECORD, RESULT, ROTATED, STDERR, STDOUT, index_name, log_name
+from .formats import COMBINED, END, LINE_START, RECORD, RESULT, ROTATED, STDERR, STDOUT, index_name, log_name
 
 LONGEST_LINE = 1 << 20
 INDEX = 0
@@ -29,7 +29,7 @@ STEP_BACK = 1_000_000_000
 """Nanoseconds by which the clock may be set back without a new segment being begun."""
 
 
-class Places:
+class LogDirs:
     """Where a replica's log lies: its index in the app's directory, its streams there or where the user wants them.
 
     The directories are opened for a moment each time: five hundred replicas have no descriptors to spare.
@@ -119,7 +119,7 @@ def _closed(fd: int) -> Generator[int]:
         os.close(fd)
 
 
-class Sink:
+class AppendFile:
     """A file that is appended to.
 
     Attributes:
@@ -178,7 +178,7 @@ class Segments:
     a record never stands in the index before its bytes are in their file.
 
     Args:
-        places: Where the files go.
+        log_dirs: Where the files go.
         at: The directories of the index and of the streams, which have just been made.
         kinds: The streams: stdout and stderr, or both as one.
         limit: How many bytes a segment may have.
@@ -188,7 +188,7 @@ class Segments:
 
     def __init__(
         self,
-        places: Places,
+        log_dirs: LogDirs,
         at: tuple[int, int],
         *,
         kinds: Iterable[int],
@@ -196,36 +196,36 @@ class Segments:
         on_rotated: Callable[[int], None] = lambda _: None,
         time_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._places = places
+        self._log_dirs = log_dirs
         self._kinds = tuple(kinds)
         self._limit = limit
         self._on_rotated = on_rotated
         self._time_ns = time_ns
         self._segment = 0
         self._oldest = 0
-        self._waiting: deque[tuple[Sink, bytes]] = deque()
+        self._waiting: deque[tuple[AppendFile, bytes]] = deque()
         self._at_line_start = dict.fromkeys(self._kinds, True)
         # A third, readable file of both where the user has asked for a tree of logs.
-        writes_third = places.is_named and COMBINED not in self._kinds
+        writes_third = log_dirs.is_named and COMBINED not in self._kinds
         self._merger = LineMerger(min(LONGEST_LINE, limit // 4)) if writes_third else None
-        self._sinks = self._open_sinks(0, at)
-        self._ended: dict[int, Sink] = {}
+        self._files = self._open_files(0, at)
+        self._ended: dict[int, AppendFile] = {}
         self._size = 0
         self._newest = 0  # of this segment's records
 
-    def _open_sinks(self, segment: int, at: tuple[int, int]) -> dict[int, Sink]:
+    def _open_files(self, segment: int, at: tuple[int, int]) -> dict[int, AppendFile]:
         """Open the files of a segment."""
         index_at, logs_at = at
-        sinks: dict[int, Sink] = {}
+        files: dict[int, AppendFile] = {}
         kinds = (*self._kinds, COMBINED) if self._merger is not None else self._kinds
         try:
             for kind in kinds:
-                sinks[kind] = Sink(log_name(kind, segment), at=logs_at)
-            sinks[INDEX] = Sink(index_name(segment), at=index_at)
+                files[kind] = AppendFile(log_name(kind, segment), at=logs_at)
+            files[INDEX] = AppendFile(index_name(segment), at=index_at)
         except BaseException:
-            _close_all(sinks)
+            _close_all(files)
             raise
-        return sinks
+        return files
 
     def add(self, kind: int, data: bytes) -> bool:
         """Write a chunk and its record; tell whether all of it is on the disk.
@@ -238,7 +238,7 @@ class Segments:
         if not self._has_room(len(data)) or self._clock_was_set_back():
             self._rotate()
         flags = LINE_START if self._at_line_start[kind] else 0
-        record = RECORD.pack(self._now(), self._sinks[kind].size, len(data), kind, flags, 0)
+        record = RECORD.pack(self._now(), self._files[kind].size, len(data), kind, flags, 0)
         self._at_line_start[kind] = data.endswith(b"\n")
         self._put(kind, data)
         self._put(INDEX, record)
@@ -247,12 +247,12 @@ class Segments:
         return not self._waiting
 
     def _put(self, kind: int, data: bytes) -> None:
-        sink = self._sinks[kind]
-        sink.size += len(data)
+        file = self._files[kind]
+        file.size += len(data)
         self._size += len(data)
-        left = data if self._waiting else sink.write(data)
+        left = data if self._waiting else file.write(data)
         if left:
-            self._waiting.append((sink, left))
+            self._waiting.append((file, left))
 
     def flush(self) -> bool:
         """Try again what the disk had no room for, and tell whether nothing waits any more.
@@ -261,10 +261,10 @@ class Segments:
             OSError: As for `add`.
         """
         while self._waiting:
-            sink, data = self._waiting[0]
-            left = sink.write(data)
+            file, data = self._waiting[0]
+            left = file.write(data)
             if left:
-                self._waiting[0] = (sink, left)
+                self._waiting[0] = (file, left)
                 return False
             self._waiting.popleft()
         _close_all(self._ended)
@@ -286,15 +286,15 @@ class Segments:
     def _rotate(self, opening: AbstractContextManager[tuple[int, int]] | None = None) -> None:
         """Go on in a new segment; while there is no room for one, or no descriptor, the present one grows longer."""
         try:
-            with opening or self._places.open() as at:
-                sinks = self._open_sinks(self._segment + 1, at)
+            with opening or self._log_dirs.open() as at:
+                files = self._open_files(self._segment + 1, at)
         except OSError as error:
             if error.errno not in PASSING:
                 raise
             return
         self._put(INDEX, RECORD.pack(self._now(), 0, 0, ROTATED, 0, 0))
         # Where the disk had no room for that, the old index stays open until it has.
-        self._ended, self._sinks = self._sinks, sinks
+        self._ended, self._files = self._files, files
         if not self._waiting:
             _close_all(self._ended)
         self._segment += 1
@@ -304,13 +304,13 @@ class Segments:
 
     def begin_anew(self) -> bool:
         """Go on in a new segment, whose directories are made first; tell whether everything is on the disk."""
-        with self._places.make() as at:
+        with self._log_dirs.make() as at:
             self._rotate(nullcontext(at))
         return not self._waiting
 
     def drop_oldest(self) -> None:
         """Remove the oldest segment that has ended; readers find it gone and say so."""
-        self._places.remove_segment(self._oldest)
+        self._log_dirs.remove_segment(self._oldest)
         self._oldest += 1
 
     def end_stream(self, kind: int) -> bool:
@@ -328,10 +328,10 @@ class Segments:
         """Close every file; what waits is lost."""
         self._waiting.clear()
         _close_all(self._ended)
-        _close_all(self._sinks)
+        _close_all(self._files)
 
 
-def _close_all(sinks: dict[int, Sink]) -> None:
+def _close_all(files: dict[int, AppendFile]) -> None:
     """Close the files and forget them."""
-    while sinks:
-        sinks.popitem()[1].close()
+    while files:
+        files.popitem()[1].close()

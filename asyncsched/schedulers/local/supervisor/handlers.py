@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .app import App
-from .child import errno_of
-from .control import Connection, Message, answer_hello
+from .between_fork_and_exec import errno_of
+from .control import ControlConnection, Message, answer_hello
 from .launch import LaunchError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Reply = Callable[[Message], None]
 
 
-class Requests:
+class Handlers:
     """Answer requests.
 
     Args:
@@ -25,7 +25,7 @@ class Requests:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._operations: dict[str, Callable[[Connection, Message, Reply], None]] = {
+        self._operations: dict[str, Callable[[ControlConnection, Message, Reply], None]] = {
             "hello": self._hello,
             "submit": self._submit,
             "describe": self._describe,
@@ -36,7 +36,7 @@ class Requests:
             "stop": self._stop,
         }
 
-    def answer(self, connection: Connection, message: Message) -> None:
+    def answer(self, connection: ControlConnection, message: Message) -> None:
         """Do what a message asks for, and say what has come of it."""
         asked = message.get("n")
         operation = self._operations.get(str(message.get("op")))
@@ -53,10 +53,10 @@ class Requests:
             why, ours = f"{type(error).__name__}: {error}", isinstance(error, OSError)
             reply(LaunchError(why, code="internal", errno=errno_of(error), ours=ours).told())
 
-    def _hello(self, _from: Connection, message: Message, reply: Reply) -> None:
+    def _hello(self, _from: ControlConnection, message: Message, reply: Reply) -> None:
         reply(answer_hello(message, supervisor=self._worker.identity, place=self._worker.place))
 
-    def _submit(self, connection: Connection, message: Message, reply: Reply) -> None:
+    def _submit(self, connection: ControlConnection, message: Message, reply: Reply) -> None:
         app = App(self._worker, message["app"])
 
         def done(error: LaunchError | None) -> None:
@@ -71,18 +71,18 @@ class Requests:
         else:
             reply({"error": "refused", "message": "a supervisor takes apps from its owner alone"})
 
-    def _describe(self, _from: Connection, message: Message, reply: Reply) -> None:
+    def _describe(self, _from: ControlConnection, message: Message, reply: Reply) -> None:
         apps = (self._worker.apps.get(app_id) for app_id in message["app_ids"])
         reply({"apps": [app.record() for app in apps if app is not None and app.started_ns is not None]})
 
-    def _watch(self, connection: Connection, message: Message, reply: Reply) -> None:
+    def _watch(self, connection: ControlConnection, message: Message, reply: Reply) -> None:
         connection.watched = set(message["app_ids"])
         reply({})
 
-    def _cancel(self, _from: Connection, message: Message, reply: Reply) -> None:
+    def _cancel(self, _from: ControlConnection, message: Message, reply: Reply) -> None:
         self._end(message["app_id"], reply, grace=True)
 
-    def _kill(self, _from: Connection, message: Message, reply: Reply) -> None:
+    def _kill(self, _from: ControlConnection, message: Message, reply: Reply) -> None:
         """End an app at once, also one that has been given time to end."""
         self._end(message["app_id"], reply, grace=False)
 
@@ -94,7 +94,7 @@ class Requests:
             app.terminate("cancel", grace=grace)
         reply({"known": app is not None})
 
-    def _forget(self, _from: Connection, message: Message, reply: Reply) -> None:
+    def _forget(self, _from: ControlConnection, message: Message, reply: Reply) -> None:
         app = self._worker.apps.get(message["app_id"])
         if app is not None and not app.is_over:
             reply({"error": "running", "message": "the app has not ended"})
@@ -103,7 +103,7 @@ class Requests:
             self._worker.discard(app)
         reply({})
 
-    def _stop(self, connection: Connection, _message: Message, reply: Reply) -> None:
+    def _stop(self, connection: ControlConnection, _message: Message, reply: Reply) -> None:
         if connection is self._worker.owner:
             self._worker.end_all("close")
         reply({})

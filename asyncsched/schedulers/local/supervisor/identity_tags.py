@@ -8,17 +8,17 @@ import signal
 import time
 from collections.abc import Iterator
 
-from .layout import MARK
-from .machine import start_time
+from .formats import MARK
+from .host import start_time
 
-BRAND = resource.RLIMIT_RTTIME
-"""The limit whose lower value is a brand: microseconds that a real-time program may run without a pause.
+TAG = resource.RLIMIT_RTTIME
+"""The limit whose lower value is a tag: microseconds that a real-time program may run without a pause.
 
-Every child has it from its parent, whatever it does to its environment, session and descriptors. A brand is a
+Every child has it from its parent, whatever it does to its environment, session and descriptors. A tag is a
 hundred thousand years, so that it never limits anybody.
 """
 REPLICAS = 1 << 21
-"""So many are told apart by their brands."""
+"""So many are told apart by their tags."""
 
 ROUNDS = 50
 PAUSE = 0.02
@@ -42,23 +42,23 @@ def marks_of(pid: int) -> list[str]:
     return []
 
 
-def first_brand(pid: int, start: int) -> int:
-    """Return the least of the brands that a supervisor gives; there are `REPLICAS` of them."""
+def first_tag(pid: int, start: int) -> int:
+    """Return the least of the tags that a supervisor gives; there are `REPLICAS` of them."""
     return 1 << 62 | (pid & 0x3FFFFF) << 40 | (start & 0x7FFFF) * REPLICAS
 
 
-def put_brand(brand: int) -> None:
-    """Brand this process, and all that it will start."""
+def put_tag(tag: int) -> None:
+    """Tag this process, and all that it will start."""
     try:
-        resource.setrlimit(BRAND, (brand, resource.getrlimit(BRAND)[1]))
+        resource.setrlimit(TAG, (tag, resource.getrlimit(TAG)[1]))
     except (OSError, ValueError):
         pass  # The user's own limit is lower: then the environment has to do.
 
 
-def brand_of(pid: int) -> int:
-    """Return a process's brand; it may have none, or not be ours to look at."""
+def tag_of(pid: int) -> int:
+    """Return a process's tag; it may have none, or not be ours to look at."""
     try:
-        return resource.prlimit(pid, BRAND)[0]
+        return resource.prlimit(pid, TAG)[0]
     except OSError:
         return 0
 
@@ -83,10 +83,8 @@ def end_marked(pid: int, start: int) -> bool:
 
 
 def _marked(pid: int, start: int) -> Iterator[int]:
-    name, first = mark_name(pid, start), first_brand(pid, start)
+    name, first = mark_name(pid, start), first_tag(pid, start)
     for each in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        branded = (
-            0 <= brand_of(each) - first < REPLICAS and start_time(each) is not None
-        )  # those that have ended keep it
+        branded = 0 <= tag_of(each) - first < REPLICAS and start_time(each) is not None  # those that have ended keep it
         if branded or any(mark.startswith(name) for mark in marks_of(each)):
             yield each

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from asyncsched.schedulers.local.supervisor.app import App
-from asyncsched.schedulers.local.supervisor.control import LONG_BACKLOG, Connection
+from asyncsched.schedulers.local.supervisor.control import LONG_BACKLOG, ControlConnection
 from asyncsched.schedulers.local.supervisor.events import Loop
-from asyncsched.schedulers.local.supervisor.layout import TOLD_BYTES, TOLD_REPLICAS
-from asyncsched.schedulers.local.supervisor.news import News
+from asyncsched.schedulers.local.supervisor.formats import TOLD_BYTES, TOLD_REPLICAS
+from asyncsched.schedulers.local.supervisor.persistence import Persistence
 from tests._support import WITHIN
 
 
@@ -38,11 +38,11 @@ def heard_of(app: Changing, *, backlog: int = 0) -> dict[str, Any]:
     ours, theirs = socket.socketpair()
     theirs.settimeout(WITHIN)
     loop = Loop()
-    connection = Connection(loop, ours, lambda *_: None, lambda _: None)
+    connection = ControlConnection(loop, ours, lambda *_: None, lambda _: None)
     connection.watched.add(app.app_id)
     if backlog:
         connection.send_line(b"x" * backlog + b"\n")
-    news = News(loop, [connection], lambda _: None, lambda _: None)
+    news = Persistence(loop, [connection], lambda _: None, lambda _: None)
     news.app_changed(cast("App", app))
     news.publish()
     with theirs, theirs.makefile("rb") as lines:
@@ -53,7 +53,7 @@ def heard_of(app: Changing, *, backlog: int = 0) -> dict[str, Any]:
     return message
 
 
-def _drain(sock: socket.socket, connection: Connection, size: int) -> None:
+def _drain(sock: socket.socket, connection: ControlConnection, size: int) -> None:
     while size:
         size -= len(sock.recv(min(size, 1 << 16)))
         connection.send_line(b"")  # what waits goes on

@@ -7,30 +7,30 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .census import descendants
-from .layout import MARK
-from .machine import start_time, stat_fields
-from .marks import REPLICAS, brand_of, first_brand, mark_name, marks_of
+from .formats import MARK
+from .host import start_time, stat_fields
+from .identity_tags import REPLICAS, first_tag, mark_name, marks_of, tag_of
+from .process_tree import descendants
 
 if TYPE_CHECKING:
     from .app import App
     from .replica import Replica
 
 
-class Family:
+class Ownership:
     """The replicas, and the processes that are left when their first one has ended.
 
     A process that loses its parent comes to us, its nearest living ancestor. Its replica is known by the mark
-    in its environment or, where it has cleared that, by its brand or its process group.
+    in its environment or, where it has cleared that, by its tag or its process group.
     """
 
     def __init__(self) -> None:
         self._outer = os.environ.get(MARK, "")
         us = (os.getpid(), start_time(os.getpid()) or 0)
         self._us = mark_name(*us)
-        self._first_brand = first_brand(*us)
-        self._brands = itertools.cycle(range(REPLICAS))
-        self._by_brand: dict[int, Replica] = {}
+        self._first_tag = first_tag(*us)
+        self._tags = itertools.cycle(range(REPLICAS))
+        self._by_tag: dict[int, Replica] = {}
         self._by_pid: dict[int, Replica] = {}
         self._by_mark: dict[str, Replica] = {}
         self._by_group: dict[int, Replica] = {}
@@ -41,11 +41,11 @@ class Family:
         """Return what a replica's environment says; one who is supervised himself adds to the mark that he bears."""
         return f"{self._outer} {self._name(replica)}".strip()
 
-    def brand(self, replica: Replica) -> int:
-        """Return the brand of a replica that is about to be forked, and of all that it will start."""
-        replica.brand = self._first_brand + next(self._brands)
-        self._by_brand[replica.brand] = replica
-        return replica.brand
+    def tag(self, replica: Replica) -> int:
+        """Return the tag of a replica that is about to be forked, and of all that it will start."""
+        replica.tag = self._first_tag + next(self._tags)
+        self._by_tag[replica.tag] = replica
+        return replica.tag
 
     def _name(self, replica: Replica) -> str:
         return f"{self._us}{replica.app.serial}/{replica.number}"
@@ -67,7 +67,7 @@ class Family:
             if table.get(replica.pid) is replica:
                 del table[replica.pid]
         self._by_mark.pop(self._name(replica), None)
-        self._by_brand.pop(replica.brand, None)
+        self._by_tag.pop(replica.tag, None)
         self._adopted = {pid: owner for pid, owner in self._adopted.items() if owner is not replica}
 
     @property
@@ -107,7 +107,7 @@ class Family:
         for name in marks_of(top):
             if name in self._by_mark:
                 return self._by_mark[name]
-        if (owner := self._by_brand.get(brand_of(top))) is not None:
+        if (owner := self._by_tag.get(tag_of(top))) is not None:
             return owner
         fields = stat_fields(top)
         return self._by_group.get(int(fields[2])) if fields is not None else None
