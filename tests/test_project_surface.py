@@ -27,6 +27,18 @@ def test_the_surface_is_what_was_promised() -> None:
     assert not changes, f"{changes}\nif this is meant: python -m tests.surface --write"
 
 
+def test_no_two_public_classes_have_one_name() -> None:
+    package = Path(asyncsched.__file__).parent
+    homes: dict[str, list[str]] = {}
+    for path in package.rglob("*.py"):
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(package)))
+
+    assert len(homes) > 300
+    assert {} == {name: paths for name, paths in homes.items() if len(paths) > 1}
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_all_tells_what_is_there(room: ModuleType) -> None:
     # Its order is ruff's business (RUF022).

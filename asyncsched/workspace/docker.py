@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from asyncsched.clock import Clock
     from asyncsched.workspace.given_docker import GivenDocker
     from asyncsched.workspace.image import ImagePlan
-    from asyncsched.workspace.source import Source
+    from asyncsched.workspace.source import WorkspaceSource
 
 __all__ = ["DockerWorkspaceMixin", "ImageHooks", "ImageWorkspaces", "build_workspace_image"]
 
@@ -109,7 +109,7 @@ class ImageWorkspaces:
                     if self._pushes and self._scheduler.pushes_images:
                         await self._scheduler._push_images({each.name: _parted(each.name)}, detail.cfg)
 
-    async def _build(self, daemon: Daemon, plan: ImagePlan, source: Source, cfg: Mapping[str, CfgVal]) -> None:
+    async def _build(self, daemon: Daemon, plan: ImagePlan, source: WorkspaceSource, cfg: Mapping[str, CfgVal]) -> None:
         images, auth = await _images(), self._scheduler._login(cfg)
         if await images.is_built(daemon, plan):
             return
@@ -295,11 +295,11 @@ def _silent(_: ImageProgress) -> None:
     pass
 
 
-async def _read(workspace: str) -> Source:
+async def _read(workspace: str) -> WorkspaceSource:
     """Read a workspace while what talks to Docker is imported."""
     check_package("building an image", "aiodocker", "docker")
     source: Any = await asyncio.to_thread(import_module, "asyncsched.workspace.source")
-    reading: asyncio.Task[Source] = asyncio.create_task(source.Source.read(workspace))
+    reading: asyncio.Task[WorkspaceSource] = asyncio.create_task(source.Source.read(workspace))
     try:
         await _images()
         return await reading

@@ -13,7 +13,7 @@ from asyncsched.clock import Clock
 from asyncsched.logs import LogLine, LogOrigin, LogQuery
 from asyncsched.logs.inotify import Follower
 from asyncsched.logs.open_files import OpenFiles, open_directory
-from asyncsched.schedulers.local.logs import STREAMS, ReplicaLog
+from asyncsched.schedulers.local.logs import STREAMS, LocalReplicaLog
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.logs_lines import StreamText
@@ -96,9 +96,9 @@ def opening(place: Path) -> OpenDirectory:
 
 def replica_log(
     place: Path, follower: Follower, *, origin: LogOrigin = ORIGIN, clock: Clock | None = None, **query: object
-) -> ReplicaLog:
+) -> LocalReplicaLog:
     asked = LogQuery(app_id=origin.app_id, **query)  # type: ignore[arg-type]  # what a test asks for
-    return ReplicaLog(
+    return LocalReplicaLog(
         origin,
         open_index=opening(place),
         open_logs=opening(place),

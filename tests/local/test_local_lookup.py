@@ -17,10 +17,10 @@ from asyncsched.errors import SchedulerError
 from asyncsched.runner import Runner
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.changes import StateReader
+from asyncsched.schedulers.local.changes import LocalStateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps
-from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status_record import read_record
 from asyncsched.schedulers.state_reports import StatePort
 from asyncsched.specs import AppState
@@ -276,10 +276,10 @@ class _Port:
 async def test_the_end_of_an_app_that_nobody_tells_of_any_more_is_told(scheduler: LocalScheduler, home: Path) -> None:
     app_id = await scheduler.submit(app(shell("true")), {"detach": True})
     await ended(scheduler, app_id)
-    place = Home([home])
+    place = StateDir([home])
     supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     port = _Port(app_id, "no-such-app")
-    reader = StateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock())
+    reader = LocalStateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock())
     reading = asyncio.create_task(reader.run())
     try:
         await eventually(lambda: port.told == {app_id, "no-such-app"})
@@ -292,7 +292,7 @@ async def test_the_end_of_an_app_that_nobody_tells_of_any_more_is_told(scheduler
 async def test_a_connection_that_is_kept_stays_when_another_one_ends(scheduler: LocalScheduler, home: Path) -> None:
     app_id = await scheduler.submit(app(shell("exec sleep 1000")))
     record = read_record(app_id, (app_directory(home, app_id) / "state.json").read_bytes())
-    place = Home([home])
+    place = StateDir([home])
     supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     lost: list[str] = []
     supervisors.listen(lambda *_: None, lost.append)

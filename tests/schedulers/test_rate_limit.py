@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from asyncsched.errors import InvalidRequestError, ThrottledError, UnavailableError
-from asyncsched.schedulers._common.rate_limit import Limits, Pacer
+from asyncsched.schedulers._common.rate_limit import Pacer, RateLimits
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.testing import VirtualClock
 
@@ -92,7 +92,7 @@ async def test_the_rate_comes_back_slowly_and_not_beyond_where_it_began() -> Non
 
 
 async def test_whoever_shares_limits_shares_a_pacer() -> None:
-    clock, limits = VirtualClock(), Limits()
+    clock, limits = VirtualClock(), RateLimits()
 
     assert limits.pacer("a", 1, clock) is limits.pacer("a", 5, clock)
     assert limits.pacer("a", 1, clock) is not limits.pacer("b", 1, clock)
@@ -101,7 +101,7 @@ async def test_whoever_shares_limits_shares_a_pacer() -> None:
 async def test_limits_are_a_part_of_the_usual_rates_or_more_than_those() -> None:
     clock = VirtualClock()
 
-    assert [5, 40] == [Limits(scale=scale).pacer("a", 10, clock).rate for scale in (0.5, 4)]
+    assert [5, 40] == [RateLimits(scale=scale).pacer("a", 10, clock).rate for scale in (0.5, 4)]
 
 
 async def test_a_retry_waits_longer_each_time_and_gives_up_in_time() -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from asyncsched.clock import Clock, TimerHandle
 
-__all__ = ["Limits", "Pacer"]
+__all__ = ["Pacer", "RateLimits"]
 
 SharedT = TypeVar("SharedT")
 
@@ -99,10 +99,10 @@ class Pacer:
         self._arm()
 
 
-class Limits:
+class RateLimits:
     """The pacers of everything that shares one service's limits: an account in a region, or a project.
 
-    Whoever makes several schedulers gives all of them the same `Limits`; a scheduler by itself has its own.
+    Whoever makes several schedulers gives all of them the same `RateLimits`; a scheduler by itself has its own.
     It belongs to one event loop.
 
     Args:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
     from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 
-__all__ = ["Lookup", "keep"]
+__all__ = ["DockerLookup", "keep"]
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ _READ_AT_ONCE = 8
 _KEPT = 4096
 
 
-class Lookup:
+class DockerLookup:
     """Finds containers and what is known of them; remembers what does not change any more.
 
     Args:

@@ -16,8 +16,8 @@ from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.docker.changes import EventReader
-from asyncsched.schedulers.docker.ending import Ends
-from asyncsched.schedulers.docker.lookup import Lookup, keep
+from asyncsched.schedulers.docker.ending import DockerEndings
+from asyncsched.schedulers.docker.lookup import DockerLookup, keep
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request import BACKEND, DockerJob, make_request
 from asyncsched.schedulers.docker.status import members_of
@@ -37,7 +37,7 @@ from asyncsched.workspace.docker import DockerWorkspaceMixin
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
-    from asyncsched.schedulers.docker.logs_attempts import Attempts
+    from asyncsched.schedulers.docker.logs_attempts import ContainerRuns
 
 __all__ = ["DockerScheduler", "create_scheduler"]
 
@@ -92,15 +92,15 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
         check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._daemon: Daemon | None = None
-        self._lookup = Lookup(self._docker)
-        self._ends = Ends(
+        self._lookup = DockerLookup(self._docker)
+        self._ends = DockerEndings(
             self._docker,
             self._lookup,
             lambda app_id: self.watch([app_id]),
             clock=self.clock,
             retry_for=self.retry_for,
         )
-        self._attempts: dict[str, Attempts] = {}
+        self._attempts: dict[str, ContainerRuns] = {}
         self._pushing = False
 
     async def _docker(self) -> Daemon:
@@ -232,13 +232,13 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
             for each in members
         ]
 
-    def _attempts_of(self, container: Container) -> Attempts:
+    def _attempts_of(self, container: Container) -> ContainerRuns:
         """Return what is known of a container's runs: a later read knows what an earlier one has followed."""
-        from asyncsched.schedulers.docker.logs_attempts import Attempts
+        from asyncsched.schedulers.docker.logs_attempts import ContainerRuns
 
         known = self._attempts.get(container.id)
         if known is None:
-            known = Attempts(container.app_id, container.role, container.replica)
+            known = ContainerRuns(container.app_id, container.role, container.replica)
             if container.max_retries > 0:
                 keep(self._attempts, container.id, known)
         return known

@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from asyncsched.specs.dryrun import AppDryRunInfo
     from asyncsched.specs.image_progress import ImageProgress
 
-__all__ = ["Launch", "prepare"]
+__all__ = ["DockerSubmission", "prepare"]
 
 _log = logging.getLogger("asyncsched.schedulers.docker")
 
 _AGAIN = 0.1
 
 
-async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequence[Container]) -> Launch | None:
+async def prepare(
+    daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequence[Container]
+) -> DockerSubmission | None:
     """Provide images and network for what is missing of an app; None if nothing is.
 
     Args:
@@ -52,7 +54,7 @@ async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequenc
         return None
     await _provide_images(daemon, job, {container.image for container in to_create})
     networks = {each: await _provide_network(daemon, each) for each in dict.fromkeys(c.network for c in to_create)}
-    return Launch(daemon, job, info.digest, networks, to_create, to_start, waiting)
+    return DockerSubmission(daemon, job, info.digest, networks, to_create, to_start, waiting)
 
 
 def _check_same(info: AppDryRunInfo[DockerJob], there: Sequence[Container], backend: str) -> None:
@@ -83,7 +85,7 @@ async def _provide_images(daemon: Daemon, job: DockerJob, wanted: Collection[str
     await gather_bounded(provide, [image for image in job.images if image in wanted], AT_ONCE)
 
 
-class Launch:
+class DockerSubmission:
     """One attempt to bring up what is missing of an app.
 
     Requests that have been sent are never cut off: `remove` waits for their answers, so that no container

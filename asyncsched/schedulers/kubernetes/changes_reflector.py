@@ -20,7 +20,7 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.errors import BACKEND, is_expired, status_failure, translate
 
-__all__ = ["Record", "Reflector"]
+__all__ = ["KeptObject", "Reflector"]
 
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
@@ -34,7 +34,7 @@ LARGEST_EVENT = 8 << 20
 """Bytes of one event: etcd holds objects of 1.5 MB."""
 
 
-class Record(Protocol):
+class KeptObject(Protocol):
     """What a reflector keeps of an object."""
 
     @property
@@ -43,7 +43,7 @@ class Record(Protocol):
         ...
 
 
-RecordT = TypeVar("RecordT", bound=Record)
+RecordT = TypeVar("RecordT", bound=KeptObject)
 
 
 class Reflector(Generic[RecordT]):

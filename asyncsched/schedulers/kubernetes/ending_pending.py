@@ -13,14 +13,14 @@ from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.state import AppState
 
-__all__ = ["PendingLimits"]
+__all__ = ["PodPendingLimits"]
 
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
 _WAITS = (AppState.UNSUBMITTED, AppState.SUBMITTED, AppState.PENDING)
 
 
-class PendingLimits:
+class PodPendingLimits:
     """Ends apps that do not start in time.
 
     Args:

@@ -30,7 +30,7 @@ from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, 
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.schedulers.state_reports import Answers, as_answer
 
-__all__ = ["KINDS", "Found", "Lookup"]
+__all__ = ["KINDS", "FoundObjects", "KubernetesLookup"]
 
 ItemT = TypeVar("ItemT")
 
@@ -43,7 +43,7 @@ LARGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObjects:
     """What there is of one app.
 
     Attributes:
@@ -59,7 +59,7 @@ class Found:
     knows_group: bool = False
 
 
-class Lookup:
+class KubernetesLookup:
     """Reads apps from the API server.
 
     Args:
@@ -97,7 +97,7 @@ class Lookup:
         """Describe one app."""
         return await self.told(app_id, await self.find(app_id))
 
-    async def find(self, app_id: str, *, operation: str = "describe") -> Found:
+    async def find(self, app_id: str, *, operation: str = "describe") -> FoundObjects:
         """Read an app's jobs and pods: in two requests at a time where its kind is known, else one after the other."""
         namespace, name = names.split_app_id(app_id)
         kind = self._kinds.get(app_id)
@@ -105,7 +105,7 @@ class Lookup:
             reading = asyncio.gather(self.jobs(namespace, name, kind, operation), self.pods(namespace, name, operation))
             jobs, read = await reading
             if jobs:
-                return Found(jobs, [pod for pod, _ in read])
+                return FoundObjects(jobs, [pod for pod, _ in read])
             self._kinds.pop(app_id, None)  # another one may have its name by now
         read = await self.pods(namespace, name, operation)
         likely: Kind | None = next((kind for _, kind in read if kind), None)
@@ -121,10 +121,10 @@ class Lookup:
                 continue
             if jobs:
                 self.remember(app_id, kind)
-                return Found(jobs, [pod for pod, _ in read])
+                return FoundObjects(jobs, [pod for pod, _ in read])
         if len(refused) == len(kinds):
             raise next(refused[kind] for kind in await self._server.kinds() if kind in refused)
-        return Found()
+        return FoundObjects()
 
     async def jobs(self, namespace: str, name: str, kind: Kind, operation: str) -> list[JobRecord]:
         """Read the jobs of an app; none where its first job, which it is named after, is not there or not ours."""
@@ -143,7 +143,7 @@ class Lookup:
         return await self._all(paths.pods(namespace), _pod_and_kind, operation, app=name)
 
     async def told(
-        self, app_id: str, found: Found, *, later: Callable[[str], None] | None = None
+        self, app_id: str, found: FoundObjects, *, later: Callable[[str], None] | None = None
     ) -> DescribeAppResponse | None:
         """Describe what was found, after a look at PodGroup and events where only these say what it waits for.
 
@@ -212,7 +212,7 @@ class Lookup:
 
     async def find_in(
         self, namespace: str, app_ids: Collection[str], *, operation: str = "describe"
-    ) -> dict[str, Found]:
+    ) -> dict[str, FoundObjects]:
         """Find apps of one namespace in the lists of all of ours.
 
         Args:
@@ -229,13 +229,13 @@ class Lookup:
         for pod, _ in await self._all(paths.pods(namespace), _pod_and_kind, operation):
             by_app.setdefault(names.app_id(namespace, pod.app), []).append(pod)
             await budget.breathe()
-        found: dict[str, Found] = {}
+        found: dict[str, FoundObjects] = {}
         for app_id in app_ids:
             mine = jobs_of_app(jobs.get(app_id, []))
-            found[app_id] = Found(mine, by_app.get(app_id, [])) if mine else Found()
+            found[app_id] = FoundObjects(mine, by_app.get(app_id, [])) if mine else FoundObjects()
         return found
 
-    async def _with_groups(self, namespace: str, found: dict[str, Found]) -> dict[str, Found]:
+    async def _with_groups(self, namespace: str, found: dict[str, FoundObjects]) -> dict[str, FoundObjects]:
         """Add the PodGroups, out of one list, if some app waits for what only these tell."""
         waiting = [app_id for app_id, each in found.items() if _waits_in_group(each)]
         if not waiting:
@@ -279,7 +279,7 @@ class Lookup:
         return (await self._client.items(path, read, query={"labelSelector": selector}, operation=operation)).items
 
 
-def _waits_in_group(found: Found) -> bool:
+def _waits_in_group(found: FoundObjects) -> bool:
     return bool(found.jobs) and found.jobs[0].kind == "volcano" and waits(found.jobs, found.pods)
 
 

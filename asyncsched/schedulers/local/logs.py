@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["ReplicaLog", "log_sources"]
+__all__ = ["LocalReplicaLog", "log_sources"]
 
 STREAMS = {STDOUT: Stream.STDOUT, STDERR: Stream.STDERR, COMBINED: Stream.COMBINED}
 
@@ -37,7 +37,7 @@ MOST = 128 * 1024
 PROGRESS_AFTER = 0.1
 
 
-class ReplicaLog(LogSource):
+class LocalReplicaLog(LogSource):
     """Reads one replica's log: both of its streams in the order in which the supervisor has read them.
 
     It ends with the log's last record; or where `finish` finds it, for a supervisor that was killed writes none.
@@ -164,7 +164,7 @@ class ReplicaLog(LogSource):
 
 def log_sources(
     record: AppRecord, directory: str, wanted: Collection[tuple[str, int]], query: LogQuery, clock: Clock
-) -> list[ReplicaLog]:
+) -> list[LocalReplicaLog]:
     """Return where the lines of these replicas of an app come from.
 
     Args:
@@ -180,9 +180,9 @@ def log_sources(
     return [_log_source(record.app_id, directory, replica, query, clock) for replica in found]
 
 
-def _log_source(app_id: str, directory: str, replica: ReplicaRecord, query: LogQuery, clock: Clock) -> ReplicaLog:
+def _log_source(app_id: str, directory: str, replica: ReplicaRecord, query: LogQuery, clock: Clock) -> LocalReplicaLog:
     open_index = partial(open_directory, directory, replica.directory)
-    return ReplicaLog(
+    return LocalReplicaLog(
         LogOrigin(app_id=app_id, role=replica.role, replica=replica.k),
         open_index=open_index,
         open_logs=partial(open_directory, replica.logs) if replica.logs else open_index,

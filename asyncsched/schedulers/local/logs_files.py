@@ -88,11 +88,11 @@ class LogFiles:
         self._pool.forget(self)
 
     def watch(self, watch: Callable[[int], FileWatch]) -> FileWatch:
-        """FileWatch the index of this segment; raises FileNotFoundError if it is not there."""
+        """Watch the index of this segment; raises FileNotFoundError if it is not there."""
         return watch(self._descriptor(0))
 
     def watch_directory(self, watch: Callable[[int], FileWatch]) -> FileWatch:
-        """FileWatch what appears beside the index; raises FileNotFoundError if even the directory is not there."""
+        """Watch what appears beside the index; raises FileNotFoundError if even the directory is not there."""
         with self._index_directory() as at:
             return watch(at)
 

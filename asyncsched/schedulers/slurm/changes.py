@@ -15,17 +15,17 @@ from asyncsched.logs.inotify import FileWatch, Follower, follower_of
 from asyncsched.logs.open_files import open_directory
 from asyncsched.schedulers._common.rate_limit import Pacer
 from asyncsched.schedulers.slurm import names
-from asyncsched.schedulers.slurm.lookup import Home
+from asyncsched.schedulers.slurm.lookup import AppLinks
 from asyncsched.schedulers.state_reports import StatePort
 
-__all__ = ["StateReader"]
+__all__ = ["SlurmStateReader"]
 
 SHORTEST, LONGEST = 0.1, 5.0
 """Seconds between two looks: after a change, and once nothing has changed for long."""
 OPENED_AT_ONCE = 100
 
 
-class StateReader:
+class SlurmStateReader:
     """Tells a port when to ask for the apps that are watched, until it is cancelled.
 
     inotify tells what replicas write down. What only the cluster knows is found by looking, and so is all of it where
@@ -40,7 +40,7 @@ class StateReader:
     """
 
     def __init__(
-        self, port: StatePort, home: Home, pacer: Pacer, clock: Clock, follower: Follower | None = None
+        self, port: StatePort, home: AppLinks, pacer: Pacer, clock: Clock, follower: Follower | None = None
     ) -> None:
         self._port = port
         self._home = home
@@ -119,7 +119,7 @@ class StateReader:
                     self._watches[app_id] = watch
 
 
-def _open_all(home: Home, app_ids: Sequence[str]) -> list[int]:
+def _open_all(home: AppLinks, app_ids: Sequence[str]) -> list[int]:
     """Open the directories in which the replicas of these apps write down what happens; -1 where there is none."""
     opened: list[int] = []
     for app_id in app_ids:

@@ -16,14 +16,14 @@ from asyncsched.schedulers.slurm.lookup import StoredApp
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 
-__all__ = ["ReplicaLog", "log_sources"]
+__all__ = ["SlurmReplicaLog", "log_sources"]
 
 STREAMS = {Stream.STDOUT: "out", Stream.STDERR: "err"}
 
 _STAMP = re.compile(r"(\d{1,11})[.,](\d{6}) ", re.ASCII)
 
 
-class ReplicaLog(LogSource):
+class SlurmReplicaLog(LogSource):
     """Reads the attempts of a replica in their order: each one's streams at once, and the next when they are over.
 
     Args:
@@ -132,7 +132,9 @@ def _stamp(text: str) -> tuple[int | None, str]:
     return int(found[1]) * 1_000_000_000 + int(found[2]) * 1000, text[found.end() :]
 
 
-def log_sources(app: StoredApp, replicas: Sequence[ReplicaStatus], query: LogQuery, clock: Clock) -> list[ReplicaLog]:
+def log_sources(
+    app: StoredApp, replicas: Sequence[ReplicaStatus], query: LogQuery, clock: Clock
+) -> list[SlurmReplicaLog]:
     """Return where the lines of these replicas of an app come from.
 
     Args:
@@ -148,11 +150,11 @@ def log_sources(app: StoredApp, replicas: Sequence[ReplicaStatus], query: LogQue
             "submit it with the run option timestamps"
         )
     wanted = {(replica.role, replica.id): replica for replica in replicas}
-    sources: list[ReplicaLog] = []
+    sources: list[SlurmReplicaLog] = []
     for each in record.replicas:
         if (status := wanted.get((each.role, each.k))) is not None:
             origin = LogOrigin(app_id=record.app_id, role=each.role, replica=each.k)
-            source = ReplicaLog(app.directory, each.stem, origin, query, stamped=record.timestamps, clock=clock)
+            source = SlurmReplicaLog(app.directory, each.stem, origin, query, stamped=record.timestamps, clock=clock)
             source.observe(status)
             sources.append(source)
     return sources

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .files import DISK_FULL, NOT_EMPTY, open_directory, remove_file, remove_opened, write_atomic
-from .formats import FORMAT, STATE, WORKSPACE, draft_name
+from .formats import FORMAT, STATE, WORKSPACE, unfinished_name
 from .launch import LaunchError
 from .process_tree import ask_to_end, kill, kill_group
 from .replica import KILL_EVERY, Replica
@@ -135,22 +135,22 @@ class App:
         from what a removal has left of an earlier app; of that, an empty directory gives way here.
         """
         name: str = self.spec["dir"]
-        draft = draft_name(self._owner.identity["pid"], self._owner.identity["start"], self.serial, name)
-        os.mkdir(draft, 0o700, dir_fd=apps_at)
+        unfinished = unfinished_name(self._owner.identity["pid"], self._owner.identity["start"], self.serial, name)
+        os.mkdir(unfinished, 0o700, dir_fd=apps_at)
         at = -1
         try:
-            at = open_directory(draft, at=apps_at)
+            at = open_directory(unfinished, at=apps_at)
             write_atomic(STATE, self.encoded(), at=at)
-            os.rename(draft, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
-            draft = name
+            os.rename(unfinished, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
+            unfinished = name
             if workspace:  # copied by who submits the app: from here on it is a part of the app, and goes with it
                 os.rename(workspace, WORKSPACE, src_dir_fd=apps_at, dst_dir_fd=at)
         except OSError:
             if at >= 0:
-                remove_opened(at, draft, at=apps_at)
+                remove_opened(at, unfinished, at=apps_at)
                 os.close(at)
             else:
-                os.rmdir(draft, dir_fd=apps_at)
+                os.rmdir(unfinished, dir_fd=apps_at)
             raise
         self.at = at
 

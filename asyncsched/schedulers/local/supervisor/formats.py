@@ -66,6 +66,6 @@ def socket_name(pid: int, start: int) -> str:
     return f"{pid}-{start}.sock"
 
 
-def draft_name(pid: int, start: int, serial: int, name: str) -> str:
+def unfinished_name(pid: int, start: int, serial: int, name: str) -> str:
     """Return the name under which a supervisor makes an app's directory; it is no app's."""
     return f".{pid}-{start}-{serial}.{name}"
