@@ -13,6 +13,7 @@ from types import FunctionType, ModuleType
 import pytest
 
 import asyncsched
+import asyncsched.errors
 from tests import surface
 
 _DESCRIBED = (FunctionType, property, classmethod, staticmethod)
@@ -37,6 +38,10 @@ def test_no_two_public_classes_have_one_name() -> None:
 
     assert len(homes) > 300
     assert {} == {name: paths for name, paths in homes.items() if len(paths) > 1}
+
+
+def test_every_error_is_at_the_front_door() -> None:
+    assert {*asyncsched.errors.__all__} <= {*asyncsched.__all__}
 
 
 @pytest.mark.parametrize("room", ROOMS)
