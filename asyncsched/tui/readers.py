@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from asyncsched.logs.budget import budget_of
 from asyncsched.logs.line import LogLine
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.stream import LogStream
 from asyncsched.tui.painter import EVERY
 from asyncsched.tui.source import MonitorSource
