@@ -106,8 +106,9 @@ def main(directory: Path, listener: int, addresses: list[str]) -> None:
     with socket.socket(socket.AF_UNIX) as control:
         control.bind(str(directory / "run" / "control"))
         control.listen()
+        sources: list[socket.socket | int] = [control, woken]
         while True:
-            ready, _, _ = select.select([control.fileno(), woken], [], [])
+            ready, _, _ = select.select(sources, [], [])
             if woken in ready:
                 os.read(woken, 4096)
                 programs.reap()
