@@ -298,7 +298,7 @@ async def _read(workspace: str) -> WorkspaceSource:
     """Read a workspace while the modules that talk to Docker are imported."""
     check_package("building an image", "aiodocker", "docker")
     source: Any = await asyncio.to_thread(import_module, "asyncsched.workspace.source")
-    reading: asyncio.Task[WorkspaceSource] = asyncio.create_task(source.Source.read(workspace))
+    reading: asyncio.Task[WorkspaceSource] = asyncio.create_task(source.WorkspaceSource.read(workspace))
     try:
         await _images()
         return await reading
