@@ -85,6 +85,6 @@ def end_marked(pid: int, start: int) -> bool:
 def _marked(pid: int, start: int) -> Iterator[int]:
     name, first = mark_name(pid, start), first_tag(pid, start)
     for each in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        branded = 0 <= tag_of(each) - first < REPLICAS and start_time(each) is not None  # those that have ended keep it
-        if branded or any(mark.startswith(name) for mark in marks_of(each)):
+        tagged = 0 <= tag_of(each) - first < REPLICAS and start_time(each) is not None  # those that have ended keep it
+        if tagged or any(mark.startswith(name) for mark in marks_of(each)):
             yield each

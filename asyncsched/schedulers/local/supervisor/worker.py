@@ -64,7 +64,7 @@ class Worker:
         self._ending = False
         self._leave_at = 0.0
         self._to_settle: set[Replica] = set()
-        self._census_due = False
+        self._look_due = False
         self._persistence = Persistence(self.loop, self._connections, self.discard, self._removed)
         self._handlers = Handlers(self)
         sockets_at = open_directory(SUPERVISORS, at=root, create=True)
@@ -241,7 +241,7 @@ class Worker:
                 return
             replica = self.ownership.reaped(pid)
             if replica is None:
-                self._census_due = True
+                self._look_due = True
             elif replica.app.launch is not None:
                 replica.app.launch.ended(replica)
             else:
@@ -252,9 +252,9 @@ class Worker:
         self._to_settle.add(replica)
 
     def _after_round(self) -> None:
-        if self._census_due:
+        if self._look_due:
             # One that had been adopted is gone: its replica may have waited for it.
-            self._census_due = False
+            self._look_due = False
             self._to_settle.update(each for app in self.apps.values() for each in app.replicas)
         if self._to_settle:
             self._settle()
