@@ -1,4 +1,4 @@
-"""Watching many jobs: a few are read one by one, many through the list of their location."""
+"""Watch many jobs: a few are read one by one, many from the list of their location."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from asyncsched.schedulers.responses import DescribeAppResponse, own_copy
 __all__ = ["Sweeper"]
 
 AT_ONCE = 16
-"""Jobs, or their tasks, that are read at a time."""
+"""Jobs, or tasks of jobs, that are read at the same time."""
 
 FEW = 8
-"""Jobs of one location up to which each is read by itself: a list would show all others, too."""
+"""Up to this many jobs of a location are read one by one: a list would contain all other jobs too."""
 
 Summary = tuple[object, ...]
 
 
 class Sweeper:
-    """Asks for all watched apps; tasks are read again where something has happened to their job.
+    """Reads all watched apps; tasks are read again only if their job has changed.
 
     Args:
-        client: Google Cloud.
+        client: The client of Google Cloud.
         jobs: Reads jobs.
     """
 
@@ -41,7 +41,7 @@ class Sweeper:
         self._failing: set[tuple[str, str]] = set()
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
-        """Yield what is known of these apps, one item for each call or so."""
+        """Yield the states of these apps, about one item per call."""
         places: dict[tuple[str, str], dict[JobRef, str]] = {}
         for app_id in app_ids:
             try:
@@ -51,7 +51,9 @@ class Sweeper:
             else:
                 places.setdefault((ref.project, ref.location), {})[ref] = app_id
         failure: SchedulerError | None = None
-        for place in sorted(places, key=self._failing.__contains__):  # one that fails keeps no others waiting
+        for place in sorted(
+            places, key=self._failing.__contains__
+        ):  # failing locations last, so that they do not delay the others
             try:
                 async with aclosing(self._of(place, places[place])) as found:
                     async for answers in found:
@@ -65,7 +67,7 @@ class Sweeper:
             raise failure
 
     async def _of(self, place: tuple[str, str], apps: Mapping[JobRef, str]) -> AsyncGenerator[Answers]:
-        """Yield what is known of the apps of one location; what fails for good is the answer for each that is left."""
+        """Yield the states of the apps of one location; a permanent error is the answer for all remaining ones."""
         if len(apps) <= FEW:
             yield await self._each(apps)
             return
@@ -78,7 +80,7 @@ class Sweeper:
             yield dict.fromkeys(left.values(), as_answer(error))
 
     async def _by_list(self, place: tuple[str, str], left: dict[JobRef, str]) -> AsyncGenerator[Answers]:
-        """Yield what the list of a location tells of these apps, which are then taken from `left`."""
+        """Yield the states of the apps in a location's list, and remove these apps from `left`."""
         async with aclosing(job_pages(self._client, *place)) as pages:
             async for rows in pages:
                 found = {ref: row for ref, row in rows.items() if ref in left}
@@ -87,7 +89,7 @@ class Sweeper:
                     del left[ref]
                 if not left:
                     break
-        if left:  # what the list does not show is deleted, or too new for it
+        if left:  # not in the list: deleted, or too new
             yield await self._each(left)
 
     async def _each(self, apps: Mapping[JobRef, str]) -> Answers:
@@ -126,6 +128,6 @@ class Sweeper:
 
 
 def _summary(row: Row) -> Summary:
-    """Return what changes whenever something happens to a job or its tasks."""
+    """Return a value that differs whenever a job or its tasks have changed."""
     counts = tuple(sorted(counts_of(row).items()))
     return text(part(row, "status"), "state"), row.get("updateTime"), counts, len(status_events(row)), row.get("uid")
