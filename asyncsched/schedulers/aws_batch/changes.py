@@ -110,8 +110,8 @@ class Sweeper:
     def _forget(self, known: Mapping[str, Known | None]) -> None:
         if len(self._described) > 2 * len(known) + MAX_ROWS:
             watched = {each.job_id for each in known.values() if each is not None}
-            self._listed = {job_id: told for job_id, told in self._listed.items() if job_id in watched}
-            self._described = {job_id: told for job_id, told in self._described.items() if job_id in watched}
+            self._listed = {job_id: summary for job_id, summary in self._listed.items() if job_id in watched}
+            self._described = {job_id: summary for job_id, summary in self._described.items() if job_id in watched}
             self._status = {job_id: status for job_id, status in self._status.items() if job_id in watched}
 
 

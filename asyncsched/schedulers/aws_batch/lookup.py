@@ -60,7 +60,7 @@ class Jobs:
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Describe one app, in one call if it has fewer than a hundred nodes."""
         job = await self.look(app_id)
-        return None if job is None else self._told(app_id, job)
+        return None if job is None else self._describe_job(app_id, job)
 
     async def look(self, app_id: str) -> ReadJob | None:
         """Read an app's job; return None if it does not exist or is deleted.
@@ -123,8 +123,8 @@ class Jobs:
             by_place.setdefault(self.names.connection(known), {})[app_id] = known
         for connection, apps in by_place.items():
             async with aclosing(self._describe_at(connection, apps)) as sweep:
-                async for told in sweep:
-                    yield told
+                async for described in sweep:
+                    yield described
 
     async def _describe_at(self, connection: Connection, apps: Mapping[str, Known]) -> AsyncGenerator[Answers]:
         again: dict[str, Known] = {}  # apps that turn out to have nodes
@@ -134,22 +134,22 @@ class Jobs:
                 large |= batch
                 continue
             rows = await fetch_rows(connection, [i for known in batch.values() for i in _ids(known)])
-            told: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
+            described: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
             for app_id, known in batch.items():
                 row = TOMBSTONE.existing(rows.get(known.job_id))
                 if row is not None and known.children is None and self._children(row):
                     known.children = self._children(row)
                     again[app_id] = known
                 else:
-                    told[app_id] = None if row is None else self._told(app_id, ReadJob(known, row, rows))
-            yield told
+                    described[app_id] = None if row is None else self._describe_job(app_id, ReadJob(known, row, rows))
+            yield described
         for app_id in large:
             yield {app_id: await self.describe(app_id)}
         if again:
             async for answers in self._describe_at(connection, again):
                 yield answers
 
-    def _told(self, app_id: str, job: ReadJob) -> DescribeAppResponse:
+    def _describe_job(self, app_id: str, job: ReadJob) -> DescribeAppResponse:
         known, row = job.known, job.row
         known.children = self._children(row)
         known.queue = queue_name(row["jobQueue"])

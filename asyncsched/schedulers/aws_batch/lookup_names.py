@@ -119,7 +119,7 @@ class Names:
 
     async def find_all(self, app_ids: Iterable[str]) -> AsyncGenerator[Mapping[str, Found]]:
         """Find the jobs of many apps; besides the results, yield an empty item per call."""
-        told: dict[str, Found] = {}
+        results: dict[str, Found] = {}
         wanted: dict[str, dict[str, list[str]]] = {}
         budget = budget_of(asyncio.get_running_loop())
         budget.begin()
@@ -128,15 +128,15 @@ class Names:
             try:
                 found = self._without_call(app_id)
             except AsyncSchedError as error:
-                told[app_id] = as_answer(error)
+                results[app_id] = as_answer(error)
                 continue
             if found is None:
                 ref = parse_app_id(app_id)
                 wanted.setdefault(ref.queue, {}).setdefault(ref.name, []).append(app_id)
             else:
-                told[app_id] = found
-        if told:
-            yield told
+                results[app_id] = found
+        if results:
+            yield results
         for queue, names in wanted.items():
             async with aclosing(self._by_names(queue, names)) as answers:
                 async for answer in answers:
@@ -152,7 +152,7 @@ class Names:
 
     async def _by_names(self, queue: str, names: Mapping[str, list[str]]) -> AsyncGenerator[Mapping[str, Found]]:
         connection = self._connections.at()
-        left, told = dict(names), dict[str, Found]()
+        left, results = dict(names), dict[str, Found]()
         for candidate in [queue] if queue else await list_queues(connection):
             search = _Search(connection, candidate, left)
             async with aclosing(search.run()) as calls:
@@ -160,9 +160,9 @@ class Names:
                     yield {}
             for name, job_id in search.newest().items():
                 for app_id in left.pop(name):
-                    told[app_id] = known = Known(job_id, candidate, by_name=True)
+                    results[app_id] = known = Known(job_id, candidate, by_name=True)
                     self.remember(app_id, known)
-        yield told | {app_id: None for app_ids in left.values() for app_id in app_ids}
+        yield results | {app_id: None for app_ids in left.values() for app_id in app_ids}
 
 
 async def newest(connection: Connection, queue: str, name: str) -> Row | None:

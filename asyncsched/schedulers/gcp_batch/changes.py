@@ -37,7 +37,7 @@ class Sweeper:
 
     def __init__(self, client: GoogleClient, jobs: Jobs) -> None:
         self._client, self._jobs = client, jobs
-        self._told: dict[JobRef, tuple[Summary, DescribeAppResponse]] = {}
+        self._known: dict[JobRef, tuple[Summary, DescribeAppResponse]] = {}
         self._failing: set[tuple[str, str]] = set()
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
@@ -111,10 +111,10 @@ class Sweeper:
 
     async def _described(self, job: ReadJob) -> DescribeAppResponse:
         summary = _summary(job.row)
-        known = self._told.get(job.ref)
+        known = self._known.get(job.ref)
         if known is None or known[0] != summary:
-            known = summary, await self._jobs.told(job)
-            self._told[job.ref] = summary, own_copy(known[1])
+            known = summary, await self._jobs.describe_job(job)
+            self._known[job.ref] = summary, own_copy(known[1])
             return known[1]
         response = own_copy(known[1])
         response.native = job
@@ -123,8 +123,8 @@ class Sweeper:
     def _forget(self, places: Mapping[tuple[str, str], Mapping[JobRef, str]]) -> None:
         self._failing &= places.keys()
         watched = {ref for apps in places.values() for ref in apps}
-        if len(self._told) > 2 * len(watched) + 100:
-            self._told = {ref: told for ref, told in self._told.items() if ref in watched}
+        if len(self._known) > 2 * len(watched) + 100:
+            self._known = {ref: known for ref, known in self._known.items() if ref in watched}
 
 
 def _summary(row: Row) -> Summary:

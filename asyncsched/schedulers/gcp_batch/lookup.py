@@ -59,9 +59,9 @@ class Jobs:
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Describe one app, with one call for the job and one for its tasks if they are needed."""
         job = await self.look(app_id)
-        return None if job is None else await self.told(job)
+        return None if job is None else await self.describe_job(job)
 
-    async def told(self, job: ReadJob) -> DescribeAppResponse:
+    async def describe_job(self, job: ReadJob) -> DescribeAppResponse:
         """Describe an app whose job was already read."""
         response = describe_app(job.ref, job.row, await self._tasks(job))
         response.native = job

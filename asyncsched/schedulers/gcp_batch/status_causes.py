@@ -52,6 +52,6 @@ def cause_of(state: AppState, words: str) -> FailureCause | None:
         return FailureCause.CANCELLED
     if state is AppState.FAILED:
         return cause_of_text(words) or FailureCause.UNKNOWN
-    if state in (AppState.SUBMITTED, AppState.PENDING) and (told := cause_of_text(words)) in _KEEPS_WAITING:
-        return told
+    if state in (AppState.SUBMITTED, AppState.PENDING) and (cause := cause_of_text(words)) in _KEEPS_WAITING:
+        return cause
     return None

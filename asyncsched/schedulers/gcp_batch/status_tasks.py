@@ -121,8 +121,8 @@ def _cause(state: AppState, code: int | None, events: Sequence[Row]) -> FailureC
         return FailureCause.CANCELLED
     if state is not AppState.FAILED:
         return None
-    told = cause_of_text(text(events[-1], "description")) if events and not code else None
-    return told or cause_of_task(code)
+    cause = cause_of_text(text(events[-1], "description")) if events and not code else None
+    return cause or cause_of_task(code)
 
 
 def _restarts(state: AppState, events: Sequence[Row], codes: Sequence[int]) -> int:
