@@ -149,7 +149,7 @@ def test_a_node_that_the_service_does_not_show_has_variables_all_the_same() -> N
     }
     (role,) = describe_app(row, {}).roles
 
-    assert "env and args are shown by AWS Batch once the first node of the role is there" == role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
+    assert "AWS Batch shows env and args once the first node of the role exists" == role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
 
 
 async def test_what_even_the_service_does_not_show_is_named(virtual: Virtual) -> None:
@@ -173,7 +173,7 @@ async def test_without_room_for_a_note_what_the_service_shows_is_not_submitted_a
     assert ("play", 1) == (found.roles[0].entrypoint, found.roles[0].max_retries)
     with pytest.raises(ConfigError, match="role 'main': not all of it was kept") as caught:
         await scheduler.submit(AppDef("app", found.roles), CFG)
-    assert "env and args are shown as AWS Batch fills them in" in str(caught.value.why)
+    assert "env and args are shown as sent to AWS Batch" in str(caught.value.why)
 
 
 async def test_a_job_that_was_made_by_hand_is_told_as_the_service_shows_it(virtual: Virtual) -> None:
@@ -299,7 +299,7 @@ TWO_NODES: dict[str, Any] = {
 def test_what_is_not_in_the_container_is_named_too(name: str, more: dict[str, Any]) -> None:
     (role,) = describe_app({"jobId": "x", "jobName": "job", "jobQueue": QUEUE, "status": "RUNNABLE", **more}, {}).roles
 
-    assert f"no role holds its {name}" in role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
+    assert f"a role cannot have its {name}" in role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
 
 
 def test_ranges_that_overlap_have_each_node_once_and_are_named() -> None:
@@ -344,7 +344,7 @@ async def test_what_a_stranger_writes_is_told_once_and_believed_never(
             found = await described(virtual, app_id)
 
             assert ("main", "play") == (found.roles[0].name, found.roles[0].entrypoint)
-    assert 1 == len([each for each in caplog.messages if "is told without its note" in each])
+    assert 1 == len([each for each in caplog.messages if "ignoring the note of a role of the job" in each])
 
 
 def test_a_job_never_has_more_tags_than_there_is_room_for() -> None:

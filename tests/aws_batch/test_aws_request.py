@@ -288,25 +288,29 @@ def test_every_option_reaches_the_requests() -> None:
 @pytest.mark.parametrize(
     ("wrong", "options", "message"),
     [
-        (app(*(role(str(k)) for k in range(6))), {}, "6 roles.*at most 5"),
-        (app(role(num_replicas=1001)), {}, "1001 replicas"),
-        (app(role(max_retries=10)), {}, "10 retries.*1 to 10 times"),
+        (app(*(role(str(k)) for k in range(6))), {}, "at most 5 roles, got 6"),
+        (app(role(num_replicas=1001)), {}, "at most 1000 replicas, got 1001"),
+        (app(role(max_retries=10)), {}, "together must be 0 to 9, got 10.*at most 10 times"),
         (app(role(env={"AWS_BATCH_X": "1"})), {}, "AWS_BATCH_X"),
         (app(role(num_replicas=2)), {"platform": "FARGATE"}, "FARGATE.*EC2 only"),
         (app(role(num_replicas=2)), {"platform": "MANAGED_INSTANCES"}, "MANAGED_INSTANCES.*EC2 only"),
         (app(), {"platform": "MANAGED_INSTANCES", "job_type": "multinode"}, "MANAGED_INSTANCES.*EC2 only"),
-        (app(), {"platform": "MANAGED_INSTANCES", "public_ip": True}, "public_ip does not fit.*FARGATE"),
-        (app(), {"ephemeral_storage_gb": 30}, "ephemeral_storage_gb does not fit platform=EC2"),
-        (app(), {"cpu_arch": "ARM64"}, "cpu_arch does not fit.*FARGATE or MANAGED_INSTANCES"),
+        (
+            app(),
+            {"platform": "MANAGED_INSTANCES", "public_ip": True},
+            "public_ip cannot be used with platform=MANAGED_INSTANCES.*FARGATE",
+        ),
+        (app(), {"ephemeral_storage_gb": 30}, "ephemeral_storage_gb cannot be used with platform=EC2"),
+        (app(), {"cpu_arch": "ARM64"}, "cpu_arch cannot be used with platform=EC2.*FARGATE or MANAGED_INSTANCES"),
         (app(), {"platform": "FARGATE", "ephemeral_storage_gb": 20}, "21 to 200"),
         (app(role(num_replicas=2)), {"job_type": "container"}, "2 replicas"),
         (app(role(num_replicas=2)), {"array_size": 3}, "array_size"),
-        (app(role(num_replicas=2)), {"main_node": 2}, "nodes 0 to 1"),
+        (app(role(num_replicas=2)), {"main_node": 2}, "main_node must be 0 to 1, .*got 2"),
         (app(), {"array_size": 1}, "2 to 10000"),
         (app(), {"timeout_s": 59}, "timeout_s must be at least 60 and at most 2147483647 seconds, got 59"),
         (app(), {"timeout": 59.5}, "timeout must be at least 60 and at most 2147483647 seconds, got 59.5"),
         (app(), {"timeout": float("inf")}, "timeout must be at least 60 and at most 2147483647 seconds, got inf"),
-        (app(), {"timeout": 90, "timeout_s": 90}, "timeout and timeout_s are both given.*leave timeout_s out"),
+        (app(), {"timeout": 90, "timeout_s": 90}, "timeout and timeout_s are both set.*omit timeout_s"),
         (app(), {"priority": 5}, "share_id"),
         (app(), {"priority": 10_000, "share_id": "x"}, "0 to 9999"),
         (app(), {"ulimits": ["nofile"]}, "nofile=1024:4096"),
@@ -316,12 +320,12 @@ def test_every_option_reaches_the_requests() -> None:
         (app(), {"tags": {"aws:x": "1"}}, "aws:x"),
         (app(), {"tags": {"x": "tab\there"}}, "'x'"),
         (app(metadata={"a": "line\nbreak"}), {}, "'a'"),
-        (app(metadata={"asyncsched/deleted": "1"}), {}, "asyncsched/deleted.*keeps"),
-        (app(), {"queue": ""}, "queue ''"),
-        (app(), {"queue": "my queue"}, "queue 'my queue'"),
-        (app(role(max_retries=1)), {"spot_retries": -1}, "spot_retries=-1"),
-        (app(), {"consumable_resources": {"license": "two"}}, "license=two.*license=2"),
-        (app(), {"tags": {f"k{n}": "v" for n in range(50)}}, "too many"),
+        (app(metadata={"asyncsched/deleted": "1"}), {}, "asyncsched/deleted.*reserves"),
+        (app(), {"queue": ""}, "queue must be .*, got ''"),
+        (app(), {"queue": "my queue"}, "queue must be .*, got 'my queue'"),
+        (app(role(max_retries=1)), {"spot_retries": -1}, "spot_retries must be 0 to 9, got -1"),
+        (app(), {"consumable_resources": {"license": "two"}}, "license=2, got 'license=two'"),
+        (app(), {"tags": {f"k{n}": "v" for n in range(50)}}, "at most 48 tags, got "),
         (app(metadata={"a": "line\nbreak<"}), {}, "'a'"),
         (app(), {"platform": "FARGATE"}, "execution_role_arn"),
         (app(role(env={"P": SecretRef("x")})), {"platform": "FARGATE"}, "execution_role_arn is missing"),
@@ -329,14 +333,22 @@ def test_every_option_reaches_the_requests() -> None:
         (
             app(role(env={"P": SecretRef("/parameter", "key")})),
             {"execution_role_arn": "x"},
-            "P of role main cannot be the key 'key' of /parameter.*Secrets Manager",
+            "P of role main refers to the key 'key' of /parameter.*Secrets Manager",
         ),
-        (app(), {"platform": "FARGATE", "execution_role_arn": "x"}, "1 vCPUs and 1024 MiB.*2048 to 8192"),
-        (app(role(resource=Resource(3, 0, 4096))), {"platform": "FARGATE", "execution_role_arn": "x"}, "3 vCPUs"),
+        (
+            app(),
+            {"platform": "FARGATE", "execution_role_arn": "x"},
+            "resource.memMB .*2048 to 8192 with 1 vCPUs.*got 1024",
+        ),
+        (
+            app(role(resource=Resource(3, 0, 4096))),
+            {"platform": "FARGATE", "execution_role_arn": "x"},
+            "resource.cpu .*got 3",
+        ),
         (
             app(role(resource=Resource(1, 1, 2048))),
             {"platform": "FARGATE", "execution_role_arn": "x"},
-            "does not know GPUs",
+            "does not support GPUs",
         ),
         (
             app(role(resource=Resource(1, 0, 2048), mounts=[BindMount("/a", "/b")])),
@@ -351,7 +363,7 @@ def test_every_option_reaches_the_requests() -> None:
 )
 def test_what_aws_would_refuse_is_refused_here(wrong: AppDef, options: dict[str, Any], message: str | None) -> None:
     if message is None:  # EFS options matter where there is an EFS mount.
-        wrong, message = app(role(mounts=[VolumeMount("fs", "/x")])), "efs_options has no root"
+        wrong, message = app(role(mounts=[VolumeMount("fs", "/x")])), "efs_options must have keys of .*, got 'root'"
     with pytest.raises(ConfigError, match=f"(?s){message}"):
         make(wrong, **options)
 
@@ -395,5 +407,5 @@ def test_overrides_that_would_be_lost_are_refused(name: str) -> None:
         "j", "q", None, {"type": "container", "containerProperties": {"command": ["a"]}}, {}, submit={name: {}}
     )
 
-    with pytest.raises(ConfigError, match=f"submit holds {name}"):
+    with pytest.raises(ConfigError, match=f"submit must not have {name}"):
         to_wire(job, "d")

@@ -150,7 +150,7 @@ def test_a_job_of_several_nodes_has_the_cause_of_its_own_row_and_else_that_of_a_
 @pytest.mark.parametrize(
     ("reason", "advice"),
     [
-        ("MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - x", "ask for less"),
+        ("MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - x", "request less"),
         ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - x", "maxvCpus"),
         ("MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS - x", "service role"),
         ("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - x", "other types"),

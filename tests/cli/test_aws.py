@@ -7,7 +7,7 @@ import pytest
 from tests.cli._cli import Cli
 
 REGION = [
-    "error: No AWS region is set",
+    "error: no valid AWS region is set",
     "  why: You must specify a region.",
     "  fix: set AWS_REGION, the run option region, or the profile's region",
 ]
@@ -44,4 +44,4 @@ def test_backends_that_are_not_configured_are_told_by_the_doctor(cli: Cli) -> No
     done = cli("doctor", "--timeout", "60s")  # a busy machine takes its time to load what AWS needs
     (line,) = [line for line in done.lines if line.startswith("scheduler aws_batch")]
 
-    assert "not configured  No AWS region is set" in line
+    assert "not configured  no valid AWS region is set" in line

@@ -56,7 +56,10 @@ async def test_a_caller_who_is_cancelled_leaves_the_exchange_to_the_others(
         ("[]", "cannot be used"),
         ('{"type": "external_account_authorized_user"}', "external_account_authorized_user"),
         ('{"type": "service_account", "client_email": "a", "private_key": "x", "token_uri": "http://x"}', "be used"),
-        ('{"type": "impersonated_service_account", "source_credentials": {"type": "service_account"}}', "a user"),
+        (
+            '{"type": "impersonated_service_account", "source_credentials": {"type": "service_account"}}',
+            "source_credentials.type must be authorized_user",
+        ),
     ],
 )
 async def test_a_broken_file_is_an_error_and_not_the_machines_account(
@@ -149,11 +152,11 @@ class Awaited:
 @pytest.mark.parametrize("given", ["client", object(), MagicMock(), AsyncMock(), Awaited()])
 def test_what_is_no_client_is_refused_with_what_fits(given: object) -> None:
     with pytest.raises(
-        ConfigError, match=r"give a gcloud\.aio\.auth\.Token, a BatchServiceClient, or credentials"
+        ConfigError, match=r"pass a gcloud\.aio\.auth\.Token, a BatchServiceClient, or credentials"
     ) as caught:
         create_scheduler("s", given)
 
-    assert f"client is a {type(given).__name__}" == caught.value.what
+    assert f"client must have Google credentials, got {type(given).__name__}" == caught.value.what
 
 
 async def test_a_refused_token_of_given_credentials_is_had_anew(double: Double) -> None:
@@ -197,7 +200,7 @@ async def test_the_project_is_found_or_asked_for(
     del user["quota_project_id"]
     (surroundings / "key.json").write_text(json.dumps(user))
     async with quick("s") as unknown:
-        with pytest.raises(ConfigError, match="set GOOGLE_CLOUD_PROJECT"):
+        with pytest.raises(ConfigError, match="set the run option project, or GOOGLE_CLOUD_PROJECT"):
             await unknown.submit_dryrun(app, {})
     folder = surroundings / "gcloud/configurations"
     folder.mkdir(parents=True)

@@ -72,7 +72,7 @@ class TestContract(SchedulerContract):
 
     @override
     async def test_pre_proc_runs_once_for_each_role_in_order(self, rig: ContractRig) -> None:
-        with pytest.raises(ConfigError, match="The app job has 2 roles"):
+        with pytest.raises(ConfigError, match="app job must have one role, got 2"):
             await super().test_pre_proc_runs_once_for_each_role_in_order(rig)
 
     @override

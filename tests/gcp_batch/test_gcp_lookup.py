@@ -92,7 +92,7 @@ async def test_a_location_that_hangs_is_named_before_the_time_of_the_list_is_ove
             await clock.advance(21.0)
             assert [ids[2], ids[0]] == [(await reading).app_id, *[row.app_id async for row in rows]]
 
-    assert f"{FAR} are not all listed: Google Cloud did not answer jobs.list of {FAR}: it took more" in caplog.text
+    assert f"{FAR} are not all listed: Google Cloud did not answer jobs.list for {FAR}: it took more" in caplog.text
 
 
 @pytest.mark.parametrize(

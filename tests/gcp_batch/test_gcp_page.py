@@ -79,13 +79,13 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     page = PAGE.replace("\n", " ")
 
     assert f"at most {MAX_TASKS:,} replicas" in page
-    assert f"{MAX_TASKS:,} replicas, {MAX_PARALLEL} of them at a time; {MAX_RETRIES} retries" in page
+    assert f"{MAX_TASKS:,} replicas, {MAX_PARALLEL} of them at the same time; {MAX_RETRIES} retries" in page
     assert f"up to {MAX_HOSTS} VMs a file with all hosts" in page
     assert f"without secrets, up to {LONGEST_JSON >> 10} KiB" in page
     assert f"one for up to {TASKS} tasks" in page
     assert f"Up to {FEW} watched apps of a location are read one by one" in page
-    assert f"allows a project {USUAL} reads a minute, and a read has at most {ENTRIES} entries" in page
-    assert f"at {USUAL * SHARE:.0f} a minute" in page
+    assert f"allows a project {USUAL} reads per minute, with at most {ENTRIES} entries per read" in page
+    assert f"reads {USUAL * SHARE:.0f} times per minute" in page
     assert 14 * 24 * 3600 == LONGEST_RUN
     assert MAX_JOB_BYTES == 1_000_000
-    assert "14 days; 1 MB for a job" in page
+    assert "14 days; 1 MB per job" in page

@@ -146,9 +146,9 @@ async def test_replicas_that_run_after_others_are_told(scheduler: GCPBatchSchedu
     asked = await scheduler.submit_dryrun(AppDef("app", [role(num_replicas=20_000)]), {"parallelism": 100})
 
     assert [] == told[5000, True] == told[5000, False]
-    assert ["5000 of 20000 run at a time, which is the most that Google Cloud Batch runs"] == told[20_000, False]
+    assert ["Google Cloud Batch runs at most 5000 of the 20000 at the same time"] == told[20_000, False]
     assert told[20_000, False][0] in told[20_000, True][0]
-    assert "each on a VM of its own: 5000 VMs" in told[20_000, True][0]
+    assert "each on a separate VM: 5000 VMs" in told[20_000, True][0]
     assert "num_replicas" not in [each.field for each in asked.ignored]
 
 
@@ -181,7 +181,7 @@ def test_the_size_of_a_job_is_that_of_the_bytes_that_are_sent(longest: int) -> N
 async def test_an_edited_request_that_is_too_large_is_not_sent(double: Double, scheduler: GCPBatchScheduler) -> None:
     info = await scheduler.submit_dryrun(AppDef("app", [role()]), {})
     info.request.job_def["taskGroups"][0]["taskSpec"]["runnables"][-1]["container"]["commands"] = ["x" * 1_000_000]  # type: ignore[index] # JSON
-    with pytest.raises(ConfigError, match="takes 1000000"):
+    with pytest.raises(ConfigError, match="at most 1000000 bytes"):
         await scheduler.schedule(info)
 
     assert 0 == double.jobs.created
@@ -190,29 +190,33 @@ async def test_an_edited_request_that_is_too_large_is_not_sent(double: Double, s
 @pytest.mark.parametrize(
     ("roles", "options", "message"),
     [
-        ([role(), role()], {}, "has 2 roles"),
-        ([role(num_replicas=100_001)], {}, "at most 100000 tasks"),
-        ([role(max_retries=11)], {}, "at most 10 times"),
-        ([role(max_retries=8)], {"retry_on_preemption": 3}, "11 retries"),
-        ([role()], {"retry_on_preemption": -1}, "retry_on_preemption=-1"),
+        ([role(), role()], {}, "must have one role, got 2"),
+        ([role(num_replicas=100_001)], {}, "must be at most 100000, got 100001"),
+        ([role(max_retries=11)], {}, "together must be at most 10, got 11"),
+        ([role(max_retries=8)], {"retry_on_preemption": 3}, "together must be at most 10, got 11"),
+        ([role()], {"retry_on_preemption": -1}, "retry_on_preemption must be a whole number from 0 to 10, got -1"),
         ([role(env={"BATCH_X": "1"})], {}, "begin with BATCH_"),
         ([role(mounts=[VolumeMount("data", "/data")])], {}, "gs://BUCKET/FOLDER"),
         ([role(env={"A": SecretRef("a/b")})], {}, "Secret Manager"),
-        ([role(args=["x" * 1_000_000])], {}, "The job is too large"),
-        ([role()], {"priority": 100}, "priority=100"),
-        ([role()], {"parallelism": 5001}, "parallelism=5001"),
-        ([role(num_replicas=3)], {"gang": True, "parallelism": 2}, "gang does not fit"),
+        ([role(args=["x" * 1_000_000])], {}, "the job is too large"),
+        ([role()], {"priority": 100}, "priority must be 0 to 99, got 100"),
+        ([role()], {"parallelism": 5001}, "parallelism must be 1 to 5000, got 5001"),
+        ([role(num_replicas=3)], {"gang": True, "parallelism": 2}, "gang cannot be used.*at most 2 do"),
         ([role()], {"no_external_ip": True}, "network and subnetwork"),
         ([role()], {"allowed_locations": ["us-central1"]}, "allowed_locations"),
         ([role()], {"allowed_locations": ["zones/a-b-c", "zones/d-e-f"]}, "a-b and d-e"),
         ([role()], {"labels": {"Team": "x"}}, r"labels\['Team'\]='x' cannot be set"),
         ([role()], {"labels": {"a\0b": "c\nd"}}, r"labels\['a\\x00b'\]='c\\nd' cannot be set"),
-        ([role()], {"labels": {"asyncsched-app": "x"}}, "keeps labels"),
-        ([role()], {"labels": {f"l{n}": "x" for n in range(60)}}, "60 labels"),
+        ([role()], {"labels": {"asyncsched-app": "x"}}, "reserves labels"),
+        ([role()], {"labels": {f"l{n}": "x" for n in range(60)}}, "labels must have at most 59 entries, got 60"),
         ([role()], {"pubsub_topic": "changes"}, "projects/P/topics/T"),
-        ([role()], {"allowed_locations": ["regions/europe-west1"]}, "europe-west1, and location is us-central1"),
-        ([role()], {"allowed_locations": ["zones/europe-west1-b"]}, "write location=europe-west1"),
-        ([role()], {"timeout": 60, "max_run_duration": 60}, "both given"),
+        (
+            [role()],
+            {"allowed_locations": ["regions/europe-west1"]},
+            "must be in the job's region us-central1, got europe-west1",
+        ),
+        ([role()], {"allowed_locations": ["zones/europe-west1-b"]}, "set location=europe-west1"),
+        ([role()], {"timeout": 60, "max_run_duration": 60}, "both set"),
         ([role()], {"max_run_duration": 15 * 24 * 3600}, "at most 1209600 seconds"),
     ],
 )
@@ -282,8 +286,8 @@ def test_a_note_that_is_not_ours_tells_nothing(text: object, caplog: pytest.LogC
 async def test_a_request_that_was_renamed_or_says_nothing_is_refused(scheduler: GCPBatchScheduler) -> None:
     info = await scheduler.submit_dryrun(AppDef("app", [role()]), {})
     info.request.name = "another"
-    with pytest.raises(UsageError, match=r"another, and the app's id is"):
+    with pytest.raises(UsageError, match=r"another, but the app's id is"):
         await scheduler.schedule(info)
     empty = GCPBatchJob("job", "proj-1", "us-central1", {})
-    with pytest.raises(InvalidRequestError, match="no taskGroups with one group"):
+    with pytest.raises(InvalidRequestError, match="taskGroups must have exactly one group"):
         await scheduler.schedule(AppDryRunInfo(empty))

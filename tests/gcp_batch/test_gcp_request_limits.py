@@ -86,10 +86,10 @@ async def test_options_as_an_object_are_checked_too(scheduler: GCPBatchScheduler
 
 
 WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
-    ("image=''", {"image": ""}),
-    ("image='a b'", {"image": "a b"}),
+    ("image of role trainer must be the name of an image, got ''", {"image": ""}),
+    ("image of role trainer must be the name of an image, got 'a b'", {"image": "a b"}),
     *((f"max_retries={value!r}", {"max_retries": value}) for value in (-1, True, 1.0, math.nan, "2")),
-    ("11 retries", {"max_retries": 11}),
+    ("together must be at most 10, got 11", {"max_retries": 11}),
     ("args[1] of role trainer has NUL at position 2", {"args": ["a", "b\0"]}),
     ("args[0] of role trainer has NUL at position 1", {"args": [Secret("\0pass")]}),
     ("env['A'] of role trainer has NUL at position 1", {"env": {"A": "\0replica\0"}}),
@@ -99,7 +99,10 @@ WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("image of role trainer has NUL at position 2", {"image": "i\0"}),
     ("mounts[0].src of role trainer has NUL at position 9", {"mounts": [VolumeMount("gs://b/a\0", "/c")]}),
     *(
-        (f"env['A']={SecretRef(*words)!r} cannot be", {"env": {"A": SecretRef(*words)}})
+        (
+            f"env['A'] must refer to a secret of Secret Manager, got {SecretRef(*words)!r}",
+            {"env": {"A": SecretRef(*words)}},
+        )
         for words in (
             ("a b",),
             ("a.b",),
@@ -112,16 +115,38 @@ WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
             ("s", "v" * 64),
         )
     ),
-    *((f"resource.cpu={value!r} ", wrong("cpu", value)) for value in (math.nan, math.inf, 1e30, 0.0001)),
+    *(
+        (f"resource.cpu of role trainer must be at most 1000000000, got {value!r}", wrong("cpu", value))
+        for value in (math.nan, math.inf, 1e30)
+    ),
+    ("resource.cpu of role trainer must be at least 0.001, got 0.0001", {"resource": Resource(0.0001, 0, 1)}),
     *((f"a resource with cpu={value!r}", wrong("cpu", value)) for value in (True, "2", None)),
-    *((f"resource.gpu={value!r} ", wrong("gpu", value)) for value in (0.5, 1.0, math.nan)),
+    *(
+        (
+            f"resource.gpu of role trainer must be a whole number of at most 1000000000, got {value!r}",
+            wrong("gpu", value),
+        )
+        for value in (0.5, 1.0, math.nan)
+    ),
     *((f"a resource with gpu={value!r}", wrong("gpu", value)) for value in (True, "2")),
-    *((f"resource.memMB={value!r} ", wrong("memMB", value)) for value in (0.5, math.inf, 10**30)),
+    *(
+        (
+            f"resource.memMB of role trainer must be {bound} 1000000000, got {value!r}",
+            wrong("memMB", value),
+        )
+        for bound, value in (
+            ("a whole number of at most", 0.5),
+            ("a whole number of at most", math.inf),
+            ("at most", 10**30),
+        )
+    ),
     *((f"a resource with memMB={value!r}", wrong("memMB", value)) for value in (True, "2")),
 ]
 
 
-@pytest.mark.parametrize(("message", "fields"), WRONG_FIELDS, ids=[message.strip()[:60] for message, _ in WRONG_FIELDS])
+@pytest.mark.parametrize(
+    ("message", "fields"), WRONG_FIELDS, ids=[message.strip()[:120] for message, _ in WRONG_FIELDS]
+)
 async def test_a_field_of_a_role_that_google_would_refuse(
     scheduler: GCPBatchScheduler, message: str, fields: dict[str, Any]
 ) -> None:
@@ -137,17 +162,26 @@ async def test_a_field_of_a_role_that_google_would_refuse(
 @pytest.mark.parametrize(
     ("mounts", "message"),
     [
-        ([BindMount("/a:b", "/c")], "src_path='/a:b' of mount 0"),
-        ([BindMount("", "/c")], "src_path='' of mount 0"),
-        ([BindMount("/a", "c")], "dst_path='c' of mount 0"),
-        ([BindMount("/a", "/b"), VolumeMount("gs://b", "/c:d")], "dst_path='/c:d' of mount 1"),
+        ([BindMount("/a:b", "/c")], "src_path of mount 0 of role trainer must be a mountable path, got '/a:b'"),
+        ([BindMount("", "/c")], "src_path of mount 0 of role trainer must be a mountable path, got ''"),
+        ([BindMount("/a", "c")], "dst_path of mount 0 of role trainer must be a mountable path, got 'c'"),
+        (
+            [BindMount("/a", "/b"), VolumeMount("gs://b", "/c:d")],
+            "dst_path of mount 1 of role trainer must be a mountable path, got '/c:d'",
+        ),
         ([BindMount("/a", "/c"), VolumeMount("gs://b", "/c/")], "mount 1 of role trainer hides another"),
         ([VolumeMount("gs://", "/c")], "the volume gs://"),
         ([VolumeMount("nfs://host", "/c")], "the volume nfs://host"),
         ([VolumeMount("disk:x", "/c")], "gs://BUCKET/FOLDER or nfs://SERVER/PATH"),
-        ([DeviceMount("/dev/fuse", "")], "dst_path='' of mount 0"),
-        ([DeviceMount("/dev/fuse", "/dev/fuse", "")], "permissions='' of mount 0"),
-        ([DeviceMount("/dev/fuse", "/dev/fuse", "rx")], "permissions='rx' of mount 0"),
+        ([DeviceMount("/dev/fuse", "")], "dst_path of mount 0 of role trainer must be a mountable path, got ''"),
+        (
+            [DeviceMount("/dev/fuse", "/dev/fuse", "")],
+            "permissions of mount 0 of role trainer must be some of rwm, got ''",
+        ),
+        (
+            [DeviceMount("/dev/fuse", "/dev/fuse", "rx")],
+            "permissions of mount 0 of role trainer must be some of rwm, got 'rx'",
+        ),
     ],
 )
 async def test_a_mount_that_cannot_be_is_refused(
@@ -160,7 +194,7 @@ async def test_a_mount_that_cannot_be_is_refused(
 
 
 async def test_a_zone_as_the_location_is_told_where_zones_are_named(scheduler: GCPBatchScheduler) -> None:
-    with pytest.raises(ConfigError, match="location='us-central1-a'") as told:
+    with pytest.raises(ConfigError, match="location must be a region, got the zone 'us-central1-a'") as told:
         await scheduler.submit_dryrun(AppDef("app", [role()]), {"location": "us-central1-a"})
 
     assert "allowed_locations=zones/us-central1-a" in str(told.value)

@@ -98,17 +98,17 @@ def test_drivers_are_installed_where_there_are_gpus() -> None:
 @pytest.mark.parametrize(
     ("gpu", "options", "message"),
     [
-        (3, {}, r"no machine with 3 GPUs of gpu_type=nvidia-tesla-a100: .* have 1, 2, 4, 8, 16"),
-        (3, {"gpu_type": T4}, "have 1, 2, 4"),
-        (8, {"gpu_type": T4, "machine_type": "n1-standard-8"}, "have 1, 2, 4"),
+        (3, {}, "resource.gpu must be one of 1, 2, 4, 8, 16 for gpu_type=nvidia-tesla-a100, got 3"),
+        (3, {"gpu_type": T4}, "must be one of 1, 2, 4 for .*, got 3"),
+        (8, {"gpu_type": T4, "machine_type": "n1-standard-8"}, "must be one of 1, 2, 4 for .*, got 8"),
         (
             1,
             {"machine_type": "n1-standard-8"},
             "machine_type=n1-standard-8 does not fit resource.gpu=1",
         ),
         (1, {"machine_type": "custom-8-16384", "gpu_type": L4}, "nvidia-tesla-t4, .* gpu_type"),
-        (1, {"machine_type": "a2-highgpu-1g", "gpu_type": T4}, "brings its own GPUs"),
-        (1, {"machine_type": "a2-highgpu-1g", "gpu_type": L4}, "brings others"),
+        (1, {"machine_type": "a2-highgpu-1g", "gpu_type": T4}, "built-in GPUs, and Google attaches no others"),
+        (1, {"machine_type": "a2-highgpu-1g", "gpu_type": L4}, "built-in GPUs are of another type"),
         (4, {"machine_type": "a2-highgpu-1g"}, "it has 1; lower resource.gpu"),
         *(
             (1, {"machine_type": f"{family}-standard-4"}, f"{family}-standard-4 .* N1 machines only")

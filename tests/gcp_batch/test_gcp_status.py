@@ -61,7 +61,7 @@ def test_the_tables_are_those_of_googles_own_definitions() -> None:
 def test_a_job_that_was_made_by_hand_is_not_taken_for_a_role_without_mounts_and_resource() -> None:
     (role,) = describe_app(REF, job("RUNNING")).roles
 
-    assert "made by hand: its resource, its mounts" in role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
+    assert "written by hand: its resource, mounts" in role.env[NOT_KEPT].why  # type: ignore[attr-defined] # it is one
 
 
 @pytest.mark.parametrize("row", [{}, {"status": 7}, {"taskGroups": "x", "name": 3}, job("HALF_DONE")])
@@ -74,7 +74,7 @@ def test_a_preempted_task_that_succeeded_at_last_has_succeeded() -> None:
     (replica,) = describe_app(REF, job("SUCCEEDED", counts={"SUCCEEDED": 1}), [task("SUCCEEDED", *runs)]).replicas
 
     assert (AppState.SUCCEEDED, 0, 1, None) == (replica.state, replica.exit_code, replica.num_restarts, replica.cause)
-    assert "its Spot VM was taken away (exit code 50001)" in replica.reason
+    assert "its Spot VM was preempted (exit code 50001)" in replica.reason
     assert "8" == replica.hostname
 
 

@@ -163,7 +163,7 @@ async def test_a_project_that_is_not_ours_is_told(scheduler: GCPBatchScheduler) 
 
 async def test_a_log_that_is_not_kept_is_told(scheduler: GCPBatchScheduler) -> None:
     app_id = await scheduler.submit(APP, {"log_destination": "none"})
-    with pytest.raises(InvalidRequestError, match="its job keeps none"):
+    with pytest.raises(InvalidRequestError, match="its job has no log destination"):
         [line async for line in scheduler.log_iter(app_id)]
 
 

@@ -90,7 +90,7 @@ async def test_capabilities_that_aws_batch_does_not_read_are_told() -> None:
         other = await scheduler.submit_dryrun(needing({INSTANCE_TYPE: "p4d.24xlarge"}, 2), named)
 
     assert (Ignored("worker", "resource.capabilities", f"aws_batch reads {INSTANCE_TYPE}, and not zz"),) == two.ignored
-    why = f"a container job runs on what its queue has: {INSTANCE_TYPE} is for multi-node jobs"
+    why = f"the queue decides where a container job runs: {INSTANCE_TYPE} is for multi-node jobs"
     assert (Ignored("worker", "resource.capabilities", why),) == one.ignored
     assert () == other.ignored
 

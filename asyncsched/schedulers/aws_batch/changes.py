@@ -1,7 +1,7 @@
-"""Watching many jobs: what changed, found with the cheaper of two kinds of calls.
+"""Watch many jobs, with the cheaper of two kinds of calls.
 
-Either every job is described, a hundred with each call; or the queues are listed, a thousand jobs with each call, and
-only what has changed is described. Which one is cheaper is learned from the last sweep.
+Either every job is described, a hundred per call; or the queues are listed, a thousand jobs per call, and only changed
+jobs are described. The last sweep shows which is cheaper.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ Summary = tuple[object, ...]
 
 
 class AWSSweeper:
-    """Asks for all watched apps, one item for each call that it makes."""
+    """Reads all watched apps; yields one item per call."""
 
     def __init__(self, jobs: AWSJobs) -> None:
         self._jobs = jobs
-        #: What was told of each job by its queue's list, and when it was described last.
+        #: A summary of each job from the last list of its queue, and from its last description.
         self._listed: dict[str, Summary] = {}
         self._described: dict[str, Summary] = {}
-        #: The status that each job had when it was seen last, in a list or described.
+        #: The last known status of each job, from a list or a description.
         self._status: dict[str, str] = {}
         self._cost: dict[tuple[AWSConnection, str], int] = {}
         self._turn = 0
 
     def note(self, row: Mapping[str, Any]) -> None:
-        """Take note of a job that has been described."""
+        """Record a job that was described."""
         self._described[row["jobId"]] = _summary(row)
         self._status[row["jobId"]] = row["status"]
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
-        """Yield what is new of these apps, and perhaps some of what is not."""
+        """Yield the states of these apps that have changed, and perhaps some that have not."""
         known = {app_id: self._jobs.names.known(app_id) for app_id in app_ids}
         self._forget(known)
-        await asyncio.sleep(0)  # Each pass over ten thousand apps is a step of its own.
+        await asyncio.sleep(0)  # Each pass over ten thousand apps is a separate step.
         places = _by_queue(self._jobs, known)
         await asyncio.sleep(0)
         in_queues = {app_id for apps in places.values() for app_id in apps}
@@ -76,27 +76,27 @@ class AWSSweeper:
         self._cost[connection, queue] = calls
         await asyncio.sleep(0)
         changed = [app_id for job_id, app_id in watched.items() if self._is_new(job_id, now.get(job_id))]
-        # A job that is in no list may have ended, or have moved back while the queue was listed: it is asked for.
+        # A job in no list may have ended, or moved back while the queue was listed, so it is described.
         async for answers in self._jobs.describe_all([*changed, *self._next_nodes(apps, set(changed))]):
             yield answers
         self._listed |= now
         self._status |= {job_id: str(summary[0]) for job_id, summary in now.items()}
 
     def _statuses(self, job_ids: Iterable[str]) -> Sequence[str]:
-        """Return the statuses that are listed: from the first one that a job is in to the last.
+        """Return the statuses to list: from the first one that a job is in to the last.
 
-        A job moves on. One that moves back, to be tried again, is in no list: it is asked for, and its status is listed
+        Jobs move forward. A job that moves back for a retry is in no list, so it is described, and its status is listed
         from then on.
         """
         held = {self._status.get(job_id, ACTIVE[0]) for job_id in job_ids}
         return ACTIVE[min((at for at, status in enumerate(ACTIVE) if status in held), default=len(ACTIVE) - 1) :]
 
     def _is_new(self, job_id: str, now: Summary | None) -> bool:
-        # The two operations might word a reason differently: what a list repeats is no news either.
+        # The two operations may word a reason differently, so compare with the last list too.
         return now is None or now not in (self._listed.get(job_id), self._described.get(job_id))
 
     def _next_nodes(self, apps: Mapping[str, KnownJob], without: set[str]) -> list[str]:
-        """Return multi-node apps whose turn it is: their nodes may change while the lists stay as they are."""
+        """Return multi-node apps to describe next: their nodes may change without a change in the lists."""
         multinode = [app_id for app_id, known in apps.items() if known.children and app_id not in without]
         chosen: list[str] = []
         room = _NODES_AGAIN
@@ -112,15 +112,15 @@ class AWSSweeper:
     def _forget(self, known: Mapping[str, KnownJob | None]) -> None:
         if len(self._described) > 2 * len(known) + MAX_ROWS:
             watched = {each.job_id for each in known.values() if each is not None}
-            self._listed = {job_id: told for job_id, told in self._listed.items() if job_id in watched}
-            self._described = {job_id: told for job_id, told in self._described.items() if job_id in watched}
+            self._listed = {job_id: summary for job_id, summary in self._listed.items() if job_id in watched}
+            self._described = {job_id: summary for job_id, summary in self._described.items() if job_id in watched}
             self._status = {job_id: status for job_id, status in self._status.items() if job_id in watched}
 
 
 def _by_queue(
     jobs: AWSJobs, known: Mapping[str, KnownJob | None]
 ) -> dict[tuple[AWSConnection, str], dict[str, KnownJob]]:
-    """Group the apps that have been described before by where they are."""
+    """Group the apps that were described before by connection and queue."""
     places: dict[tuple[AWSConnection, str], dict[str, KnownJob]] = {}
     for app_id, each in known.items():
         if each is not None and each.queue and each.children is not None:

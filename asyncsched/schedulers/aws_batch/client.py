@@ -1,7 +1,7 @@
-"""The connection to AWS: sessions and clients of aiobotocore, paced calls, retries.
+"""Call AWS through aiobotocore, with pacing and retries.
 
-The only module that knows the SDK. It is imported, and its models are read, in a worker thread: that takes half a
-second, in which the loop goes on.
+This is the only module that uses the SDK. Importing it and reading its models takes half a second, so that runs in a
+worker thread.
 """
 
 from __future__ import annotations
@@ -35,45 +35,45 @@ RATES = {
     "batch": 10.0,
     "ecr": 2.0,
 }
-"""Calls a second, by what shares a limit; AWS's own limits hold for the whole account and region."""
+"""Calls per second, by group with a common limit; AWS's limits apply to the whole account and region."""
 
 ENDS = frozenset({"TerminateJob", "TerminateJobs", "CancelJob", "CancelJobs"})
-"""Operations that end jobs: they wait neither for submits nor for those who look."""
+"""Operations that end jobs; they do not wait for submits or reads."""
 
 SERVICES = ("batch", "logs", "ecr")
 
 _RENEWAL = 0.25
-"""Seconds in which credentials that have expired may be renewed."""
+"""Seconds to wait for the renewal of expired credentials."""
 
 
 class VendorClient(Protocol):
-    """A client of aiobotocore, or something that behaves like one."""
+    """A client of aiobotocore, or an object that behaves like one."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return the function of an operation; where it is no coroutine function, its answer is there at once."""
+        """Return the function of an operation; it may be a coroutine function or a plain function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where and as whom AWS is called; what is None is left to the environment and the AWS configuration."""
+    """The region, profile and endpoint of calls; None leaves it to the environment and the AWS configuration."""
 
     region: str | None = None
     profile: str | None = None
     endpoint_url: str | None = None
 
     def over(self, other: Mapping[str, str]) -> Location:
-        """Return this location with what `other` names laid over it."""
+        """Return this location, overridden by the values in `other`."""
         return replace(self, **other) if other else self
 
     def resolved(self) -> Location:
-        """Return it with the region that AWS_REGION names, which botocore itself does not read."""
+        """Return the location with AWS_REGION as its default region, which botocore does not read."""
         return self if self.region else replace(self, region=os.environ.get("AWS_REGION") or None)
 
 
 class Connections:
-    """Connections by location, opened as they are needed; what a client of the caller's tells of a place goes in.
+    """Connections by location, opened when needed, with the settings of the caller's clients.
 
-    They belong to the loop on which they are opened; `aclose` closes those that were opened here.
+    They belong to the loop on which they are opened; `aclose` closes the clients opened here.
     """
 
     def __init__(
@@ -104,26 +104,26 @@ class Connections:
         return self._open[asked]
 
     def pacer(self, location: Location, operation: str, service: str) -> Pacer:
-        """Return the pacer that an operation shares with others."""
+        """Return the pacer of an operation, shared with others of its group."""
         family = "ends" if operation in ENDS else operation if operation in RATES else service
         return self._limits.pacer((BACKEND, location, family), RATES[family], self._clock)
 
     @property
     def clock(self) -> Clock:
-        """What tells the time."""
+        """The time source."""
         return self._clock
 
     async def aclose(self) -> None:
-        """Close every client that was opened here; idempotent."""
+        """Close every client opened here; idempotent."""
         open_ones = list(self._open.values())
         self._open.clear()
-        async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
+        async with AsyncExitStack() as closing:  # A failure does not keep the others open.
             for connection in open_ones:
                 closing.push_async_callback(connection.aclose)
 
 
 class AWSConnection:
-    """Calls AWS at one location: each call in its turn, with a time limit, and again where that helps."""
+    """Calls AWS at one location, with pacing, a timeout and retries."""
 
     def __init__(self, asked: Location, given: Mapping[str, GivenAWSClient], owner: Connections) -> None:
         self._asked, self._given = asked, given
@@ -138,12 +138,12 @@ class AWSConnection:
         return f"<AWSConnection to {self.location.region or 'the default region'}: {', '.join(self._clients) or 'new'}>"
 
     async def call(self, service: str, operation: str, expect: str = "", **request: object) -> dict[str, Any]:
-        """Call an operation until it succeeds, fails for good, or `retry_for` has passed.
+        """Call an operation; retry it until it succeeds, fails permanently, or `retry_for` has passed.
 
         Args:
             service: ``batch``, ``logs`` or ``ecr``.
             operation: AWS's name, such as ``DescribeJobs``.
-            expect: A member without which the answer is taken for a broken one.
+            expect: A member that a valid answer must have.
             request: The operation's parameters.
         """
         return await retry(
@@ -153,9 +153,9 @@ class AWSConnection:
         )
 
     async def try_once(self, service: str, operation: str, expect: str = "", **request: object) -> dict[str, Any]:
-        """Call an operation once, in its turn: for what must not be repeated blindly.
+        """Call an operation once, for calls that must not be repeated blindly.
 
-        Expired credentials get one more chance, as the SDK renews them; a call with them has not taken effect.
+        With expired credentials it is called once more, because the SDK renews them; the first call had no effect.
         """
         try:
             return await self._answered(service, operation, expect, request)
@@ -174,11 +174,11 @@ class AWSConnection:
         try:
             async with self._owner.clock.deadline(self._owner.request_timeout):
                 call = getattr(client, _snake(operation))(**request)
-                # The answers of some stand-ins are there at once.
+                # Some mocks answer without a coroutine.
                 answer: dict[str, Any] = await call if inspect.isawaitable(call) else call
         except Exception as error:
             if not _is_vendors(error):
-                raise  # A mistake of ours must look like one.
+                raise  # a bug in asyncsched must stay visible as one
             raise self._translated(error, operation, service, pacer) from _shown(error)
         if expect and expect not in answer:
             raise UnavailableError(
@@ -224,11 +224,11 @@ class AWSConnection:
         return client
 
     def _giver(self, service: str) -> GivenAWSClient | None:
-        """Return the client of the caller's that tells how to reach a service: its own, else the one for ``batch``."""
+        """Return the caller's client whose settings apply to a service: its own, else the one for ``batch``."""
         return self._given.get(service) or self._given.get("batch")
 
     def _location(self, giver: GivenAWSClient | None) -> Location:
-        """Return the location: what was asked for goes before the client's, and that before the environment's."""
+        """Return the location: explicit settings, then the client's, then the environment's."""
         if giver is None or giver.region is None or self._asked.region is not None:
             return self._asked.resolved()
         return replace(self._asked, region=giver.region)
@@ -240,17 +240,17 @@ class AWSConnection:
         return given.endpoint(self._location(given).region)
 
     async def aclose(self) -> None:
-        """Close the clients that were opened here."""
+        """Close the clients opened here."""
         self._clients.clear()
         await self._stack.aclose()
 
 
 def _warm_session(location: Location, credentials: Any) -> Any:
-    """Make a session and let it read all that it will need from disk; runs in a worker thread.
+    """Create a session, and let it read everything it needs from disk; runs in a worker thread.
 
     Args:
-        location: Where the session's clients will be.
-        credentials: Those of a client of the caller's; None: the session looks for some.
+        location: The location of the session's clients.
+        credentials: The credentials of the caller's client; None to let the session find some.
     """
     from aiobotocore.session import AioSession  # pyright: ignore[reportMissingTypeStubs] - it has none
 
@@ -268,18 +268,18 @@ def _warm_session(location: Location, credentials: Any) -> Any:
 
 
 class _Provider:
-    """Finds the credentials that are given to it: what a session asks for some."""
+    """A credential provider for a session that returns given credentials."""
 
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials
 
     async def load_credentials(self) -> Any:
-        """Return them."""
+        """Return the credentials."""
         return self._credentials
 
 
 def _for_the_loop(credentials: Any) -> Any:
-    """Return credentials that aiobotocore can use: those of boto3 are renewed in a worker thread, as that blocks."""
+    """Return credentials for aiobotocore; renewing those of boto3 blocks, so it runs in a worker thread."""
     from aiobotocore.credentials import AioCredentials  # pyright: ignore[reportMissingTypeStubs] - it has none
 
     frozen = credentials.get_frozen_credentials
@@ -291,19 +291,19 @@ def _for_the_loop(credentials: Any) -> Any:
             is_due = getattr(credentials, "refresh_needed", None)
             return await asyncio.to_thread(frozen) if is_due is not None and is_due() else frozen()
 
-    return Renewed("", "", method=credentials.method)  # What it signs with comes from `get_frozen_credentials` only.
+    return Renewed("", "", method=credentials.method)  # It signs only with `get_frozen_credentials`.
 
 
 def _find_credentials(session: Any) -> None:
-    """Look for credentials where a file has to be read; those that come over the network wait for the loop."""
+    """Find credentials that are read from files; those from the network are fetched later on the loop."""
     try:
         _driven(session.get_credentials())
-    except Exception:  # noqa: BLE001 - whatever is wrong will be found again, and told, at the first call
+    except Exception:  # noqa: BLE001 - any error will occur again, and be reported, at the first call
         _log.debug("no credentials were found without the network", exc_info=True)
 
 
 def _driven(step: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine as far as it goes without a loop; one that wants the network is left to the loop's own turn."""
+    """Run a coroutine that needs no loop, and return its result; return None if it needs the network."""
     try:
         step.send(None)
     except StopIteration as done:
@@ -320,7 +320,7 @@ def _client_arguments(location: Location, giver: GivenAWSClient | None, endpoint
         connect_timeout=10,
         read_timeout=30,
         max_pool_connections=20,
-        # Retries are made here, where pace and submits are looked after.
+        # asyncsched retries itself, with pacing and protection from double submits.
         retries={"total_max_attempts": 1, "mode": "standard"},
         user_agent_extra="asyncsched",
         inject_host_prefix=not overridden,
@@ -331,14 +331,14 @@ def _client_arguments(location: Location, giver: GivenAWSClient | None, endpoint
 
 
 def _is_vendors(error: Exception) -> bool:
-    """Tell the SDK's errors, and those of the network below it, from mistakes of ours."""
+    """Return whether an error is the SDK's or the network's, as opposed to a bug in asyncsched."""
     if isinstance(error, (TimeoutError, OSError)) or "nvalid endpoint" in str(error):
         return True
     return type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp")
 
 
 def _shown(error: Exception) -> Exception | None:
-    """Return what may be shown as the cause: a refusal by the SDK's own checks quotes secrets."""
+    """Return the error to show as the cause; the SDK's validation errors quote secrets, so they are omitted."""
     return None if type(error).__name__ == "ParamValidationError" else error
 
 

@@ -1,8 +1,7 @@
-"""Clients that the caller gives: what is taken from them, and what only stands in for one.
+"""Take the settings of the caller's clients, and recognise mocks.
 
-An SDK's client repeats a request by itself, a SubmitJob too, and that can make two jobs. So a real client only tells
-where AWS is and with which credentials to call it; the requests go through a client of our own. The SDKs are known
-by the names of their classes.
+An SDK's client retries requests by itself, including SubmitJob, which can create two jobs. So only the settings and
+credentials of a real client are used; requests go through a separate client. The SDKs' classes are matched by name.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ _KNOWN = {
     "batch": ("client", ("submit_job", "describe_jobs", "list_jobs")),
     "logs": ("log_client", ("filter_log_events", "get_log_events")),
 }
-"""By service, the argument and the operations of which a stand-in has at least one."""
+"""The argument for each service, and operations of which a mock must have at least one."""
 
 _STUBBER = "boto_stubber"
-"""What botocore's and aiobotocore's Stubber leave behind in a client whose answers they give."""
+"""The event handler that the Stubbers of botocore and aiobotocore register in a client."""
 
 
 class GivenAWSClient:
-    """A client of the caller's for one service; it is never closed here.
+    """The caller's client for one service; it is never closed.
 
     Attributes:
         client: The client itself.
@@ -37,7 +36,7 @@ class GivenAWSClient:
 
     @property
     def stands_in(self) -> bool:
-        """Whether it is to be called as it is: a mock of any kind, or a client while a Stubber answers for it."""
+        """Whether it is called directly: a mock of any kind, or a client while a Stubber answers for it."""
         return not self._is_real or _is_stubbed(self.client)
 
     @property
@@ -47,18 +46,18 @@ class GivenAWSClient:
 
     @property
     def credentials(self) -> Any:
-        """The credentials of a real client, which may renew themselves; None if it has found none."""
+        """The credentials of a real client, which may renew themselves; None if it has none."""
         return _inside(self.client, "_request_signer", "_credentials") if self._is_real else None
 
     def endpoint(self, region: str | None) -> str | None:
-        """Return the address that it uses; None for another region than its own, if the address belongs to that one."""
+        """Return its address; None if the address belongs to its region and `region` is another one."""
         if not self._is_real:
             return None
         url: str = self.client.meta.endpoint_url
         return None if region != self.region and str(self.region) in url else url
 
     def connector(self) -> dict[str, Any]:
-        """Return the settings of its proxies and TLS, as a client's configuration takes them."""
+        """Return its settings for proxies and TLS, as arguments of a client's configuration."""
         if not self._is_real:
             return {}
         config = self.client.meta.config
@@ -72,25 +71,25 @@ class GivenAWSClient:
 
     @property
     def verify(self) -> bool | str | None:
-        """Whom it trusts: a file of certificates, everybody (False), or whom the AWS configuration says (None)."""
+        """How it verifies TLS: a file of certificates, not at all (False), or by the AWS configuration (None)."""
         trusted: bool | str | None = _inside(self.client, "_endpoint", "http_session", "_verify")
         return trusted if self._is_real else None
 
 
 def accept(**clients: Any) -> dict[str, GivenAWSClient]:
-    """Return the clients that were given, by service.
+    """Return the given clients by service.
 
     Raises:
-        ConfigError: One is neither a client for its service nor like one.
+        ConfigError: One is neither a client for its service nor a mock of one.
     """
     given = {service: client for service, client in clients.items() if client is not None}
     for service, client in given.items():
         if (why := _unfit(client, service)) is not None:
             parameter, entered = _KNOWN[service][0], f'`async with AioSession().create_client("{service}")`'
             raise ConfigError(
-                f"{parameter} is not a client for the AWS service {service}",
+                f"{parameter} must be a client for the AWS service {service}",
                 why=why,
-                fix=f'give boto3.client("{service}"), or what {entered} gives',
+                fix=f'pass boto3.client("{service}"), or the client from {entered}',
             )
     return {service: GivenAWSClient(client, service) for service, client in given.items()}
 
@@ -105,7 +104,7 @@ def _unfit(client: Any, service: str) -> str | None:
 
 
 def _is_real(client: Any) -> bool:
-    """Tell whether its `meta.config` is the SDK's: a mock's is another mock, whatever class the mock claims."""
+    """Return whether its `meta.config` is the SDK's; that of a mock is another mock, whatever class it claims."""
     classes = type(_inside(client, "meta", "config")).__mro__
     return ("botocore.config", "Config") in [(each.__module__, each.__name__) for each in classes]
 

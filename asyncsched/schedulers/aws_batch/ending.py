@@ -1,4 +1,4 @@
-"""Ending jobs: all that are to be ended at the same time with as few calls as AWS Batch allows."""
+"""End jobs, with as few calls as AWS Batch allows for concurrent requests."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state, 
 __all__ = ["AWSEndings", "cancel_all", "cancel_one", "give_up_all"]
 
 MAX_IDS = 50
-"""Ids in one TerminateJobs, as AWS Batch accepts them."""
+"""Most ids in one TerminateJobs."""
 
 Waiting = dict[str, list[asyncio.Future[bool]]]
 
 
 class AWSEndings:
-    """Terminates jobs. Who asks while a call is on its way is served by the next one, together with all others."""
+    """Terminates jobs; requests that arrive during a call are combined in the next call."""
 
     def __init__(self) -> None:
         self._waiting: dict[AWSConnection, Waiting] = {}
         self._tasks: dict[AWSConnection, asyncio.Task[None]] = {}
         self._closed = False
-        self._one_by_one: set[str] = set()  # operations that the service, or the SDK, turns out not to know in bulk
+        self._one_by_one: set[str] = set()  # operations without a bulk form in the service or the SDK
 
     async def end(self, connection: AWSConnection, job_id: str) -> bool:
-        """Terminate a job unless it has ended; who is cancelled while waiting may have ended it.
+        """Terminate a job unless it has ended; if this is cancelled, the job may have been terminated.
 
         Returns:
-            Whether there is such a job, and it is not deleted.
+            Whether the job exists and is not deleted.
         """
         if self._closed:
             raise _closed_error()
-        told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(connection, {}).setdefault(job_id, []).append(told)
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(connection, {}).setdefault(job_id, []).append(done)
         if connection not in self._tasks:
             self._tasks[connection] = asyncio.get_running_loop().create_task(
                 self._serve(connection), name="aws_batch: ending jobs", context=contextvars.Context()
             )
-        return await told
+        return await done
 
     async def aclose(self) -> None:
-        """End the tasks; what they have not asked for yet is not asked for."""
+        """Cancel the tasks; pending requests are not sent."""
         self._closed = True
         tasks = list(self._tasks.values())
         for task in tasks:
@@ -64,28 +64,28 @@ class AWSEndings:
             while taken := self._take(connection):
                 try:
                     there = await self._end_all(connection, list(taken))
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is told to those who wait
+                except Exception as error:  # noqa: BLE001 - any error goes to the waiting callers
                     _fail(taken, error)
                 else:
-                    _tell(taken, there)
+                    _resolve(taken, there)
         finally:
             del self._tasks[connection]
             for left in (taken, self._waiting.pop(connection, {})):
                 _cancel(left)
 
     def _take(self, connection: AWSConnection) -> Waiting:
-        """Take those who wait, but for those who have been cancelled meanwhile."""
+        """Take the waiting requests, except cancelled ones."""
         waiting, taken = self._waiting.get(connection, {}), Waiting()
         for job_id in list(waiting):
             if len(taken) == MAX_IDS:
                 break
-            alive = [told for told in waiting.pop(job_id) if not told.done()]
+            alive = [done for done in waiting.pop(job_id) if not done.done()]
             if alive:
                 taken[job_id] = alive
         return taken
 
     async def _end_all(self, connection: AWSConnection, job_ids: list[str]) -> set[str]:
-        """Terminate jobs; returns those that there are."""
+        """Terminate jobs; return the ids of those that exist."""
         rows = await fetch_rows(connection, job_ids)
         there = {job_id: row for job_id, row in rows.items() if TOMBSTONE.existing(row) is not None}
         alive = [job_id for job_id, row in there.items() if not job_state(row).is_terminal()]
@@ -93,7 +93,7 @@ class AWSEndings:
         return set(there)
 
     async def give_up(self, connection: AWSConnection, job_ids: Sequence[str], reason: str) -> None:
-        """Cancel those of these jobs that have not started: AWS leaves alone what starts meanwhile."""
+        """Cancel these jobs if they have not started; AWS leaves a job alone that has."""
         for start in range(0, len(job_ids), MAX_IDS):
             await self._each(connection, "CancelJob", job_ids[start : start + MAX_IDS], reason)
 
@@ -107,32 +107,32 @@ class AWSEndings:
     async def _in_one_call(
         self, connection: AWSConnection, operation: str, job_ids: Sequence[str], reason: str
     ) -> Sequence[str]:
-        """Do it in bulk; returns the jobs for which it has to be done one by one."""
+        """Call the bulk form of an operation; return the jobs that need single calls."""
         try:
             answer = await connection.call("batch", f"{operation}s", jobs=list(job_ids), reason=reason)
         except (AttributeError, InvalidRequestError, PermissionDeniedError):
-            self._one_by_one.add(operation)  # An older SDK, or a policy that knows only the operation for one job.
+            self._one_by_one.add(operation)  # An older SDK, or a policy that allows only the single form.
             return job_ids
-        # One by one they tell their reasons as errors of their own.
+        # Single calls raise the errors of these jobs.
         return [row["job"] for row in answer.get("errors", ())]
 
 
 async def cancel_one(app_id: str, names: JobNames, endings: AWSEndings) -> None:
-    """Terminate the job of an app; an unknown or ended one is left alone."""
+    """Terminate the job of an app; an unknown or ended job is left alone."""
     known = await names.find(app_id)
     if known is None or await endings.end(names.connection(known), known.job_id):
         return
-    if names.stale([app_id]):  # Another job may have got the name that is remembered for one that is gone.
+    if names.stale([app_id]):  # The job is gone, and another job may have its name.
         again = await names.find(app_id)
         if again is not None:
             await endings.end(names.connection(again), again.job_id)
 
 
 async def give_up_all(late: Iterable[LateApp], names: JobNames, endings: AWSEndings) -> None:
-    """Cancel the jobs of apps that are over their time to start, those that have waited for the same together."""
+    """Cancel the jobs of apps that exceeded their `pending_timeout`, those with the same reason in one call."""
     together: dict[tuple[AWSConnection, str], list[str]] = {}
     for app in late:
-        known = await names.find(app.app_id)  # It was submitted here: that takes no call.
+        known = await names.find(app.app_id)  # It was submitted here, so this makes no call.
         if known is not None:
             reason = pending_reason(app.limit, app.msg)
             together.setdefault((names.connection(known), reason), []).append(known.job_id)
@@ -143,25 +143,25 @@ async def give_up_all(late: Iterable[LateApp], names: JobNames, endings: AWSEndi
 async def cancel_all(
     app_ids: Collection[str], names: JobNames, endings: AWSEndings
 ) -> Mapping[str, SchedulerError | None]:
-    """Terminate the jobs of these apps; unknown and ended ones are left alone.
+    """Terminate the jobs of these apps; unknown and ended jobs are left alone.
 
     Returns:
         For each app None, or why its job could not be terminated.
 
     Raises:
-        MalformedHandleError: One of the ids has none of the accepted forms; nothing was terminated.
+        MalformedHandleError: One of the ids is malformed; nothing was terminated.
     """
-    told: dict[str, SchedulerError | None] = {}
-    gone = await _cancel_found(app_ids, names, endings, told)
+    outcomes: dict[str, SchedulerError | None] = {}
+    gone = await _cancel_found(app_ids, names, endings, outcomes)
     if again := names.stale(gone):
-        await _cancel_found(again, names, endings, told)
-    return told
+        await _cancel_found(again, names, endings, outcomes)
+    return outcomes
 
 
 async def _cancel_found(
-    app_ids: Collection[str], names: JobNames, endings: AWSEndings, told: dict[str, SchedulerError | None]
+    app_ids: Collection[str], names: JobNames, endings: AWSEndings, outcomes: dict[str, SchedulerError | None]
 ) -> list[str]:
-    """Terminate the jobs of these apps, and return the apps whose jobs are not there."""
+    """Terminate the jobs of these apps, record the outcomes, and return the apps whose jobs do not exist."""
     gone: list[str] = []
 
     async def one(app_id: str, known: KnownJob) -> None:
@@ -169,13 +169,13 @@ async def _cancel_found(
             if not await endings.end(names.connection(known), known.job_id):
                 gone.append(app_id)
         except SchedulerError as error:
-            told[app_id] = error
+            outcomes[app_id] = error
 
     found: dict[str, KnownJob] = {}
     async with aclosing(names.find_all(app_ids)) as answers:
         async for answer in answers:
             for app_id, known in answer.items():
-                told[app_id] = known if isinstance(known, SchedulerError) else None
+                outcomes[app_id] = known if isinstance(known, SchedulerError) else None
                 if isinstance(known, KnownJob):
                     found[app_id] = known
                 elif isinstance(known, AsyncSchedError) and not isinstance(known, SchedulerError):
@@ -187,17 +187,17 @@ async def _cancel_found(
     return gone
 
 
-def _tell(waiting: Waiting, there: set[str]) -> None:
+def _resolve(waiting: Waiting, existing: set[str]) -> None:
     for job_id, each in waiting.items():
-        for told in each:
-            if not told.done():
-                told.set_result(job_id in there)
+        for done in each:
+            if not done.done():
+                done.set_result(job_id in existing)
 
 
 def _fail(waiting: Waiting, error: Exception) -> None:
-    for told in (told for each in waiting.values() for told in each):
-        if not told.done():
-            told.set_exception(for_one(error))
+    for done in (done for each in waiting.values() for done in each):
+        if not done.done():
+            done.set_exception(for_one(error))
 
 
 def _cancel(waiting: Waiting) -> None:

@@ -1,4 +1,4 @@
-"""Removing what is left of an app that has ended."""
+"""Delete an app that has ended."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["delete_app"]
 
 
 async def delete_app(app_id: str, jobs: AWSJobs, definitions: Definitions) -> None:
-    """Remove an app's log streams and its own definition, and mark its job, which AWS itself forgets later.
+    """Delete an app's log streams and its definition, and tag its job as deleted; AWS forgets the job later.
 
     Raises:
-        ConflictError: It has not ended.
+        ConflictError: The app has not ended.
     """
     job = await jobs.look(app_id)
     if job is None:
@@ -37,15 +37,12 @@ async def delete_app(app_id: str, jobs: AWSJobs, definitions: Definitions) -> No
 
 
 async def _remove_traces(connection: AWSConnection, row: Row, nodes: Mapping[str, Row]) -> None:
-    """Delete a job's log streams, then mark the job: AWS Batch itself forgets it some days later.
-
-    In this order, so that a delete that is broken off can be done again.
-    """
+    """Delete a job's log streams, then tag the job; this order allows repeating an interrupted delete."""
     places = LogStreamRefs(row, nodes)
     for (role, replica), place in places:
         group = places.group(role, replica)
         try:
             await connection.call("logs", "DeleteLogStream", logGroupName=group, logStreamName=place.stream)
         except NotFoundError:
-            pass  # It never wrote a line, or it was deleted before.
+            pass  # It never had a line, or was already deleted.
     await mark_deleted(connection, row)

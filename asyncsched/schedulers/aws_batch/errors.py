@@ -1,4 +1,4 @@
-"""AWS's errors as ours: what happened, why, and what to do next. Pure: the SDK's classes are known by name."""
+"""Translate AWS's errors into asyncsched's, without importing the SDK: its classes are matched by name."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ _MISSING = re.compile(r"does not exist|can ?not be found|not found|INACTIVE", re
 def translate(
     error: Exception, operation: str, *, service: str = "batch", profile: str | None = None
 ) -> AsyncSchedError:
-    """Return our error for one of botocore's, or for a time limit that has passed.
+    """Return the error to raise for an error of botocore, or for a timeout.
 
     Args:
-        error: What the SDK raised.
+        error: The original error.
         operation: AWS's name of the operation.
-        service: The service's name, as IAM actions begin with it.
+        service: The service's name, the prefix of IAM actions.
         profile: The profile in use, for the advice.
     """
     kind = type(error).__name__
@@ -87,31 +87,29 @@ def translate(
     if kind in _SSO | _LOGIN:
         login = "aws sso login" if kind in _SSO else "aws login"
         login += f" --profile {profile}" if profile else ""
-        return AuthError(
-            "The AWS sign-on is not valid any more", why=str(error), fix=f"run {login}", **_where(operation)
-        )
+        return AuthError("the AWS sign-on is no longer valid", why=str(error), fix=f"run {login}", **_where(operation))
     if kind in _NO_CREDENTIALS:
         fix = "run aws configure, or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        return AuthError("There are no AWS credentials", why=str(error), fix=fix, **_where(operation))
+        return AuthError("no AWS credentials found", why=str(error), fix=fix, **_where(operation))
     if kind == "ProfileNotFound":
-        fix = "look at ~/.aws/config, or correct AWS_PROFILE or the run option profile"
-        return ConfigError("The AWS profile does not exist", why=str(error), fix=fix)
+        fix = "check ~/.aws/config, AWS_PROFILE and the run option profile"
+        return ConfigError("the AWS profile does not exist", why=str(error), fix=fix)
     if kind in _CONFIG:
-        return ConfigError("The AWS configuration is wrong", why=str(error), fix="correct ~/.aws/config")
+        return ConfigError("the AWS configuration is invalid", why=str(error), fix="correct ~/.aws/config")
     if isinstance(error, ValueError) and "nvalid endpoint" in str(error):
         fix = "write endpoint_url or AWS_ENDPOINT_URL as http://host:port"
-        return ConfigError("The AWS endpoint is no URL", why=str(error), fix=fix)
+        return ConfigError("the AWS endpoint must be a URL", why=str(error), fix=fix)
     if kind in ("NoRegionError", "InvalidRegionError"):
         fix = "set AWS_REGION, the run option region, or the profile's region"
-        return ConfigError("No AWS region is set", why=str(error), fix=fix)
+        return ConfigError("no valid AWS region is set", why=str(error), fix=fix)
     if kind in ("ParamValidationError", "ParamValidation"):
         why = re.sub(r"value: .*?(?=, type|, valid|$)", "value: ***", str(error), flags=re.MULTILINE)
-        return InvalidRequestError(f"{operation} would not be accepted", why=why, **_where(operation))
+        return InvalidRequestError(f"the parameters of {operation} are invalid", why=why, **_where(operation))
     return _unavailable(operation, str(error) or kind)
 
 
 def may_have_happened(error: BaseException) -> bool:
-    """Tell whether the operation may have taken effect although it failed: its answer was lost, not refused."""
+    """Return whether a failed operation may have taken effect: its answer was lost, and it was not refused."""
     cause = error.__cause__
     if not isinstance(error, UnavailableError):
         return False
@@ -121,7 +119,7 @@ def may_have_happened(error: BaseException) -> bool:
 
 
 def _answer(error: BaseException) -> dict[str, Any]:
-    """Return the service's answer that an error of the SDK carries; empty if there was none."""
+    """Return the service's answer in an error of the SDK; empty if there was none."""
     response: dict[str, Any] = getattr(error, "response", None) or {}
     return response if "Error" in response else {}
 
@@ -131,13 +129,13 @@ def _from_answer(response: dict[str, Any], operation: str, service: str) -> Asyn
     message: str = response.get("Error", {}).get("Message", "")
     where = _where(operation)
     if code in _THROTTLED or _status(response) == 429:
-        fix = "wait a little, or ask AWS for a higher limit"
-        return ThrottledError(f"AWS wants fewer calls of {operation}", why=message, fix=fix, **where)
+        fix = "try again later, or ask AWS for a higher limit"
+        return ThrottledError(f"AWS throttles {operation}", why=message, fix=fix, **where)
     if code in _EXPIRED:
         fix = "sign in again, or get new credentials"
-        return AuthError("The AWS credentials have expired", why=message, fix=fix, **where)
+        return AuthError("the AWS credentials have expired", why=message, fix=fix, **where)
     if code in _REFUSED_KEYS:
-        fix = "check the credentials, that they belong to this partition and region, and this machine's clock"
+        fix = "check the credentials, their partition and region, and this machine's clock"
         return AuthError("AWS does not accept the credentials", why=message, fix=fix, **where)
     if code in _DENIED or _status(response) == 403:
         action = f"{service}:{operation}"
@@ -147,17 +145,17 @@ def _from_answer(response: dict[str, Any], operation: str, service: str) -> Asyn
         return _unavailable(operation, f"{code}: {message}")
     if code in ("ResourceNotFoundException", "RepositoryNotFoundException") or _MISSING.search(message):
         return NotFoundError(
-            f"{operation} names something that does not exist", why=message, fix=_found_where(message), **where
+            f"the resource of {operation} does not exist", why=message, fix=_found_where(message), **where
         )
     if "share" in message.lower():
-        fix = "give share_id on queues with a fair-share policy, and leave it out on others"
+        fix = "set share_id for queues with a fair-share policy, and omit it for others"
         return InvalidRequestError(f"{operation} was refused", why=message, fix=fix, **where)
     return InvalidRequestError(f"{operation} was refused", why=f"{code}: {message}" if code else message, **where)
 
 
 def _found_where(message: str) -> str:
     if "queue" in message.lower():
-        return "name a queue of this account and region: aws batch describe-job-queues lists them"
+        return "use a queue of this account and region: aws batch describe-job-queues lists them"
     return "check the name, the account and the region"
 
 

@@ -1,4 +1,4 @@
-"""Which logs are being read, and where their lines stand: told anew whenever an app is described."""
+"""Create log sources, and update their streams whenever an app is described."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from asyncsched.specs.state import ReplicaStatus
 __all__ = ["AWSLogSources"]
 
 _EARLY = 600 * 1_000_000_000
-"""How far the clocks of a job's host and of AWS may differ, in nanoseconds, for the first line's time."""
+"""The tolerated difference between the clocks of a job's host and AWS, in nanoseconds, for the first line's time."""
 
 _ROOM = 2000
 
 MAX_FROM_THE_END = 32
-"""The last lines of so many streams are looked for from their ends; more would take longer than to read all."""
+"""Up to this many streams, the last lines are read from the ends; for more, reading everything is faster."""
 
 
 class AWSLogSources:
-    """Makes the sources of logs.
+    """Creates log sources.
 
     Args:
-        clock: Tells the time.
-        retry_for: Seconds of failures after which readers are told.
-        interval: Seconds between two looks for lines while some come.
-        settle_polls: After an app's end, so many looks without a new line are the end of its log.
+        clock: The time source.
+        retry_for: Seconds of failures after which readers get an error.
+        interval: Seconds between two queries while lines arrive.
+        settle_polls: Queries without a new line, after an app's end, that end its log.
     """
 
     def __init__(self, clock: Clock, *, retry_for: float, interval: float, settle_polls: int) -> None:
@@ -47,7 +47,7 @@ class AWSLogSources:
         self._hubs: dict[tuple[AWSConnection, str], CloudWatchHub] = {}
 
     def note(self, app_id: str, row: Row, nodes: Mapping[str, Row]) -> None:
-        """Take note of a job that has been described, for those who read its logs."""
+        """Update the readers of a job that was described."""
         readers = self._apps.get(app_id)
         if readers:
             places = LogStreamRefs(row, nodes)
@@ -57,15 +57,15 @@ class AWSLogSources:
     async def sources(
         self, jobs: AWSJobs, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[HubSource]:
-        """Return a source for these replicas, one for each log group: almost always one.
+        """Return the sources of these replicas, one per log group: almost always one.
 
         Raises:
-            NotImplementedError: The containers log to something else than CloudWatch.
+            NotImplementedError: The containers do not log to CloudWatch.
         """
-        # What a watch tells has nothing of the job with it.
+        # The states of a watch do not include the job.
         job = app.native if isinstance(app.native, ReadAWSJob) else await jobs.look(query.app_id)
         if job is None:
-            return []  # It has been deleted since it was described.
+            return []  # The job was deleted after it was described.
         places = LogStreamRefs(job.row, job.nodes)
         by_group: dict[str, list[tuple[str, int]]] = {}
         for replica in replicas:
@@ -92,7 +92,7 @@ class AWSLogSources:
             replicas,
             query,
             born_ns=row["createdAt"] * 1_000_000 - _EARLY,
-            # Lines of a program that has just ended may still be on their way.
+            # Lines of a program that has just ended may still arrive.
             tail=query.tail or (age is not None and fresh),
             settle_polls=self._settle_polls if fresh else 1,
             settled=not fresh,
@@ -105,7 +105,7 @@ class AWSLogSources:
         return reader
 
     def _age(self, row: Row) -> float | None:
-        """Return how many seconds ago a job ended; None if it has not."""
+        """Return the seconds since a job ended; None if it has not."""
         if row["status"] not in ("SUCCEEDED", "FAILED") or not row.get("stoppedAt"):
             return None
         return max(0.0, self._clock.time_ns() / 1e9 - float(row["stoppedAt"]) / 1000)
@@ -127,7 +127,7 @@ class AWSLogSources:
 
 
 class _Reader(HubSource):
-    """The streams of some replicas, of all their attempts, as they come up."""
+    """Reads the streams of some replicas, of all their attempts, as they appear."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class _Reader(HubSource):
         self._keys: list[str] = []
 
     def look(self, places: LogStreamRefs) -> None:
-        """Read the streams that have come up since."""
+        """Add the streams that have appeared."""
         new = [(replica, place) for replica, place in places if self._wants(replica, place)]
         if new:
             keys = [self._key(replica, place) for replica, place in new]
@@ -169,7 +169,7 @@ class _Reader(HubSource):
             self._keys += keys
             self.add_keys(keys)
             if self._tail and len(self.readable(keys)) < len(keys):
-                self._cloudwatch.hurry()  # These wait until it is known that the attempts before have been read.
+                self._cloudwatch.hurry()  # These wait until the earlier attempts are known to have been read.
         now = self._cloudwatch.clock.monotonic()
         for replica, place in places:
             if (ago := self._ended_ago(place)) is not None:
@@ -202,7 +202,7 @@ class _Reader(HubSource):
     def polled(self, *, quiet: bool) -> None:
         now = self._cloudwatch.clock.monotonic()
         if self._attempts.looked(now, self._behind, self._cloudwatch.in_vain) and self._behind:
-            self._cloudwatch.hurry()  # The next attempt is to be read to its end, too.
+            self._cloudwatch.hurry()  # Read the next attempt to its end too.
         if missing := list(self._attempts.missing()):
             self._cloudwatch.hasten(missing)
         if absent := self._attempts.given_up(now):
@@ -238,7 +238,7 @@ class _Reader(HubSource):
         return key
 
     def _ended_ago(self, place: LogStreamRef) -> float | None:
-        """Return how many seconds ago an attempt ended; None if it has not, as far as is known."""
+        """Return the seconds since an attempt ended; None if it is not known to have ended."""
         if place.stopped_ms is None:
             return None
         return max(0.0, self._cloudwatch.clock.time_ns() / 1e9 - place.stopped_ms / 1e3)

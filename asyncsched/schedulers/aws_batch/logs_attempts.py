@@ -1,4 +1,4 @@
-"""The order of a replica's attempts, each of which writes to streams of its own: pure, without I/O."""
+"""Order the lines of a replica's attempts, which have separate streams, without I/O."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["ARRIVED", "PATIENCE", "AttemptOrder"]
 Replica = tuple[str, int]
 
 ARRIVED = 60.0
-"""So many seconds after its end all lines of a container have arrived."""
+"""Seconds after its end until all lines of a container have arrived."""
 
 PATIENCE = 10.0
-"""So many seconds after its end an attempt holds up the next ones for one more look only."""
+"""Seconds after its end from which an attempt delays the next ones by one more query only."""
 
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """How well one attempt of a replica has been read.
+    """The reading progress of one attempt of a replica.
 
     Attributes:
         keys: Its streams.
-        ended: When it was known to have ended, by our own clock; None before.
-        looks: Looks without a new line since then; the one that is under way at that time does not count.
-        rounds: All looks since then.
-        in_vain: How often each of its streams had been looked for in vain, where it has not been found.
-        is_read: Whether its end is known to have been read, as soon as none of its streams is behind.
+        ended: When it was known to have ended, by the local clock; None before.
+        looks: Queries without a new line since then; a query already in flight does not count.
+        rounds: All queries since then.
+        in_vain: The number of failed searches for each of its streams that has not been found.
+        is_read: Whether its end has been read, once none of its streams is behind.
     """
 
     keys: list[str] = field(default_factory=list[str])
@@ -40,34 +40,34 @@ class _Attempt:
 
 
 class AttemptOrder:
-    """Lets the lines of each attempt of a replica wait until those of the attempts before it have been read.
+    """Holds back the lines of each attempt of a replica until the earlier attempts have been read.
 
-    An attempt has been read when it has ended and so many looks have found nothing new of it: in a stream that has not
-    been found, a look is a search for it in vain. After `PATIENCE` one look is enough. Lines that come even
-    later are marked with a gap, as they do not stand where they belong.
+    An attempt has been read when it has ended and `polls` queries found nothing new; for a stream that has not been
+    found, a failed search counts as a query. After `PATIENCE` one query is enough. Lines that arrive even later are
+    out of order, and a gap marks them.
 
     Args:
-        polls: How many looks.
+        polls: The number of queries.
     """
 
     def __init__(self, polls: int) -> None:
         self._polls = polls
         self._of: dict[Replica, dict[int, _Attempt]] = {}
         self._places: dict[str, Replica] = {}
-        self._ending: dict[Replica, dict[int, _Attempt]] = {}  # those whose end has not been read yet
-        self._told: dict[Replica, int] = {}  # the attempt of the newest line, of replicas that have several
+        self._ending: dict[Replica, dict[int, _Attempt]] = {}  # attempts whose end has not been read yet
+        self._delivered: dict[Replica, int] = {}  # the attempt of the newest line, for replicas with several attempts
         self._unfound: list[_Attempt] = []
         self._active: set[tuple[str, int, int | None]] = set()
 
     def add(self, replica: Replica, number: int, key: str, now: float, *, is_over: bool) -> None:
-        """Take note of a stream.
+        """Add a stream.
 
         Args:
-            replica: Whose it is.
-            number: The attempt, from 0.
+            replica: Its replica.
+            number: The attempt, counted from 0.
             key: The stream.
-            now: The present.
-            is_over: Whether one reading is enough, as nothing more can turn up there, or nobody waits for it.
+            now: The current time.
+            is_over: Whether reading it once is enough: nothing more can arrive, or nobody waits for it.
         """
         numbers = self._of.setdefault(replica, {})
         attempt = numbers.setdefault(number, _Attempt(is_read=is_over))
@@ -75,12 +75,12 @@ class AttemptOrder:
         self._places[key] = replica
         if len(numbers) > 1:
             self._of[replica] = dict(sorted(numbers.items()))
-            self._told.setdefault(replica, min(numbers))
+            self._delivered.setdefault(replica, min(numbers))
             for before in list(self._of[replica])[:-1]:
                 self.end(replica, before, now)
 
     def end(self, replica: Replica, number: int, when: float) -> None:
-        """Take note that an attempt has ended, by that time."""
+        """Record that an attempt had ended by that time."""
         attempt = self._of.get(replica, {}).get(number)
         if attempt is None:
             return
@@ -89,7 +89,7 @@ class AttemptOrder:
         attempt.ended = when if attempt.ended is None else min(when, attempt.ended)
 
     def ready(self, behind: Iterable[str]) -> list[str]:
-        """Return those of the streams that are behind for which no earlier attempt has to be read first."""
+        """Return the streams, among those behind, that need not wait for an earlier attempt."""
         late: dict[Replica, set[str]] = {}
         for key in behind:
             late.setdefault(self._places[key], set()).add(key)
@@ -104,19 +104,19 @@ class AttemptOrder:
         return []
 
     def looked(self, now: float, behind: Collection[str], in_vain: Callable[[str], int | None]) -> bool:
-        """Take note of a look at all streams; tells whether an attempt has been read to its end by now.
+        """Record a query of all streams; return whether this completed the reading of an attempt.
 
         Args:
-            now: The present.
-            behind: Streams that it was not for, as they have to be read from their beginning.
-            in_vain: Tells how often a stream was looked for in vain; None for one that is there.
+            now: The current time.
+            behind: Streams not included, because they must be read from their beginning.
+            in_vain: Returns the number of failed searches for a stream; None for a stream that exists.
         """
         active, self._active = self._active, set()
         is_any_read = False
         for replica, ending in list(self._ending.items()):
             for number, attempt in list(ending.items()):
                 if behind and not set(attempt.keys).isdisjoint(behind):
-                    attempt.looks = attempt.rounds = 0  # The look that it still gets does count.
+                    attempt.looks = attempt.rounds = 0  # The query that it still gets does count.
                     continue
                 self._look(attempt, now, in_vain, quiet=(*replica, number) not in active)
                 if attempt.is_read:
@@ -140,7 +140,7 @@ class AttemptOrder:
         attempt.is_read = attempt.looks >= self._polls or (is_late and attempt.rounds > 0)
 
     def missing(self) -> Iterator[str]:
-        """Yield the streams that have not been found, and hold up others."""
+        """Yield the streams that have not been found and delay others."""
         for replica, ending in self._ending.items():
             last = next(reversed(self._of[replica]))
             for number, attempt in ending.items():
@@ -148,31 +148,31 @@ class AttemptOrder:
                     yield from attempt.in_vain
 
     def given_up(self, now: float) -> list[str]:
-        """Return, once, the streams that have not been found so long after their attempt's end that none will come."""
+        """Return, once, the streams that will not appear any more: `ARRIVED` seconds after their attempt's end."""
         late = [each for each in self._unfound if each.ended is not None and now - each.ended >= ARRIVED]
         if late:
             self._unfound = [each for each in self._unfound if each not in late]
         return [key for attempt in late for key in attempt.in_vain]
 
     def arrange(self, lines: list[LogLine]) -> list[LogLine]:
-        """Return these lines, with a gap before those that come after lines of a later attempt."""
+        """Return these lines, with a gap before lines that follow those of a later attempt."""
         if self._ending:
             self._active.update({(line.role, line.replica, line.attempt) for line in lines})
-        if not self._told:
+        if not self._delivered:
             return lines
         return [each for line in lines for each in self._in_place(line)]
 
     def _in_place(self, line: LogLine) -> Sequence[LogLine]:
         source = line.source
         replica = source.role, source.replica
-        told = self._told.get(replica)
-        if told is None or source.attempt is None or line.gap is not None:
+        newest = self._delivered.get(replica)
+        if newest is None or source.attempt is None or line.gap is not None:
             return (line,)
-        self._told[replica] = source.attempt
-        if source.attempt >= told:
+        self._delivered[replica] = source.attempt
+        if source.attempt >= newest:
             return (line,)
         reason = (
-            f"lines of attempt {source.attempt} became readable only after those of attempt {told} had been delivered: "
-            "they follow here, out of their order"
+            f"lines of attempt {source.attempt} became readable only after those of attempt {newest} had been "
+            "delivered: they follow here, out of order"
         )
         return gap_line(LogGap(before=None if line.ns is None else utc(line.ns), reason=reason), source, line.ns), line

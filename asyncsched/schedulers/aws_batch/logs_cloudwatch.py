@@ -1,4 +1,4 @@
-"""CloudWatch Logs as a hub: one FilterLogEvents for up to a hundred streams, whoever reads them."""
+"""Read CloudWatch Logs with one FilterLogEvents for up to a hundred streams, shared by all readers."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = ["CloudWatchHub", "StreamKey"]
 Page = Mapping[str, Any]
 
 MAX_STREAMS = 100
-"""Streams in one query, as CloudWatch accepts them."""
+"""Most streams in one query."""
 
 PAGE = 1000
-"""Events in one answer: more would hold the loop for too long while they are decoded."""
+"""Events per answer: decoding more would block the loop for too long."""
 
 MAX_TRIES = 4
-"""Queries in vain for streams that do not exist yet, in one round."""
+"""Most failed queries in one round for streams that may not exist yet."""
 
 MAX_SEARCHED = 4
-"""Pages of a search for streams that may exist: what is not found on so many is asked for by name."""
+"""Most pages of a search for streams; streams not found by then are queried by name."""
 
 _SKEW = 60_000
-"""How far the clocks of two hosts may differ, in milliseconds, for the first line of a stream to be found."""
+"""The tolerated difference between the clocks of two hosts, in milliseconds, for the first line of a stream."""
 
 
 class StreamKey(NamedTuple):
-    """A stream and whose it is, as one string, since a hub's keys are strings."""
+    """A stream and its app, as one string, because a hub's keys are strings."""
 
     app_id: str
     stream: str
@@ -52,11 +52,11 @@ class CloudWatchHub(LogHub):
     """The streams of one log group.
 
     Args:
-        connection: Where CloudWatch is.
+        connection: The connection to CloudWatch.
         group: The log group.
-        clock: Tells the time of pauses.
-        retry_for: Seconds of failures after which the readers are told.
-        interval: Seconds between two looks while lines come.
+        clock: The time source for pauses.
+        retry_for: Seconds of failures after which readers get an error.
+        interval: Seconds between two queries while lines arrive.
     """
 
     def __init__(
@@ -68,22 +68,22 @@ class CloudWatchHub(LogHub):
         self._readers: Counter[str] = Counter()
         self._since: dict[str, int] = {}  # in milliseconds
         self._born: dict[str, int] = {}  # in milliseconds: no event of a stream is older
-        self._awaited: set[str] = set()  # streams that the shared query has not come by yet
+        self._awaited: set[str] = set()  # streams that the shared query has not found yet
         self._births = Births(clock)
-        self._last: dict[str, int] = {}  # the time of the newest event that anybody has had of a stream
-        self._lost: dict[str, tuple[LogGap, int]] = {}  # streams that were there and are gone, and since when
+        self._last: dict[str, int] = {}  # the time of the newest delivered event of a stream
+        self._lost: dict[str, tuple[LogGap, int]] = {}  # streams that existed and are gone, and since when
 
     def __repr__(self) -> str:
         return f"<CloudWatchHub {self._group}: {len(self._origins)} streams>"
 
     def know(self, stream: str, origin: LogOrigin, *, since_ns: int, born_ns: int) -> str:
-        """Say who writes a stream, once for each reader of it; returns the key to ask for it by.
+        """Register a reader of a stream; return the stream's key.
 
         Args:
             stream: The log stream.
-            origin: What its lines are marked with.
-            since_ns: The reader wants no older lines.
-            born_ns: There are no older lines.
+            origin: The origin of its lines.
+            since_ns: The start of the lines that the reader wants.
+            born_ns: The time before which there are no lines.
         """
         key = StreamKey(origin.app_id, stream).text
         self._origins[key] = origin
@@ -94,19 +94,19 @@ class CloudWatchHub(LogHub):
         return key
 
     def end(self, stream: str) -> None:
-        """Say that nothing more will be written to a stream."""
+        """Record that nothing more will be written to a stream."""
         self._births.end(stream)
 
     def in_vain(self, key: str) -> int | None:
-        """Return how often a stream was looked for and not found; None if it has been found, or never will be."""
+        """Return the number of failed searches for a stream; None if it has been found, or never will be."""
         return self._births.in_vain(_stream(key))
 
     def hasten(self, keys: Iterable[str]) -> None:
-        """Look for these in the next round, if they have not been found: others wait for them."""
+        """Search for these in the next round if they have not been found, because others wait for them."""
         self._births.hasten(map(_stream, keys))
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Take note that a reader of these has gone."""
+        """Unregister a reader of these streams."""
         for key in keys:
             self._readers[key] -= 1
             if not self._readers[key]:
@@ -123,7 +123,7 @@ class CloudWatchHub(LogHub):
     @override
     async def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
         there, not_yet = self._births.divide({_stream(key): None for key in keys})
-        # Others may have found them meanwhile: who has waited for them here has had nothing of them yet.
+        # Another query may have found them meanwhile, but their lines have not been delivered here.
         found = self._awaited.intersection(there)
         self._awaited -= found
         async with aclosing(self._pages(keys, since_ns, first_time=found)) as pages:
@@ -134,12 +134,12 @@ class CloudWatchHub(LogHub):
     async def past(
         self, keys: Sequence[str], since_ns: int | None, *, at_once: bool
     ) -> AsyncGenerator[Sequence[HubEvent]]:
-        """Yield the events of these streams for one reader, up to the present, as `pages` does.
+        """Yield the events of these streams for one reader up to now, as `pages` does.
 
         Args:
             keys: The streams.
-            since_ns: From when on.
-            at_once: Whether every stream that exists now must be found, and not only before long.
+            since_ns: The start.
+            at_once: Whether every stream that exists now must be found in this call, instead of soon.
         """
         async with aclosing(self._pages(keys, since_ns, at_once=at_once)) as pages:
             async for events in pages:
@@ -163,24 +163,24 @@ class CloudWatchHub(LogHub):
                 yield self._events(page, by_stream)
         async for page in self._perhaps(not_yet, start, at_once=at_once):
             yield self._events(page, by_stream)
-        yield self._holes(by_stream)  # those that have been found just now
+        yield self._holes(by_stream)  # gaps found in this round
 
     async def _existing(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
         try:
             async for page in self._window(streams, start):
                 yield page
         except NotFoundError:
-            # One of them has been deleted: which one, the next round finds out.
+            # One of them was deleted; the next round finds out which one.
             self._births.doubt(streams)
 
     async def _perhaps(self, streams: Sequence[str], start: int, *, at_once: bool) -> AsyncGenerator[Page]:
-        """Read streams of which some may not exist, which CloudWatch says only of all together.
+        """Read streams of which some may not exist; CloudWatch does not say which of them.
 
-        New ones are read from their beginning on: by the time that one is found, its first lines may be old.
+        New streams are read from their beginning: by the time one is found, its first lines may be old.
         """
         left = dict.fromkeys(streams)
         tries = 0
-        # Those that exist are not kept waiting for those that do not.
+        # Missing streams must not delay existing ones.
         while tries < MAX_TRIES and (group := self._births.next_group(left, MAX_STREAMS, at_once=at_once)):
             asked = list(group.streams)
             tries += not at_once and not self._births.has_ended(asked)
@@ -201,13 +201,13 @@ class CloudWatchHub(LogHub):
                 for stream in asked:
                     left.pop(stream, None)
                 tries = 0
-        # Somebody else has found these meanwhile, and has had their lines.
+        # Another query has found these meanwhile, and delivered their lines.
         for found in _chunks([stream for stream in left if self._births.exists(stream)]):
             async for page in self._existing(found, min(self._since.get(stream, 0) for stream in found)):
                 yield page
 
     async def _search(self, group: Group) -> list[str]:
-        """Look for streams through whatever was written in their folder; returns those that do not exist."""
+        """Search for streams by the events under their prefix; return those that do not exist."""
         asked, present = set(group.streams), self._present()
         since = min(self._born.get(stream, 0) for stream in asked) if group.since is None else group.since - _SKEW
         request: dict[str, object] = {
@@ -226,7 +226,7 @@ class CloudWatchHub(LogHub):
                 except InvalidRequestError:
                     if request.pop("nextToken", None) is None:
                         raise
-                    continue  # The token has expired: from the beginning again.
+                    continue  # The token has expired: start again.
                 found |= asked.intersection(row["logStreamName"] for row in page["events"])
                 complete = not page.get("nextToken") or found == asked
                 if complete:
@@ -244,12 +244,12 @@ class CloudWatchHub(LogHub):
 
     def _lose(self, stream: str) -> None:
         last = self._last.get(stream)
-        reason = f"the log stream {stream} is gone: deleted, or expired"
+        reason = f"the log stream {stream} is gone: it was deleted or has expired"
         gap = LogGap(after=None if last is None else utc(last), reason=reason)
         self._lost[stream] = gap, last or self.clock.time_ns()
 
     def _holes(self, by_stream: Mapping[str, Sequence[str]]) -> list[HubEvent]:
-        """Tell of the streams that are gone, in each round: readers know by the id what they have been told."""
+        """Return the gaps of lost streams, in each round: readers recognise known ones by their id."""
         return [
             HubEvent(key, f"gone {ns}", gap_line(gap, origin, ns))
             for stream, (gap, ns) in self._lost.items()
@@ -258,7 +258,7 @@ class CloudWatchHub(LogHub):
         ]
 
     async def beginning(self, key: str, lines: int, *, since_ns: int, until_ns: int | None) -> int:
-        """Return when the last so many lines of a stream begin, read from its end: no more pages than hold those."""
+        """Return the time at which the last `lines` lines of a stream start, reading backward from its end."""
         request: dict[str, object] = {
             "logGroupName": self._group,
             "logStreamName": _stream(key),
@@ -272,17 +272,17 @@ class CloudWatchHub(LogHub):
             try:
                 page = await self._connection.try_once("logs", "GetLogEvents", "events", **request)
             except (NotFoundError, PermissionDeniedError):
-                return since_ns  # It does not exist yet, or is read from its beginning.
+                return since_ns  # It does not exist yet, or must be read from its beginning.
             self._births.exist([_stream(key)])
             lines -= sum(1 + row["message"].rstrip("\n").count("\n") for row in page["events"])
             if lines <= 0 and page["events"]:
                 return int(page["events"][0]["timestamp"]) * 1_000_000
             if page["nextBackwardToken"] == request.get("nextToken"):
-                return since_ns  # It has no more than these.
+                return since_ns  # The beginning is reached.
             request["nextToken"] = page["nextBackwardToken"]
 
     async def _window(self, streams: Sequence[str], start: int) -> AsyncGenerator[Page]:
-        """Yield everything from `start` (in milliseconds) to the present end."""
+        """Yield all events from `start` (in milliseconds) to now."""
         request: dict[str, object] = {
             "logGroupName": self._group,
             "logStreamNames": list(streams),
@@ -297,7 +297,7 @@ class CloudWatchHub(LogHub):
             except InvalidRequestError:
                 if request.pop("nextToken", None) is None:
                     raise
-                request["startTime"] = reached  # The token has expired; readers know what they have had.
+                request["startTime"] = reached  # The token has expired; readers skip known events.
                 continue
             if page["events"]:
                 reached = page["events"][-1]["timestamp"]
@@ -318,7 +318,7 @@ class CloudWatchHub(LogHub):
 
 
 def _lines(key: str, row: Mapping[str, Any], origin: LogOrigin) -> list[HubEvent]:
-    """Make an event's lines: more than one where a program's own line breaks were kept together."""
+    """Return an event's lines; an event with line breaks has several."""
     message: str = row["message"]
     texts = [f"{text}\n" for text in message.removesuffix("\n").split("\n")]
     lines = label(texts, origin, row["timestamp"] * 1_000_000)

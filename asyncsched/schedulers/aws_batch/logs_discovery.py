@@ -1,7 +1,7 @@
-"""Which log streams exist already.
+"""Find out which log streams exist.
 
-A stream comes into being with its first line, or a little before, and a query that names one that has not come yet is
-refused as a whole, without a word on which one it was.
+A stream is created with its first line, or a little before. A query that names a missing stream is refused as a whole,
+and the refusal does not say which stream is missing.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ __all__ = ["Births", "Group"]
 _FIRST, _LONGEST = 0.4, 2.0
 
 _IN_VAIN = 1.0
-"""Queries a second in which streams are asked for one by one, where nothing better is possible."""
+"""Queries per second for streams that must be queried one by one."""
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Streams that are waited for, and asked for together.
+    """Expected streams that are queried together.
 
     Attributes:
-        streams: Which.
-        how: By their names in one query; by a search through all streams of their folder; or by their names in
-            ever smaller groups.
-        misses: How often they were asked for in vain.
-        due: When to ask again.
-        since: They did not exist when this time (in milliseconds) was the present; None if that is not known.
+        streams: The streams.
+        how: Query them by name together, search all streams with their prefix, or query them by name in ever smaller
+            groups.
+        misses: The number of failed queries.
+        due: When to query again.
+        since: A time (in milliseconds) at which they did not exist; None if unknown.
     """
 
     streams: list[str]
@@ -42,12 +42,12 @@ class Group:
 
 
 class Births:
-    """Remembers which streams exist, and decides when to ask for the others, and with which of them together.
+    """Remembers which streams exist, and decides when to query the others, and in which groups.
 
-    Streams that come up together are asked for together. A first miss is taken for bad luck, as the streams of one
-    job appear within a second or so; then they are searched for, which takes one query for all of them. Only where the
-    search finds too much are they asked for in halves, until those that are missing stand alone. Streams whose
-    program has ended are not waited for: they are there, or will never be.
+    Streams that are expected together are queried together. After the first miss they are simply queried again, because
+    the streams of one job appear within about a second; then one search looks for all of them. Only if the search has
+    too many results are they queried in halves, until the missing ones are isolated. Streams of an ended program are
+    not waited for: they exist now or never will.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -60,24 +60,24 @@ class Births:
         self._waiting: list[Group] = []
 
     def end(self, stream: str) -> None:
-        """Say that nothing more will be written to a stream."""
+        """Record that nothing more will be written to a stream."""
         self._ended.add(stream)
 
     def has_ended(self, streams: Iterable[str]) -> bool:
-        """Tell whether nothing more will be written to any of these."""
+        """Return whether nothing more will be written to any of these streams."""
         return self._ended.issuperset(streams)
 
     def exists(self, stream: str) -> bool:
-        """Tell whether a stream has been found."""
+        """Return whether a stream has been found."""
         return stream in self._existing
 
     def in_vain(self, stream: str) -> int | None:
-        """Return how often a stream was looked for and not found; None if it has been found, or never will be."""
+        """Return the number of failed searches for a stream; None if it has been found, or never will be."""
         is_settled = stream in self._existing or stream in self._never
         return None if is_settled else self._in_vain[stream]
 
     def divide(self, streams: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Return those of the streams that exist, and those that do not as far as is known."""
+        """Return the streams that are known to exist, and the others."""
         wanted = list(streams)
         expected = {stream for group in self._waiting for stream in group.streams}
         known = self._existing | self._never | expected
@@ -87,7 +87,7 @@ class Births:
         return there, [stream for stream in wanted if stream not in self._existing]
 
     def next_group(self, wanted: Iterable[str], most: int, *, at_once: bool = False) -> Group | None:
-        """Return streams to ask for now, at most so many by their names; None if it is too early for all of them."""
+        """Return a group of streams to query now, with at most `most` queried by name; None if none is due."""
         allowed = set(wanted)
         now = self._clock.monotonic()
         for group in sorted(self._waiting, key=lambda group: group.due):
@@ -104,22 +104,22 @@ class Births:
         return None
 
     def exist(self, streams: Sequence[str]) -> None:
-        """Take note that these have been found."""
+        """Record that these streams were found."""
         self._existing.update(streams)
         self._doubted.difference_update(streams)
         self._remove(streams)
 
     def missing(self, group: Group, asked: Sequence[str], present: int | None, *, at_once: bool = False) -> bool:
-        """Take note that one of these does not exist; tells whether it is now known of one that was there.
+        """Record that one of these streams does not exist; return whether a single known stream is now lost.
 
         Args:
-            group: What was to be asked for.
-            asked: What was asked for.
-            present: The newest event's time in milliseconds, as far as is known.
-            at_once: Whether somebody wants to know now which of them it is.
+            group: The group to query.
+            asked: The streams that were queried.
+            present: The newest event's time in milliseconds, if known.
+            at_once: Whether a reader needs to know at once which of them is missing.
         """
         if group not in self._waiting or group.streams != asked:
-            return False  # Somebody else asked for them at the same time, and has taken note.
+            return False  # A concurrent query has already recorded it.
         if len(group.streams) == 1:
             return self._is_lost(group, present)
         misses, now = group.misses + 1, self._clock.monotonic()
@@ -134,13 +134,13 @@ class Births:
         return False
 
     def searched(self, group: Group, found: Iterable[str], present: int | None, *, complete: bool) -> list[str]:
-        """Take note of a search; returns those that do not exist, none if it was broken off.
+        """Record a search; return the streams that do not exist, or none if the search was incomplete.
 
         Args:
-            group: What was searched for.
-            found: The streams that the search came by.
-            present: The newest event's time in milliseconds, as far as is known.
-            complete: Whether it looked at all that there is.
+            group: The group that was searched for.
+            found: The streams that were found.
+            present: The newest event's time in milliseconds, if known.
+            complete: Whether the search covered everything.
         """
         if group not in self._waiting:
             return []
@@ -156,22 +156,22 @@ class Births:
         return rest
 
     def doubt(self, streams: Iterable[str]) -> None:
-        """Take note that one of these, which had been found, is gone."""
+        """Record that one of these known streams is gone."""
         doubtful = list(streams)
         self._existing.difference_update(doubtful)
         self._doubted.update(doubtful)
-        # Those that are there may have been silent for long: a search through what is new would not find them.
+        # The existing ones may have been silent for long, so a search of new events would not find them.
         self._waiting.append(Group(doubtful, "apart", misses=1))
 
     def hasten(self, streams: Iterable[str]) -> None:
-        """Ask for these in the next round, if they have not been found."""
+        """Query these streams in the next round if they have not been found."""
         wanted = set(streams)
         for group in self._waiting:
             if not wanted.isdisjoint(group.streams):
                 group.due = 0.0
 
     def settle(self, streams: Iterable[str]) -> bool:
-        """Ask for those of these that have not been found, now and for the last time; tells whether there are any."""
+        """Query the missing ones of these streams now, for the last time; return whether there are any."""
         wanted = set(streams)
         groups = [(group, [each for each in group.streams if each in wanted]) for group in self._waiting]
         groups = [(group, left) for group, left in groups if left]
@@ -182,7 +182,7 @@ class Births:
         return bool(groups)
 
     def forget(self, stream: str) -> None:
-        """Take note that nobody asks for this one any more."""
+        """Forget a stream that has no readers any more."""
         self._existing.discard(stream)
         self._ended.discard(stream)
         self._never.discard(stream)
@@ -199,7 +199,7 @@ class Births:
         return lost
 
     def _wait_for(self, streams: Sequence[str], misses: int, since: int | None) -> None:
-        """Search for these again after a pause, unless they have ended."""
+        """Search for these streams again after a pause, unless they have ended."""
         self._in_vain.update(streams)
         if self.has_ended(streams):
             self._never.update(streams)
@@ -217,11 +217,11 @@ class Births:
         due: float,
         since: int | None,
     ) -> None:
-        """Add streams to those that are searched for in the same folder since the same time, or as a group."""
+        """Add streams as a group; merge it with a search for the same prefix."""
         for group in self._waiting:
             alike = how == group.how == "search" and (group.since is None) == (since is None)
             if alike and _folder(group.streams[0]) == _folder(streams[0]):
-                # Not into the same group: somebody may be asking for it at this moment.
+                # Make a new group: the old one may be in use by a query.
                 self._waiting.remove(group)
                 streams, due = [*group.streams, *streams], min(group.due, due)
                 since = None if since is None or group.since is None else min(since, group.since)

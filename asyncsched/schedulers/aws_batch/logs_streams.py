@@ -1,4 +1,4 @@
-"""Where the lines of each replica stand in CloudWatch: pure, from what DescribeJobs shows."""
+"""Find the CloudWatch streams of each replica in the answers of DescribeJobs, without I/O."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LOG_GROUP = "/aws/batch/job"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStreamRef:
-    """One CloudWatch stream: what one container of one attempt of a replica writes.
+    """The CloudWatch stream of one container in one attempt of a replica.
 
     Attributes:
-        attempt: 0 for the first run.
-        stream: The log stream; it comes into being with its first line.
-        container: The container's name, where a task has several.
+        attempt: The attempt, counted from 0.
+        stream: The log stream, which is created with its first line.
+        container: The container's name, if a task has several.
         stopped_ms: When the attempt ended, in AWS's milliseconds; None while it may run.
     """
 
@@ -32,9 +32,9 @@ class LogStreamRef:
 
 
 class LogStreamRefs:
-    """Where the lines of an app's replicas stand, as DescribeJobs shows its job and nodes.
+    """The log streams of an app's replicas, from the rows of its job and nodes.
 
-    Iterating gives pairs of (role, number) and a place, in the order of the attempts.
+    Iteration yields pairs of (role, replica) and a place, ordered by attempt.
     """
 
     def __init__(self, row: Row, nodes: Mapping[str, Row]) -> None:
@@ -51,15 +51,15 @@ class LogStreamRefs:
         return iter(self._places)
 
     def group(self, role: str, replica: int) -> str:
-        """Return the log group that a replica logs to.
+        """Return the log group of a replica.
 
         Raises:
-            NotImplementedError: It logs to something else than CloudWatch.
+            NotImplementedError: It does not log to CloudWatch.
         """
         logging = part(self._containers.get((role, replica), {}), "logConfiguration")
         driver = logging.get("logDriver", "awslogs")
         if driver != "awslogs":
-            raise NotImplementedError(f"{role}/{replica} logs with the driver {driver}: only awslogs can be read")
+            raise NotImplementedError(f"the log driver of {role}/{replica} must be awslogs to be read, got {driver}")
         return str(part(logging, "options").get("awslogs-group", LOG_GROUP))
 
 
@@ -69,13 +69,13 @@ def _of_node(row: Row) -> Iterator[LogStreamRef]:
     for number, attempt in enumerate([*attempts, row]):
         stopped = attempt.get("stoppedAt") if number < len(attempts) else None
         for container, stream in _streams(attempt):
-            if stream not in seen:  # The newest attempt stands in the job's own row too.
+            if stream not in seen:  # The newest attempt is also in the job's row.
                 seen.add(stream)
                 yield LogStreamRef(attempt=number, stream=stream, container=container, stopped_ms=stopped or None)
 
 
 def _streams(row: Row) -> Iterator[tuple[str, str]]:
-    """Yield container and stream, wherever this kind of job shows them."""
+    """Yield container and stream, for every kind of job."""
     if stream := part(row, "container").get("logStreamName"):
         yield "", stream
     tasks = parts(row, "taskProperties") or parts(part(row, "ecsProperties"), "taskProperties")

@@ -1,4 +1,4 @@
-"""Looking jobs up: what is known of one or of many, in few calls."""
+"""Look up one or many jobs in few calls."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["AWSJobs", "ReadAWSJob", "calls_to_describe"]
 Seen: TypeAlias = Callable[[str, AWSConnection, Row, Mapping[str, Row]], None]
 
 MAX_CHILDREN = 1000
-"""The largest array whose children are looked at one by one."""
+"""The largest array whose children are read one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAWSJob:
-    """A job as it has been read.
+    """A job and its data.
 
     Attributes:
-        known: Which job it is, and where.
+        known: The id and location of the job.
         row: Its row of DescribeJobs.
         nodes: The rows of its nodes or array children, by id.
     """
@@ -43,14 +43,14 @@ class ReadAWSJob:
 
 
 class AWSJobs:
-    """Reads jobs, by the ids of their apps.
+    """Reads jobs by app id.
 
     Args:
-        connections: Where AWS is reached.
-        seen: Told of every job that has been read: its app, where it is, its row and those of its nodes.
+        connections: The connections to AWS.
+        seen: Called for every job that was read, with its app, connection and row, and the rows of its nodes.
 
     Attributes:
-        names: Finds the jobs that app ids mean.
+        names: Finds jobs by app id.
     """
 
     def __init__(self, connections: Connections, seen: Seen) -> None:
@@ -58,14 +58,14 @@ class AWSJobs:
         self._seen = seen
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
-        """Describe one app: one call, if it has fewer than a hundred nodes."""
+        """Describe one app, in one call if it has fewer than a hundred nodes."""
         job = await self.look(app_id)
-        return None if job is None else self._told(app_id, job)
+        return None if job is None else self._describe_job(app_id, job)
 
     async def look(self, app_id: str) -> ReadAWSJob | None:
-        """Read an app's job; None if there is none, or it is deleted.
+        """Read an app's job; return None if it does not exist or is deleted.
 
-        Its name is looked up again if another job may have it by now.
+        The name is looked up again if another job may have it by now.
         """
         known = await self.names.find(app_id)
         job = None if known is None else await self._read(known)
@@ -77,7 +77,7 @@ class AWSJobs:
 
     async def _read(self, known: KnownJob) -> ReadAWSJob | None:
         connection = self.names.connection(known)
-        # Asking for nodes that do not exist costs nothing; asking again would cost a call.
+        # Asking for nodes that do not exist is free; asking again would be another call.
         guess = [f"{known.job_id}#{k}" for k in range(MAX_IDS)] if known.children is None else known.children
         asked = {known.job_id: None, **dict.fromkeys(guess[: MAX_IDS - 1])}
         rows = await fetch_rows(connection, list(asked))
@@ -90,14 +90,14 @@ class AWSJobs:
         return ReadAWSJob(known, row, rows)
 
     async def describe_all(self, app_ids: Iterable[str]) -> AsyncGenerator[Answers]:
-        """Describe many apps, as many as possible with each call; one item for each call."""
+        """Describe many apps, as many as possible per call; yield one item per call."""
         wanted = list(app_ids)
         gone: list[str] = []
         async with aclosing(self._describe_all(wanted)) as sweep:
             async for answers in sweep:
                 gone += [app_id for app_id, answer in answers.items() if answer is None]
                 yield answers
-        # Another job may have got a name that is remembered for one that is gone.
+        # If a job is gone, another job may have its name.
         if again := self.names.stale(gone):
             async with aclosing(self._describe_all(again)) as sweep:
                 async for answers in sweep:
@@ -119,41 +119,43 @@ class AWSJobs:
         budget = budget_of(asyncio.get_running_loop())
         budget.begin()
         for app_id, known in found.items():
-            await budget.breathe()  # Ten thousand apps are gone through in more than one step.
+            await budget.breathe()  # Ten thousand apps take more than one step.
             by_place.setdefault(self.names.connection(known), {})[app_id] = known
         for connection, apps in by_place.items():
             async with aclosing(self._describe_at(connection, apps)) as sweep:
-                async for told in sweep:
-                    yield told
+                async for described in sweep:
+                    yield described
 
     async def _describe_at(self, connection: AWSConnection, apps: Mapping[str, KnownJob]) -> AsyncGenerator[Answers]:
-        again: dict[str, KnownJob] = {}  # those that turn out to have nodes
+        again: dict[str, KnownJob] = {}  # apps that turn out to have nodes
         large: dict[str, KnownJob] = {}
         for batch in _packed(apps):
             if len(batch) == 1 and _size(next(iter(batch.values()))) > MAX_IDS:
                 large |= batch
                 continue
             rows = await fetch_rows(connection, [i for known in batch.values() for i in _ids(known)])
-            told: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
+            described: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
             for app_id, known in batch.items():
                 row = TOMBSTONE.existing(rows.get(known.job_id))
                 if row is not None and known.children is None and self._children(row):
                     known.children = self._children(row)
                     again[app_id] = known
                 else:
-                    told[app_id] = None if row is None else self._told(app_id, ReadAWSJob(known, row, rows))
-            yield told
+                    described[app_id] = (
+                        None if row is None else self._describe_job(app_id, ReadAWSJob(known, row, rows))
+                    )
+            yield described
         for app_id in large:
             yield {app_id: await self.describe(app_id)}
         if again:
             async for answers in self._describe_at(connection, again):
                 yield answers
 
-    def _told(self, app_id: str, job: ReadAWSJob) -> DescribeAppResponse:
+    def _describe_job(self, app_id: str, job: ReadAWSJob) -> DescribeAppResponse:
         known, row = job.known, job.row
         known.children = self._children(row)
         known.queue = queue_name(row["jobQueue"])
-        # One call tells of many jobs: what is kept of it is this one.
+        # The answer has many jobs: keep only this one.
         nodes = {child: job.nodes[child] for child in known.children if child in job.nodes}
         self._seen(app_id, self.names.connection(known), row, nodes)
         response = describe_app(row, nodes)
@@ -167,7 +169,7 @@ class AWSJobs:
 
 
 def calls_to_describe(known: Iterable[KnownJob | None]) -> int:
-    """Return how many calls it takes to describe these, about."""
+    """Return the approximate number of calls to describe these apps."""
     return -(-sum(_size(each) if each is not None else 1 for each in known) // MAX_IDS)
 
 

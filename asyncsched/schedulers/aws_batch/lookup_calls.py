@@ -1,4 +1,4 @@
-"""The calls that read jobs and queues, page by page."""
+"""Calls that read jobs and queues, page by page."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from asyncsched.schedulers.aws_batch.status_rows import Row, part
 __all__ = ["MAX_IDS", "TOMBSTONE", "fetch_rows", "list_jobs", "list_queues", "mark_deleted"]
 
 TOMBSTONE = Tombstone[Row](lambda row: part(row, "tags"))
-"""AWS forgets jobs when it likes to; until then a tag says that an app has been deleted."""
+"""The tag of deleted apps; AWS itself forgets a job some time later."""
 
 MAX_IDS = 100
-"""Ids in one DescribeJobs, as AWS Batch accepts them."""
+"""Most ids in one DescribeJobs."""
 
 MAX_EXPIRED = 10
-"""How often a list begins anew because its page's token has expired."""
+"""How often to restart a list whose page token has expired."""
 
 
 async def list_jobs(connection: AWSConnection, **request: object) -> AsyncGenerator[Sequence[Row]]:
-    """Yield the pages of ListJobs; where a page's token has expired, those from the first one on again."""
+    """Yield the pages of ListJobs; start again from the first page if a token has expired."""
     expired = 0
     while True:
         try:
@@ -34,7 +34,7 @@ async def list_jobs(connection: AWSConnection, **request: object) -> AsyncGenera
                 raise
             if expired > MAX_EXPIRED:
                 raise UnavailableError(
-                    "AWS's tokens for the next page of jobs expire at once",
+                    "AWS's page tokens expire too fast to list the jobs",
                     why=error.why,
                     backend=BACKEND,
                     operation="ListJobs",
@@ -59,11 +59,11 @@ async def list_queues(connection: AWSConnection) -> list[str]:
 
 
 async def fetch_rows(connection: AWSConnection, ids: Sequence[str]) -> dict[str, Row]:
-    """Return the rows of up to a hundred jobs and nodes by id; unknown ones are left out."""
+    """Return the rows of up to a hundred jobs and nodes by id, without unknown ones."""
     answer = await connection.call("batch", "DescribeJobs", "jobs", jobs=list(ids))
     return {row["jobId"]: row for row in answer["jobs"]}
 
 
 async def mark_deleted(connection: AWSConnection, row: Row) -> None:
-    """Let a job be taken for one that does not exist, by everybody who uses asyncsched."""
+    """Tag a job as deleted; every asyncsched process then treats it as gone."""
     await connection.call("batch", "TagResource", resourceArn=row["jobArn"], tags=TOMBSTONE.mark())

@@ -1,4 +1,4 @@
-"""All apps of this account and region, newest first."""
+"""List all apps of this account and region, newest first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["list_apps"]
 
 
 async def list_apps(connection: AWSConnection) -> AsyncGenerator[ListAppResponse]:
-    """Yield a row for each app in any queue, newest first; two calls for a hundred apps, made as they are needed."""
+    """Yield one row per app in any queue, newest first; each hundred apps take two calls, made when needed."""
     pages = [_Queue(connection, queue) for queue in await list_queues(connection)]
     try:
         async for row in _merged(pages):
@@ -42,14 +42,14 @@ async def _merged(pages: Sequence[_Queue]) -> AsyncGenerator[Row]:
 
 
 class _Queue:
-    """The jobs of one queue that were made by us, page by page; `rows` ends with the newest."""
+    """The asyncsched jobs of one queue, page by page; the last of `rows` is the newest."""
 
     def __init__(self, connection: AWSConnection, queue: str) -> None:
         self._connection = connection
         filters = [{"name": "JOB_DEFINITION", "values": [f"{DEFINITION_PREFIX}*"]}]
         self._pages = list_jobs(connection, jobQueue=queue, filters=filters)
         self._over = False
-        self._told: set[str] = set()  # A list that begins anew repeats jobs.
+        self._listed: set[str] = set()  # A list that starts again repeats jobs.
         self.rows: list[Row] = []
 
     async def aclose(self) -> None:
@@ -59,9 +59,9 @@ class _Queue:
         while not self.rows and not self._over:
             page = await anext(self._pages, None)
             self._over = page is None
-            ids = [row["jobId"] for row in page or () if row["jobId"] not in self._told]
-            self._told.update(ids)
-            # The list shows no tags, and those say whose job it is.
+            ids = [row["jobId"] for row in page or () if row["jobId"] not in self._listed]
+            self._listed.update(ids)
+            # ListJobs does not return tags, which are needed to identify apps.
             details = await fetch_rows(self._connection, ids) if ids else {}
             shown = (details[job_id] for job_id in reversed(ids) if job_id in details)
             self.rows = TOMBSTONE.all_existing(shown)

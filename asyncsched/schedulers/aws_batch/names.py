@@ -1,7 +1,7 @@
-"""The names of apps: what a job is called, and which forms of an app id mean which job.
+"""Job names, and the forms of app ids.
 
-An app is known by its ``<queue>:<jobName>``, from the dry-run on. Accepted as well are ``<queue>:<jobId>``, a job's id
-or name without its queue, and its ARN; a node's ``#<index>`` is cut off.
+The id of an app is ``<queue>:<jobName>``, fixed at the dry-run. ``<queue>:<jobId>``, a job's id or name without its
+queue, and its ARN are accepted too; a node's ``#<index>`` is removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FORMS = "<queue>:<jobName>, <queue>:<jobId>, a job's id, name or ARN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AWSJobRef:
-    """What an app id says about its job; `job_id` or `name` is known, or both."""
+    """The parts of an app id; at least one of `job_id` and `name` is set."""
 
     job_id: str = ""
     name: str = ""
@@ -31,10 +31,10 @@ class AWSJobRef:
 
 
 def parse_app_id(app_id: str) -> AWSJobRef:
-    """Take an app id apart.
+    """Parse an app id.
 
     Raises:
-        MalformedHandleError: It has none of the accepted forms. It is a ``ValueError``.
+        MalformedHandleError: The id has none of the accepted forms. This is a ``ValueError``.
     """
     if found := _ARN.fullmatch(app_id):
         return AWSJobRef(job_id=found["id"], region=found["region"])
@@ -48,11 +48,11 @@ def parse_app_id(app_id: str) -> AWSJobRef:
         return AWSJobRef(queue=queue, name=job)
     if _NAME.fullmatch(job := _without_node(app_id)):
         return AWSJobRef(name=job)
-    raise MalformedHandleError(f"{app_id!r} is not the id of an app on AWS Batch", fix=f"write it as {_FORMS}")
+    raise MalformedHandleError(f"{app_id!r} is not an app id of aws_batch", fix=f"write it as {_FORMS}")
 
 
 def is_job_name(text: str) -> bool:
-    """Tell whether an app can be called by this name of its job."""
+    """Return whether a job name can be part of an app id."""
     return _NAME.fullmatch(text) is not None and _UUID.fullmatch(text) is None
 
 
@@ -61,11 +61,11 @@ def _without_node(identifier: str) -> str:
 
 
 def queue_name(queue: str) -> str:
-    """Return a queue's name; an ARN is cut down to it, as an app id may not hold a slash."""
+    """Return a queue's name, without the rest of an ARN: an app id may not contain a slash."""
     return queue.rsplit("/", 1)[-1]
 
 
 def job_stem(app_name: str, share_id: str | None) -> str:
-    """Return what a job's name begins with: the app's name, and its share's, as AWS Batch accepts them."""
+    """Return the prefix of a job's name: the app's name and its share, made valid for AWS Batch."""
     text = app_name if share_id is None else f"{app_name}-{share_id}"
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).lstrip("-_")[:100] or "app"

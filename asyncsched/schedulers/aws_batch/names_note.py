@@ -1,7 +1,7 @@
-"""The note of an app's roles in the tags of its job: what the service would not give back as it was written.
+"""Store a note of an app's roles in the tags of its job, because AWS does not return them as written.
 
-A role's note is JSON, compressed, in as many tags as it takes. Where there is no room for all of it, command and
-variables are left to what the service itself shows.
+A role's note is compressed JSON, in as many tags as needed. If there is not enough room, command and variables are
+omitted and read from AWS's data instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asyncsched.specs.to_plain import JsonValue
 __all__ = ["note_tags", "read_note"]
 
 MOST_TAGS = 8
-"""For one role: five roles leave ten tags for everything else."""
+"""Most tags per role: five roles leave ten tags for everything else."""
 
 LONGEST_TAG = 256
 
@@ -31,11 +31,11 @@ _once = Once(logging.getLogger("asyncsched.schedulers.aws_batch"))
 
 
 def note_tags(app: AppDef, room: int) -> dict[str, str]:
-    """Return the tags that tell of an app's roles.
+    """Return the tags with the note of an app's roles.
 
     Args:
         app: The app.
-        room: How many tags the job can still have.
+        room: How many more tags the job can have.
     """
     tags: dict[str, str] = {}
     most = min(MOST_TAGS, room // len(app.roles))
@@ -48,7 +48,7 @@ def note_tags(app: AppDef, room: int) -> dict[str, str]:
 
 
 def read_note(row: Row, index: int) -> object | None:
-    """Return the note of the role of this number; None where there is none, or none of ours."""
+    """Return the note of the role with this index; None if it is missing or invalid."""
     tags: Mapping[str, str] = part(row, "tags")
     names = takewhile(lambda name: name in tags, (_key(index, n) for n in count()))
     packed = "".join(tags[name] for name in names)
@@ -56,9 +56,7 @@ def read_note(row: Row, index: int) -> object | None:
         return read_json(_unpacked(packed)) if packed else None
     except (ValueError, binascii.Error, zlib.error) as error:
         job_id = row["jobId"]
-        _once.warn(
-            (job_id, index), "a role of the job %s is told without its note: %s: %s", job_id, error, shown(packed)
-        )
+        _once.warn((job_id, index), "ignoring the note of a role of the job %s: %s: %s", job_id, error, shown(packed))
         return None
 
 
@@ -74,5 +72,5 @@ def _unpacked(packed: str) -> str:
     unpacking = zlib.decompressobj()
     data = unpacking.decompress(base64.b64decode(packed, validate=True), LONGEST_JSON)
     if not unpacking.eof:
-        raise ValueError(f"it is cut off, or has more than {LONGEST_JSON:,} characters")
+        raise ValueError(f"it is truncated, or has more than {LONGEST_JSON:,} characters")
     return data.decode()

@@ -1,4 +1,4 @@
-"""What a job's tags and name say of its app: anybody who may submit jobs, or tag them, writes these."""
+"""Read app data from a job's tags and name. They are untrusted: anybody who may submit or tag jobs can write them."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ __all__ = [
 
 VERSION_TAG = "asyncsched/version"
 BY_HAND_TAG = "asyncsched/by-hand"
-"""Says that no dry-run has made the request: what the service shows is what somebody has written."""
+"""Tag of a job whose request was written by hand instead of made by a dry-run."""
 
 _SESSION = "asyncsched/session"
 _NAME = "asyncsched/app"
 _OURS = ("asyncsched/", "aws:")
 
 NOT_KEPT_TAG = "asyncsched/not-kept/"
-"""Stands before the name of metadata that is a secret, and so in no tag."""
+"""Prefix for the names of metadata that are secrets, and so not stored in tags."""
 
 _once = Once(logging.getLogger("asyncsched.schedulers.aws_batch"))
 
 
 def session_of(row: Row) -> str:
-    """Return the session that submitted a job; empty, with one warning, where the tag can be in no handle.
+    """Return the session that submitted a job; empty, with one warning, if the tag is not valid in a handle.
 
-    The job's state is AWS's own verdict, whatever its tags say.
+    The tags do not affect the job's state.
     """
     text = part(row, "tags").get(_SESSION, "")
     try:
@@ -49,23 +49,23 @@ def session_of(row: Row) -> str:
     except ValueError as error:
         job_id = row["jobId"]
         _once.warn(
-            job_id, "the job %s is told without a session: its tag %s %s: %s", job_id, _SESSION, error, shown(text)
+            job_id, "ignoring the session of the job %s: its tag %s %s: %s", job_id, _SESSION, error, shown(text)
         )
         return ""
 
 
 def is_ours(row: Row) -> bool:
-    """Tell whether a job was submitted here."""
+    """Return whether a job was submitted by asyncsched."""
     return VERSION_TAG in part(row, "tags")
 
 
 def was_made_by_hand(row: Row) -> bool:
-    """Tell whether the request of a job that was submitted here was put together by hand."""
+    """Return whether the request of a job submitted by asyncsched was written by hand."""
     return BY_HAND_TAG in part(row, "tags")
 
 
 def app_name(row: Row) -> str:
-    """Return the name that an app was given, its job's name where no tag tells it."""
+    """Return the name of an app, or its job's name if no tag has it."""
     try:
         return read_text(part(row, "tags").get(_NAME))
     except ValueError:
@@ -73,18 +73,18 @@ def app_name(row: Row) -> str:
 
 
 def metadata_of(row: Row) -> dict[str, str]:
-    """Return the metadata of an app: all tags but ours and AWS's own."""
-    told: dict[str, str] = {}
+    """Return the metadata of an app: all tags except asyncsched's and AWS's."""
+    metadata: dict[str, str] = {}
     for key, value in part(row, "tags").items():
         if key.startswith(NOT_KEPT_TAG):
-            told[well_formed(key.removeprefix(NOT_KEPT_TAG))] = NotKept("a secret")
+            metadata[well_formed(key.removeprefix(NOT_KEPT_TAG))] = NotKept("a secret")
         elif not key.startswith(_OURS):
-            told[well_formed(key)] = well_formed(value)
-    return told
+            metadata[well_formed(key)] = well_formed(value)
+    return metadata
 
 
 def without_secrets(tags: Mapping[str, str], app: AppDef) -> dict[str, str]:
-    """Return a job's tags without the metadata of its app that are not kept, which are named."""
+    """Return a job's tags, with secret metadata of its app replaced by their names."""
     lost = {name for name, value in kept_metadata(app).items() if value == MASK and name in app.metadata}
     kept = {name: value for name, value in tags.items() if name not in lost or value != app.metadata[name]}
     return kept | {NOT_KEPT_TAG + name.replace("*", "-"): "" for name in lost if name in tags and name not in kept}

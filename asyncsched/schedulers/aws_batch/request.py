@@ -1,4 +1,4 @@
-"""An app as the requests that AWS Batch gets: pure, without I/O and without an SDK."""
+"""Convert an app to requests of AWS Batch, without I/O or an SDK."""
 
 from __future__ import annotations
 
@@ -60,31 +60,31 @@ __all__ = [
 Json = dict[str, object]
 
 DEFINITION_PREFIX = "asx-"
-"""Every definition's name begins so: it is what `list` asks for."""
+"""The prefix of every definition's name; `list` filters by it."""
 
 HASH_TAG = "asyncsched/def-hash"
 
 _EC2_SPOT, _FARGATE_SPOT = "Host EC2*", "Your Spot Task was interrupted*"
-"""What the reasons of attempts begin with that Spot has ended."""
+"""The prefixes of the reasons of attempts that Spot has ended."""
 
 _KNOWN_TO_SUBMIT = ("tags", "retryStrategy", "timeout", "propagateTags", "consumableResourceProperties")
 
 
 @dataclass(repr=False)
 class BatchJob:
-    """What AWS Batch gets for one app: shown by a dry-run, and free to be edited before it is scheduled.
+    """The AWS Batch requests of one app, shown by a dry-run; they may be edited before they are scheduled.
 
     Attributes:
-        name: The job's name, which is unique.
+        name: The job's unique name.
         queue: The queue, by name or ARN.
         share_id: The share identifier, for a queue with a fair-share policy.
-        job_def: The job definition with all that the app needs, as `RegisterJobDefinition` takes it. What
-            differs from one run to the next is sent with the submit, so that definitions can be reused.
-        images_to_push: Local images, and the repository and tag that each is pushed to first.
-        submit: What else `SubmitJob` gets.
-        location: Region, profile and endpoint, where they are not the scheduler's own.
-        reuse: Whether the definition may serve other apps too.
-        create_repository: Whether to make an ECR repository that `images_to_push` names and that does not exist.
+        job_def: The complete job definition, as for `RegisterJobDefinition`. The parts that differ between runs are
+            sent with the submit, so that definitions can be reused.
+        images_to_push: Local images, with the repository and tag to push each to first.
+        submit: More parameters of `SubmitJob`.
+        location: Region, profile and endpoint, if they differ from the scheduler's.
+        reuse: Whether other apps may use the definition too.
+        create_repository: Whether to create missing ECR repositories of `images_to_push`.
         pending_timeout: Seconds after which this scheduler cancels the job if it has not run.
     """
 
@@ -112,17 +112,17 @@ class BatchJob:
 
 
 def make_request(app: AppDef, options: AWSBatchOpts, *, app_id: str, session: str, version: str) -> BatchJob:
-    """Return what AWS Batch would get for an app.
+    """Make the request for an app.
 
     Args:
-        app: What to run; it is not changed.
+        app: The app; it is not changed.
         options: The run options.
-        app_id: What the macro of this name stands for: the queue's and the job's name.
-        session: The session that the job's tags name.
-        version: Our own version, for the tags.
+        app_id: The app's id, which names queue and job; the value of the macro ``app_id``.
+        session: The session's name, for a tag.
+        version: This package's version, for a tag.
 
     Raises:
-        ConfigError: AWS Batch would refuse it; nothing has been sent.
+        ConfigError: AWS Batch would refuse the app; nothing has been sent.
     """
     check_app(app, options)
     name = app_id.rpartition(":")[2]
@@ -169,15 +169,15 @@ def is_multinode(app: AppDef, options: AWSBatchOpts) -> bool:
 
 
 def unread_instance_types(app: AppDef) -> Iterator[Ignored]:
-    """Yield the roles of a container job that ask for a type of instance."""
+    """Yield a notice for each role of a container job with an instance type."""
     for role in app.roles:
         if INSTANCE_TYPE in role.resource.capabilities:
-            why = f"a container job runs on what its queue has: {INSTANCE_TYPE} is for multi-node jobs"
+            why = f"the queue decides where a container job runs: {INSTANCE_TYPE} is for multi-node jobs"
             yield Ignored(role.name, "resource.capabilities", why)
 
 
 def rounded_timeout(app: AppDef, options: AWSBatchOpts) -> Iterator[Ignored]:
-    """Yield for each role that its attempts get more time than was asked for."""
+    """Yield a notice for each role if the timeout is rounded up."""
     limit = options.timeout
     if limit is not None and limit != math.ceil(limit):
         for role in app.roles:
@@ -187,9 +187,9 @@ def rounded_timeout(app: AppDef, options: AWSBatchOpts) -> Iterator[Ignored]:
 
 
 def adopt(job: BatchJob, *, session: str, version: str) -> BatchJob:
-    """Return a request that somebody has put together with our tags.
+    """Return a request written by hand with asyncsched's tags.
 
-    Its definition is called so that lists find the job; without a name it serves no other.
+    The definition's name gets the prefix by which lists find the job. A definition without a name gets the job's.
     """
     definition = {"type": "multinode" if "nodeProperties" in job.job_def else "container", **job.job_def}
     name = str(definition.get("jobDefinitionName", job.name))
@@ -199,12 +199,12 @@ def adopt(job: BatchJob, *, session: str, version: str) -> BatchJob:
 
 
 def app_id_of(job: BatchJob) -> str:
-    """Return the id of the app that a request names."""
+    """Return the app id of a request."""
     return f"{queue_name(job.queue)}:{job.name}"
 
 
 def definition_to_wire(job: BatchJob) -> Json:
-    """Return what `RegisterJobDefinition` gets: what does not differ from one run to the next."""
+    """Return the parameters of `RegisterJobDefinition`: the parts that do not differ between runs."""
     definition = {key: value for key, value in copy.deepcopy(job.job_def).items() if key not in _KNOWN_TO_SUBMIT}
     for container in _containers(definition):
         if _is_too_long(container):
@@ -218,7 +218,7 @@ def definition_to_wire(job: BatchJob) -> Json:
 
 
 def to_wire(job: BatchJob, definition: str) -> Json:
-    """Return what `SubmitJob` gets; `definition` is the name and revision, or the ARN."""
+    """Return the parameters of `SubmitJob`; `definition` is the name and revision, or the ARN."""
     _check_overrides(job)
     request: Json = {"jobName": job.name, "jobQueue": job.queue, "jobDefinition": definition, **job.submit}
     request |= {key: job.job_def[key] for key in _KNOWN_TO_SUBMIT if key in job.job_def}
@@ -245,7 +245,7 @@ def to_wire(job: BatchJob, definition: str) -> Json:
 
 
 def _overridden(ours: Json, theirs: Json) -> Json:
-    """Return what a submit overrides, with what the request has written for `SubmitJob` in its place."""
+    """Merge the overrides of a submit with those in the request's `submit`, which take precedence."""
     given = cast("list[dict[str, str]]", theirs.get("environment", []))
     names = {row["name"] for row in given}
     kept = [row for row in cast("list[dict[str, str]]", ours["environment"]) if row["name"] not in names]
@@ -256,14 +256,14 @@ def _check_overrides(job: BatchJob) -> None:
     for name in ("nodeOverrides", "ecsPropertiesOverride"):
         if name in job.submit:
             raise ConfigError(
-                f"the request's submit holds {name}",
-                why="they are made from job_def, which holds all that its containers get",
-                fix="write it there",
+                f"the request's submit must not have {name}",
+                why="it is made from job_def",
+                fix="change job_def instead",
             )
 
 
 def definition_hash(definition: Mapping[str, object]) -> str:
-    """Return what two definitions of the same content share, whatever their names and tags."""
+    """Return a hash of a definition's content, regardless of its name and tags."""
     content = {key: value for key, value in definition.items() if key not in ("jobDefinitionName", "tags")}
     text = json.dumps(revealed(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -274,7 +274,7 @@ def _overrides(container: Mapping[str, object]) -> Json:
 
 
 def _is_too_long(container: Mapping[str, object]) -> bool:
-    """Tell whether ECS would not take a command and variables as overrides: they stay in the definition then."""
+    """Return whether command and variables are too long for ECS overrides, so that they stay in the definition."""
     return size_of(_per_run(container)) > MAX_OVERRIDES_BYTES
 
 
@@ -287,7 +287,7 @@ def _per_run(container: Mapping[str, object]) -> Json:
 
 
 def _overridable(container: Mapping[str, object]) -> bool:
-    """Tell whether the command can come with the submit: AWS takes no empty words there."""
+    """Return whether the command can be sent with the submit: AWS does not accept empty words there."""
     command = cast("list[str]", container.get("command", []))
     return bool(command) and "" not in cast("list[str]", revealed(command))
 
@@ -328,10 +328,9 @@ def _shape(app: AppDef, options: AWSBatchOpts, app_id: str, *, multinode: bool, 
 def _check_instance_types(groups: list[Json]) -> None:
     kinds = {str(cast("Json", group["container"]).get("instanceType", "")) for group in groups}
     if len(kinds) > 1:
-        why = "all nodes of a job have one instance type"
         named = " and ".join(sorted(kind or "any" for kind in kinds))
-        fix = f"give the roles the same {INSTANCE_TYPE}, or the run option instance_type"
-        raise ConfigError(f"The roles want {named}", why=why, fix=fix)
+        fix = f"give the roles the same {INSTANCE_TYPE}, or set the run option instance_type"
+        raise ConfigError(f"all nodes of a job must have one instance type, got {named}", fix=fix)
 
 
 def _retries(app: AppDef, options: AWSBatchOpts) -> Json:
@@ -366,7 +365,7 @@ def _further(options: AWSBatchOpts) -> Json:
     if options.share_id is not None:
         further["schedulingPriority"] = options.priority
     if (limit := options.timeout_s if options.timeout is None else options.timeout) is not None:
-        # AWS Batch retries no attempt that it has ended for this, whatever the rules of retries say.
+        # AWS Batch does not retry an attempt that exceeds this, regardless of the retry rules.
         further["timeout"] = {"attemptDurationSeconds": math.ceil(limit)}
     if options.propagate_tags:
         further["propagateTags"] = True
@@ -382,7 +381,7 @@ def _further(options: AWSBatchOpts) -> Json:
 def _submit_only(options: AWSBatchOpts) -> Json:
     submit: Json = {}
     if options.depends_on:
-        # An app that is named by its job's name is looked up before the submit.
+        # Apps that are given by name are looked up before the submit.
         submit["dependsOn"] = [{"jobId": parse_app_id(app_id).job_id or app_id} for app_id in options.depends_on]
     if options.array_size is not None:
         submit["arrayProperties"] = {"size": options.array_size}
@@ -395,5 +394,5 @@ def _location(options: AWSBatchOpts) -> dict[str, str]:
 
 
 def name_definition(name: str) -> str:
-    """Return the name of the definition that is made for an app or a job of this name."""
+    """Return the name of the definition for an app or a job of this name."""
     return (DEFINITION_PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "-", name))[:128]

@@ -1,4 +1,4 @@
-"""One role as AWS Batch's container properties."""
+"""Convert a role to container properties of AWS Batch."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ ROLE_INDEX_ENV = "TORCHX_ROLE_IDX"
 ROLE_NAME_ENV = "TORCHX_ROLE_NAME"
 
 OWN_ENV = frozenset({ROLE_INDEX_ENV, ROLE_NAME_ENV, RANK0_ENV})
-"""Variables of ours that are the same in every run of a role."""
+"""asyncsched's variables that are the same in every run of a role."""
 
-SECRET_ARGS_TAG = "asyncsched/secret-args"  # noqa: S105 - a tag, no password
-"""Says that an argument is a secret: the service shows it to whoever may describe the job, and we do not."""
+SECRET_ARGS_TAG = "asyncsched/secret-args"  # noqa: S105 - a tag, not a password
+"""Tag of a job with a secret argument: AWS shows it to everybody who may describe the job, asyncsched masks it."""
 
 DEFAULT_MEMORY = 1024
 
@@ -49,7 +49,7 @@ _NODE_INDEX = "AWS_BATCH_JOB_NODE_INDEX"
 _ACCESS = {"r": "READ", "w": "WRITE", "m": "MKNOD"}
 
 CONTAINER_NAME = "default"
-"""A task's containers have names; the log streams of a job that has none call its container so."""
+"""The name of the container in a task; log streams of jobs without named containers use it too."""
 
 _OF_TASK = {
     "jobRoleArn": "taskRoleArn",
@@ -58,21 +58,21 @@ _OF_TASK = {
     "enableExecuteCommand": "enableExecuteCommand",
     "runtimePlatform": "runtimePlatform",
 }
-"""What belongs to the whole task, and how it is called there."""
+"""Fields of the whole task, with their names there."""
 
 
 def container_properties(
     role: Role, options: AWSBatchOpts, *, index: int, first_node: int, multinode: bool, app_id: str
 ) -> Json:
-    """Return how AWS Batch runs each replica of a role.
+    """Return the container properties of each replica of a role.
 
     Args:
         role: The role; it is not changed.
         options: The run options.
-        index: The role's number in the app.
+        index: The role's index in the app.
         first_node: The node of the role's first replica.
         multinode: Whether the job has several nodes.
-        app_id: What the macro ``app_id`` stands for.
+        app_id: The value of the macro ``app_id``.
     """
     role = _filled_in(role, app_id, multinode=multinode)
     check_environment(role)
@@ -80,7 +80,7 @@ def container_properties(
     command, environment = command_of(role, _number(first_node))
     environment[ROLE_INDEX_ENV], environment[ROLE_NAME_ENV] = str(index), role.name
     if not multinode:
-        environment.setdefault(RANK0_ENV, "localhost")  # Nobody sets AWS's own variable where there is one node.
+        environment.setdefault(RANK0_ENV, "localhost")  # AWS does not set its variable for a single node.
     mounts = [*role.mounts, *get_device_mounts(role.resource.devices)]
     vcpus = max(1, role.resource.cpu)
     memory = _memory(role.resource, vcpus, options)
@@ -107,7 +107,7 @@ def _filled_in(role: Role, app_id: str, *, multinode: bool) -> Role:
 
 
 def _number(first_node: int) -> str:
-    """Return a replica's number as a shell computes it: nodes are counted over all roles."""
+    """Return a shell expression for a replica's id: nodes are counted over all roles."""
     return f"$((${_NODE_INDEX} - {first_node}))" if first_node else f"${_NODE_INDEX}"
 
 
@@ -163,7 +163,7 @@ def _on_ec2(
 def _on_fargate(mounts: Iterable[Mount], options: AWSBatchOpts) -> Json:
     for mount in mounts:
         if not isinstance(mount, VolumeMount):
-            raise ConfigError(f"Fargate cannot mount {mount}", why="its tasks have no host", fix="use a volume (EFS)")
+            raise ConfigError(f"Fargate cannot mount {mount}", why="its tasks have no host", fix="use an EFS volume")
     properties: Json = {
         "networkConfiguration": {"assignPublicIp": "ENABLED" if options.public_ip else "DISABLED"},
         "fargatePlatformConfiguration": {"platformVersion": "LATEST"},
@@ -200,12 +200,12 @@ def _volumes(mounts: Iterable[Mount], options: AWSBatchOpts) -> Json:
 def _efs(file_system: str, settings: Mapping[str, str]) -> Json:
     known = {"rootDirectory", "transitEncryption", "accessPointId", "iam"}
     for name in settings.keys() - known:
-        raise ConfigError(f"efs_options has no {name}", fix=f"known are {', '.join(sorted(known))}")
+        raise ConfigError(f"efs_options must have keys of {', '.join(sorted(known))}, got {name!r}")
     volume: Json = {"fileSystemId": file_system}
     volume |= {key: settings[key] for key in ("rootDirectory", "transitEncryption") if key in settings}
     if access := {key: settings[key] for key in ("accessPointId", "iam") if key in settings}:
         volume["authorizationConfig"] = access
-        volume.setdefault("transitEncryption", "ENABLED")  # AWS wants it wherever access is authorized.
+        volume.setdefault("transitEncryption", "ENABLED")  # AWS requires it for authorized access.
     return volume
 
 
@@ -225,13 +225,13 @@ def _tmpfs(text: str) -> Json:
 
 
 def as_task(container: Mapping[str, object]) -> Json:
-    """Return container properties as ``ecsProperties`` of one task with this one container."""
+    """Return ``ecsProperties`` with one task that has this container only."""
     task: Json = {_OF_TASK[key]: value for key, value in container.items() if key in _OF_TASK}
     own = {key: value for key, value in container.items() if key not in _OF_TASK}
     return {"taskProperties": [{"containers": [{"name": CONTAINER_NAME, "essential": True, **own}], **task}]}
 
 
 def task_containers(properties: object) -> list[list[Json]]:
-    """Return the containers of each task of ``ecsProperties``; to change them changes the properties."""
+    """Return the containers of each task in ``ecsProperties``; changing them changes the properties."""
     tasks = cast("list[dict[str, list[Json]]]", cast("Json", properties)["taskProperties"])
     return [task["containers"] for task in tasks]

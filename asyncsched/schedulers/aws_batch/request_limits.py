@@ -1,4 +1,4 @@
-"""What AWS Batch would refuse, found before anything is sent: sizes, names, tags, and what Fargate lacks."""
+"""Check for values that AWS Batch would refuse, before anything is sent: sizes, names, tags, limits of Fargate."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ MAX_DEFINITION_BYTES = 24 * 1024
 MAX_SUBMIT_BYTES = 30 * 1024
 
 MAX_OVERRIDES_BYTES = 7 * 1024
-"""ECS takes 8192 characters for each task, in which Batch needs some for its own variables."""
+"""ECS accepts 8192 characters per task, and Batch needs some of them for its variables."""
 
 MAX_TAGS = 50
 SHORTEST_TIMEOUT = 60
 MAX_TIMEOUT = 2**31 - 1
 
 LATER_TAGS = 2
-"""Tags that come later: what was submitted, and that it has been deleted."""
+"""Tags that are added later: the digest of the request, and the mark of a deleted app."""
 
 OWN_TAGS = "asyncsched/"
-"""Tags of ours, by which apps are found, told apart and deleted."""
+"""The prefix of asyncsched's tags, which identify apps."""
 
 _TAG_CHARACTER = r"[\w \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000.:/=+\-@]"
-"""AWS's spaces are those of Unicode: no tabs, no line breaks."""
+"""AWS accepts Unicode's space characters, but no tabs and line breaks."""
 
 _TAG_KEY = re.compile(rf"(?!aws:){_TAG_CHARACTER}{{1,128}}", re.IGNORECASE)
 _TAG_VALUE = re.compile(rf"{_TAG_CHARACTER}{{0,256}}")
@@ -65,7 +65,7 @@ _PLATFORMS: Mapping[str, Sequence[str]] = {
     "ephemeral_storage_gb": ("FARGATE",),
     "cpu_arch": ("FARGATE", "MANAGED_INSTANCES"),
 }
-"""Options that only some platforms have."""
+"""Options of some platforms only."""
 
 FARGATE_SIZES: Mapping[int, Sequence[int]] = {
     1: range(2048, 8193, 1024),
@@ -75,60 +75,64 @@ FARGATE_SIZES: Mapping[int, Sequence[int]] = {
     16: range(32768, 122881, 8192),
     32: (61440, 122880, 249856),
 }
-"""vCPUs of a Fargate task: the memory in MiB that goes with them."""
+"""Possible sizes of Fargate tasks: vCPUs, and memory in MiB."""
 
 
 def check_app(app: AppDef, options: AWSBatchOpts) -> None:
-    """Check what concerns the app as a whole.
+    """Check an app and its roles.
 
     Raises:
-        ConfigError: AWS Batch has no place for such an app.
+        ConfigError: AWS Batch cannot run the app.
     """
     for role in app.roles:
         check_image(role)
     nodes = sum(role.num_replicas for role in app.roles)
     if len(app.roles) > MAX_ROLES:
-        why = f"a job of AWS Batch has at most {MAX_ROLES} node groups, one for each role"
-        raise ConfigError(f"The app {app.name} has {len(app.roles)} roles", why=why, fix="join roles, or split it")
+        why = "a job of AWS Batch has one node group per role"
+        what = f"app {app.name} must have at most {MAX_ROLES} roles, got {len(app.roles)}"
+        raise ConfigError(what, why=why, fix="merge roles, or split the app")
     if nodes > MAX_NODES:
-        raise ConfigError(f"The app {app.name} has {nodes} replicas", why=f"a job has at most {MAX_NODES} nodes")
+        what = f"app {app.name} must have at most {MAX_NODES} replicas, got {nodes}"
+        raise ConfigError(what, why="a job of AWS Batch cannot have more nodes")
     retries = max(role.max_retries for role in app.roles) + options.spot_retries
     if not 0 <= retries < MAX_ATTEMPTS:
-        why = f"AWS Batch runs a job 1 to {MAX_ATTEMPTS} times in all"
-        raise ConfigError(f"{retries} retries are not possible", why=why, fix="lower max_retries or spot_retries")
+        what = f"max_retries and spot_retries together must be 0 to {MAX_ATTEMPTS - 1}, got {retries}"
+        why = f"AWS Batch runs a job at most {MAX_ATTEMPTS} times"
+        raise ConfigError(what, why=why, fix="lower one of them")
     if not 0 <= options.main_node < nodes:
-        raise ConfigError(f"main_node={options.main_node} is not a node", why=f"the app has nodes 0 to {nodes - 1}")
+        raise ConfigError(f"main_node must be 0 to {nodes - 1}, the app's nodes, got {options.main_node}")
     if options.job_type == "container" and nodes > 1:
         why = f"the app has {nodes} replicas, and a container job has one"
-        raise ConfigError("job_type=container does not fit", why=why, fix="leave job_type out")
+        raise ConfigError("job_type=container cannot be used", why=why, fix="omit job_type")
 
 
 def check_options(options: AWSBatchOpts, *, multinode: bool) -> None:
-    """Check options that do not go together, or are out of range.
+    """Check options for conflicts and values out of range.
 
     Raises:
-        ConfigError: The message says which, and what to write instead.
+        ConfigError: The message names the option and says what to write instead.
     """
     if multinode and options.platform != "EC2":
         why = "multi-node jobs run on EC2 only"
-        raise ConfigError(f"platform={options.platform} does not fit", why=why, fix="use one replica, or platform=EC2")
+        what = f"platform={options.platform} cannot be used"
+        raise ConfigError(what, why=why, fix="use one replica, or platform=EC2")
     _check_platform(options)
     if multinode and options.array_size is not None:
-        raise ConfigError("array_size does not fit", why="a multi-node job cannot be an array")
+        raise ConfigError("array_size cannot be used", why="a multi-node job cannot be an array")
     if not _QUEUE.fullmatch(options.queue):
-        raise ConfigError(f"queue {options.queue!r} cannot be one", fix="give the name or the ARN of a job queue")
+        raise ConfigError(f"queue must be the name or the ARN of a job queue, got {options.queue!r}")
     if options.spot_retries < 0:
-        raise ConfigError(f"spot_retries={options.spot_retries} is out of range", fix="choose 0 to 9")
+        raise ConfigError(f"spot_retries must be 0 to {MAX_ATTEMPTS - 1}, got {options.spot_retries}")
     if options.array_size is not None and not 2 <= options.array_size <= 10_000:
-        raise ConfigError(f"array_size={options.array_size} is out of range", fix="choose 2 to 10000")
+        raise ConfigError(f"array_size must be 2 to 10000, got {options.array_size}")
     _check_timeout(options)
     if options.priority and options.share_id is None:
-        why = "a priority counts inside a share only"
-        raise ConfigError("priority without share_id", why=why, fix="give share_id, or leave priority out")
+        why = "a priority applies within a share only"
+        raise ConfigError("priority needs share_id", why=why, fix="set share_id, or omit priority")
     if not 0 <= options.priority <= 9999:
-        raise ConfigError(f"priority={options.priority} is out of range", fix="choose 0 to 9999")
-    if len(options.depends_on or ()) > 20:
-        raise ConfigError("depends_on names more than 20 jobs")
+        raise ConfigError(f"priority must be 0 to 9999, got {options.priority}")
+    if (count := len(options.depends_on or ())) > 20:
+        raise ConfigError(f"depends_on must name at most 20 jobs, got {count}")
     for text in options.ulimits or ():
         _check_form(text, _ULIMIT, "ulimits", "nofile=1024:4096")
     for text in options.tmpfs or ():
@@ -140,7 +144,7 @@ def check_options(options: AWSBatchOpts, *, multinode: bool) -> None:
 def _check_timeout(options: AWSBatchOpts) -> None:
     if options.timeout is not None and options.timeout_s is not None:
         why = "they are two names of one option"
-        raise ConfigError("timeout and timeout_s are both given", why=why, fix="leave timeout_s out")
+        raise ConfigError("timeout and timeout_s are both set", why=why, fix="omit timeout_s")
     check_seconds("timeout", options.timeout, least=SHORTEST_TIMEOUT, most=MAX_TIMEOUT)
     check_seconds("timeout_s", options.timeout_s, least=SHORTEST_TIMEOUT, most=MAX_TIMEOUT)
     check_seconds("pending_timeout", options.pending_timeout)
@@ -155,38 +159,39 @@ def _check_platform(options: AWSBatchOpts) -> None:
     for option, platforms in _PLATFORMS.items():
         if wanted[option] and options.platform not in platforms:
             why = f"it is an option of platform={' or '.join(platforms)}"
-            raise ConfigError(f"{option} does not fit platform={options.platform}", why=why, fix=f"leave {option} out")
+            what = f"{option} cannot be used with platform={options.platform}"
+            raise ConfigError(what, why=why, fix=f"omit {option}")
     storage = options.ephemeral_storage_gb
     if storage is not None and not 21 <= storage <= 200:
-        raise ConfigError(f"ephemeral_storage_gb={storage} is out of range", fix="choose 21 to 200")
+        raise ConfigError(f"ephemeral_storage_gb must be 21 to 200, got {storage}")
 
 
 def _check_form(text: str, form: re.Pattern[str], option: str, example: str) -> None:
     if not form.fullmatch(text):
-        raise ConfigError(f"{option} cannot hold {text!r}", fix=f"write it as {example}")
+        raise ConfigError(f"{option} must have the form {example}, got {text!r}")
 
 
 def check_environment(role: Role) -> None:
-    """Check a role's environment for names that AWS Batch keeps for itself.
+    """Check a role's environment for names that AWS Batch reserves.
 
     Raises:
         ConfigError: A name begins with ``AWS_BATCH``.
     """
     for name in role.env:
         if name.startswith("AWS_BATCH"):
-            why = "AWS Batch keeps names that begin with AWS_BATCH for itself"
-            raise ConfigError(f"Role {role.name} sets {name}", why=why, fix="choose another name")
+            why = "AWS Batch reserves names that begin with AWS_BATCH"
+            raise ConfigError(f"role {role.name} sets {name}", why=why, fix="choose another name")
 
 
 def check_fargate(role: Role, options: AWSBatchOpts, *, vcpus: int, memory: int) -> None:
-    """Check what Fargate does not have.
+    """Check a role for features and sizes that Fargate does not have.
 
     Raises:
-        ConfigError: The message says what, and what would fit.
+        ConfigError: The message names the feature, and possible values.
     """
     if options.execution_role_arn is None:
         why = "a Fargate job needs a role that may pull the image and write the logs"
-        raise ConfigError("execution_role_arn is missing", why=why, fix="give execution_role_arn")
+        raise ConfigError("execution_role_arn is missing", why=why, fix="set the run option execution_role_arn")
     lacking = {
         "GPUs": role.resource.gpu > 0,
         "privileged": options.privileged,
@@ -197,61 +202,62 @@ def check_fargate(role: Role, options: AWSBatchOpts, *, vcpus: int, memory: int)
     }
     for thing, wanted in lacking.items():
         if wanted:
-            raise ConfigError(f"Fargate does not know {thing}", fix="leave it out, or use platform=EC2")
+            raise ConfigError(f"Fargate does not support {thing}", fix="omit it, or use platform=EC2")
     if vcpus not in FARGATE_SIZES:
-        raise ConfigError(f"Fargate has no task of {vcpus} vCPUs", fix=f"choose one of {list(FARGATE_SIZES)}")
+        raise ConfigError(f"resource.cpu on Fargate must be one of {list(FARGATE_SIZES)}, got {vcpus}")
     sizes = FARGATE_SIZES[vcpus]
     if memory not in sizes:
-        fix = f"choose {sizes[0]} to {sizes[-1]} MiB, such as {min(sizes, key=lambda size: abs(size - memory))}"
-        raise ConfigError(f"Fargate has no task of {vcpus} vCPUs and {memory} MiB", fix=fix)
+        fix = f"use for example {min(sizes, key=lambda size: abs(size - memory))}"
+        bound = f"must be {sizes[0]} to {sizes[-1]} with {vcpus} vCPUs, in Fargate's steps"
+        raise ConfigError(f"resource.memMB on Fargate {bound}, got {memory}", fix=fix)
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
     """Check the tags of a job.
 
     Raises:
-        ConfigError: One has characters or a length that AWS does not accept, or there are too many.
+        ConfigError: A tag has an invalid form, or there are too many.
     """
     for key, value in tags.items():
         if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
-            why = "AWS takes letters, digits, spaces and _.:/=+-@, 128 of them in a key and 256 in a value"
-            raise ConfigError(f"The tag {key!r} cannot be set", why=why, fix="change the metadata or tags")
-    if len(tags) > MAX_TAGS - LATER_TAGS:
-        why = f"AWS takes {MAX_TAGS}, of which asyncsched needs {LATER_TAGS} later"
-        raise ConfigError(f"{len(tags)} tags are too many", why=why, fix="use fewer metadata or tags")
+            why = "AWS accepts letters, digits, spaces and _.:/=+-@, 128 of them in a key and 256 in a value"
+            raise ConfigError(f"the tag {key!r} cannot be set", why=why, fix="change the metadata or tags")
+    if len(tags) > (most := MAX_TAGS - LATER_TAGS):
+        why = f"AWS accepts {MAX_TAGS}, and asyncsched adds {LATER_TAGS} later"
+        raise ConfigError(f"a job must have at most {most} tags, got {len(tags)}", why=why, fix="use fewer")
 
 
 def check_own_tags(tags: Mapping[str, str]) -> None:
-    """Check that metadata and tags of the user are none that asyncsched goes by.
+    """Check that the user's metadata and tags do not use reserved names.
 
     Raises:
-        ConfigError: One is.
+        ConfigError: A name is reserved.
     """
     for key in tags:
         if key.startswith(OWN_TAGS):
-            why = f"asyncsched keeps tags that begin with {OWN_TAGS} for itself"
-            raise ConfigError(f"The tag {key} cannot be set", why=why, fix="choose another name")
+            why = f"asyncsched reserves tags that begin with {OWN_TAGS}"
+            raise ConfigError(f"the tag {key} cannot be set", why=why, fix="choose another name")
 
 
 def check_size(what: str, request: Mapping[str, object], limit: int) -> None:
-    """Check a request's size in bytes, its secrets counted as they are sent.
+    """Check a request's size in bytes, with its secrets as sent.
 
     Raises:
         ConfigError: It is larger than `limit`.
     """
     size = size_of(request)
     if size > limit:
-        why = f"it has {size} bytes, and AWS Batch takes {limit}"
-        raise ConfigError(f"The {what} is too large", why=why, fix="pass large arguments and variables as files")
+        why = f"it must have at most {limit} bytes, got {size}"
+        raise ConfigError(f"the {what} is too large", why=why, fix="pass large arguments and variables as files")
 
 
 def size_of(request: Mapping[str, object]) -> int:
-    """Return a request's size in bytes, its secrets counted as they are sent."""
+    """Return a request's size in bytes, with its secrets as sent."""
     return len(json.dumps(revealed(request)).encode())
 
 
 def check_shape(name: str, job_def: Mapping[str, object]) -> None:
-    """Check that a request's definition, which may be edited or put together by hand, says what runs.
+    """Check that the definition of an edited or hand-written request says what to run.
 
     Raises:
         InvalidRequestError: It does not.
@@ -259,14 +265,14 @@ def check_shape(name: str, job_def: Mapping[str, object]) -> None:
     kind = job_def.get("type", "container")
     nodes = job_def.get("nodeProperties")
     if kind == "multinode" and not (isinstance(nodes, dict) and {"numNodes", "nodeRangeProperties"} <= {*nodes}):
-        fix = "give nodeProperties a numNodes and nodeRangeProperties"
+        fix = "add nodeProperties with numNodes and nodeRangeProperties"
     elif kind != "multinode" and not job_def.keys() & {"containerProperties", "ecsProperties"}:
-        fix = "give it containerProperties, ecsProperties, or nodeProperties, as RegisterJobDefinition takes them"
+        fix = "add containerProperties, ecsProperties or nodeProperties, as for RegisterJobDefinition"
     else:
         return
     raise InvalidRequestError(
-        f"the job_def of the job {name} does not say what runs",
-        why=f"it is of the type {kind}, and has {', '.join(sorted(job_def)) or 'nothing'}",
+        f"the job_def of the job {name} does not say what to run",
+        why=f"its type is {kind}, and it has {', '.join(sorted(job_def)) or 'nothing'}",
         fix=fix,
         backend="aws_batch",
     )

@@ -1,4 +1,4 @@
-"""Secrets that AWS keeps, as a container names them: pure, in both directions."""
+"""Convert references to secrets in AWS to fields of a container, and back, without I/O."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _SECRET_ARN = re.compile(r"(arn:[\w-]+:secretsmanager:[\w-]*:\w*:secret:[^:]+)(?
 
 
 def secrets_of(role: Role, options: AWSBatchOpts) -> list[dict[str, str]]:
-    """Return the secrets of a role's container: those of the option, and over them those of its own variables.
+    """Return the secrets of a role's container: those of the option, overridden by those in its variables.
 
     Raises:
-        ConfigError: AWS could not fill one in.
+        ConfigError: AWS could not resolve one of them.
     """
     wanted = dict(options.secrets or {})
     wanted |= {name: _value_from(role, name, ref) for name, ref in _refs(role).items()}
     if wanted and options.execution_role_arn is None:
         named = " and ".join(wanted)
-        why = f"role {role.name} gets {named} from secrets, which AWS reads with that role"
-        raise ConfigError("execution_role_arn is missing", why=why, fix="give execution_role_arn")
+        why = f"role {role.name} gets {named} from secrets, which AWS reads with the execution role"
+        raise ConfigError("execution_role_arn is missing", why=why, fix="set the run option execution_role_arn")
     return [{"name": name, "valueFrom": source} for name, source in wanted.items()]
 
 
 def read_secret_ref(value_from: str) -> SecretRef:
-    """Return the secret that a container names.
+    """Return the reference for a container's secret.
 
     Args:
-        value_from: The ARN of a secret, perhaps with the key of its JSON, or the ARN or name of a parameter.
+        value_from: The ARN of a secret, optionally with a key of its JSON, or the ARN or name of a parameter.
     """
     found = _SECRET_ARN.fullmatch(value_from)
     return SecretRef(found[1], found[2] or "") if found else SecretRef(value_from)
@@ -50,8 +50,8 @@ def _value_from(role: Role, name: str, ref: SecretRef) -> str:
     found = _SECRET_ARN.fullmatch(ref.name)
     if found is None or found[2] is not None:
         raise ConfigError(
-            f"{name} of role {role.name} cannot be the key {ref.key!r} of {ref.name}",
-            why="only a secret of Secrets Manager, named by its ARN, has keys",
-            fix="write SecretRef('arn:aws:secretsmanager:...:secret:...', key), or leave the key out",
+            f"{name} of role {role.name} refers to the key {ref.key!r} of {ref.name}",
+            why="only a secret of Secrets Manager, given by its ARN, can have keys",
+            fix="write SecretRef('arn:aws:secretsmanager:...:secret:...', key), or omit the key",
         )
     return f"{ref.name}:{ref.key}::"

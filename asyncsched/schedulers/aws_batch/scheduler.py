@@ -1,4 +1,4 @@
-"""The scheduler ``aws_batch``: apps as jobs of AWS Batch, on aiobotocore."""
+"""Run apps as jobs of AWS Batch, with aiobotocore."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ from asyncsched.workspace.image_names import push_ids
 __all__ = ["AWSBatchScheduler", "create_scheduler"]
 
 IGNORES = {
-    "min_replicas": "AWS Batch starts all nodes of a job, or none",
-    "port_map": "the nodes of a job reach each other on every port that their security group allows",
+    "min_replicas": "AWS Batch starts all nodes of a job or none",
+    "port_map": "the nodes of a job can reach each other on every port that their security group allows",
 }
 
 MADE_FROM: Mapping[str, Collection[str]] = {
@@ -79,32 +79,32 @@ MADE_FROM: Mapping[str, Collection[str]] = {
     "instanceType": ("resource",),
     "retryStrategy": ("max_retries",),
 }
-"""What of a request is made from which fields of a role; a command may export variables."""
+"""The role fields from which each field of a request is made; a command may export variables."""
 
 
 class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[AWSBatchOpts, BatchJob]):
-    """Runs apps as jobs of AWS Batch: a single replica as a container job, several as a multi-node one.
+    """Runs apps as jobs of AWS Batch: a single replica as a container job, several as a multi-node job.
 
     Args:
-        session_name: The session that the jobs' tags name.
-        client: A client of aiobotocore or boto3 for ``batch``: its credentials, region, endpoint, proxies and TLS are
-            used, by a client of our own with our retries and pacing; it is never closed here. For tests, what only
-            stands in for a client (a mock, or a client while a Stubber answers for it) is called as it is.
-        log_client: Likewise one for ``logs``; without it, the one for ``batch`` tells all but the endpoint.
-        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``: its daemon builds images and pushes them,
-            over a connection of our own. Without it, the one that the environment names.
-        region: The region, where it is not AWS_REGION's or the profile's.
+        session_name: The session to tag jobs with.
+        client: A client of aiobotocore or boto3 for ``batch``. Its credentials, region, endpoint, proxies and TLS
+            settings are used by a separate client with retries and pacing; `client` is never closed. For tests, a mock,
+            or a client while a Stubber answers for it, is called directly.
+        log_client: The same for ``logs``; default: the settings of `client` except its endpoint.
+        docker_client: An ``aiodocker.Docker`` or a ``docker.DockerClient``; its daemon builds and pushes images, over a
+            separate connection. Default: the daemon of the environment.
+        region: The region; default: from AWS_REGION or the profile.
         profile: The profile of the AWS configuration.
         endpoint_url: Another address of the services.
-        limits: The pacers to share with other schedulers of this account and region.
-        log_interval: Seconds between two looks for log lines while some come; up to five while none do.
-        log_settle_polls: After an app's end, so many looks without a new line are the end of its log: five take
-            some six seconds, as lines may need five to arrive.
-        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+        limits: Pacers to share with other schedulers of this account and region.
+        log_interval: Seconds between two log queries while lines arrive; up to five while none do.
+        log_settle_polls: Queries without a new line, after an app's end, that end its log. Five take about six seconds,
+            because lines may take five to arrive.
+        tunables: The parameters of every scheduler: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
         ConfigError: `client`, `log_client` or `docker_client` is not a client for its service.
-        MissingExtraError: aiobotocore is not installed; the message says which ``pip install`` brings it.
+        MissingExtraError: aiobotocore is not installed; the message shows the ``pip install`` command.
     """
 
     options = AWSBatchOpts
@@ -273,7 +273,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
     @override
     async def _close(self) -> None:
         await self._pending.aclose(self.cleanup_timeout)
-        async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
+        async with AsyncExitStack() as closing:  # A failure does not keep the others open.
             for closed in (self._connections, self._definitions, self._endings):
                 closing.push_async_callback(closed.aclose)
 
@@ -298,7 +298,7 @@ def create_scheduler(
     log_settle_polls: int = 5,
     **tunables: Unpack[Tunables],
 ) -> AWSBatchScheduler:
-    """Make a scheduler for AWS Batch; no call is made and nothing is read before its first use.
+    """Create a scheduler for AWS Batch; nothing is called or read before its first use.
 
     The parameters are those of `AWSBatchScheduler`.
     """

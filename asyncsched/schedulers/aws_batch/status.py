@@ -1,4 +1,4 @@
-"""What AWS Batch says of a job, as the state of an app: pure tables and functions."""
+"""Convert a job of AWS Batch to the description of an app, without I/O."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ STATES: Mapping[str, AppState] = {
 }
 
 REASON_CANCELLED = "cancelled through asyncsched"
-"""What jobs are terminated with here, and then show as their reason."""
+"""The reason with which asyncsched terminates jobs."""
 
 MAX_REASON = 1024
-"""Characters of a reason that AWS Batch accepts."""
+"""Most characters of a reason."""
 
 STUCK: Mapping[str, str] = {
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": "raise the compute environment's maxvCpus",
-    "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT": "ask for less, or add an instance type that has it",
-    "MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS": "repair the compute environment's service role",
+    "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT": "request less, or add an instance type that has it",
+    "MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS": "correct the compute environment's service role",
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY": "AWS has no such instance free; allow other types or zones",
 }
-"""What a RUNNABLE job's reason begins with when it will not start by itself, and what helps."""
+"""Prefixes of the reasons of RUNNABLE jobs that are stuck, with advice."""
 
 _CONSOLES = {
     "aws": "console.aws.amazon.com",
@@ -89,7 +89,7 @@ _CONSOLES = {
 
 
 def job_state(row: Row) -> AppState:
-    """Return the state that a row of DescribeJobs or ListJobs tells."""
+    """Return the state of a row of DescribeJobs or ListJobs."""
     state = STATES.get(row["status"])
     if state is None:
         _report_unknown(row["status"])
@@ -106,28 +106,28 @@ def _was_stopped(row: Row) -> bool:
     reason: str = row.get("statusReason") or ""
     if not row.get("isTerminated") and reason.startswith(REASON_PENDING):
         return False
-    # A server that is older than the flags tells the reason all the same.
+    # Older servers have no such flags, but return the reason.
     return bool(row.get("isTerminated") or row.get("isCancelled")) or reason == REASON_CANCELLED
 
 
-@functools.cache  # One record for each status, however often it is met.
+@functools.cache  # One record per status.
 def _report_unknown(status: str) -> None:
-    _log.warning("AWS Batch reports a status that is not known here: %s", status)
+    _log.warning("AWS Batch reported an unknown status of a job: %s", status)
 
 
 def pending_reason(limit: float, msg: str) -> str:
-    """Return the reason with which a job is cancelled that has not run within `limit` seconds.
+    """Return the reason for cancelling a job that has not run within `limit` seconds.
 
-    It takes the place of the reason that the job has waited for, and so repeats that.
+    It replaces the reason of the job's wait, and so repeats it.
     """
     return f"{REASON_PENDING} of {limit:g} s{msg and ': '}{msg}"[:MAX_REASON]
 
 
 def canonical_id(row: Row, queue: str = "") -> str:
-    """Return the id of the app: ``<queue>:<jobName>``, with the queue's name where a row has none.
+    """Return the id of the app: ``<queue>:<jobName>``; `queue` is used if the row has none.
 
-    A child of an array has its parent's name, and what somebody else has made may have one that means a job's id: such
-    a job is called by its id.
+    The job's id is used instead of its name for a child of an array, which has its parent's name, and for a job of
+    another tool whose name is not valid in an app id.
     """
     is_child = ":" in row["jobId"]
     name = row["jobId"] if is_child or not is_job_name(row["jobName"]) else row["jobName"]
@@ -135,11 +135,11 @@ def canonical_id(row: Row, queue: str = "") -> str:
 
 
 def describe_app(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
-    """Return what is known of an app.
+    """Describe an app.
 
     Args:
-        row: Its job, as DescribeJobs shows it.
-        nodes: The rows of its nodes or array children by id, as far as they exist.
+        row: The job's row of DescribeJobs.
+        nodes: The existing rows of its nodes or array children, by id.
     """
     state = job_state(row)
     children = node_ids(row)
@@ -168,7 +168,7 @@ def describe_app(row: Row, nodes: Mapping[str, Row]) -> DescribeAppResponse:
 
 
 def list_row(row: Row) -> ListAppResponse:
-    """Make an app's row in a list from its job's."""
+    """Return the list row of an app."""
     session, app_id = session_of(row), canonical_id(row)
     return ListAppResponse(
         app_id,
@@ -192,13 +192,13 @@ def _replicas(
     for replica, node in enumerate(group.nodes):
         own = nodes.get(children[node]) if children else row
         if own is None:
-            yield ReplicaStatus(replica, _without_news(state), group.name, "", cause=cause)
+            yield ReplicaStatus(replica, _without_row(state), group.name, "", cause=cause)
         else:
             yield _replica(replica, own, group.name, cancelled=state is AppState.CANCELLED)
 
 
-def _without_news(state: AppState) -> AppState:
-    """The state of a node that the service does not show: as its job's, except that it has not started."""
+def _without_row(state: AppState) -> AppState:
+    """Return the state of a node without a row: its job's, except that it has not started."""
     return AppState.PENDING if state is AppState.RUNNING else state
 
 
@@ -230,7 +230,7 @@ def _cause(row: Row, state: AppState) -> FailureCause | None:
 
 
 def _is_for_spot(row: Row) -> bool:
-    """Tell whether a job is run again when its host is taken away, as the option `spot_retries` has it."""
+    """Return whether a job is retried after its host was reclaimed, as set by the option `spot_retries`."""
     rules = parts(part(row, "retryStrategy"), "evaluateOnExit")
     return any((rule.get("onStatusReason") or "").lower().startswith(("host ec2", "your spot")) for rule in rules)
 
@@ -241,7 +241,7 @@ def _restarts(row: Row, state: AppState) -> int:
 
 
 def _message(row: Row, state: AppState) -> str:
-    """Say why a job failed, or what it waits for."""
+    """Return why a job failed, or what it waits for."""
     if state in (AppState.SUCCEEDED, AppState.RUNNING):
         return ""
     reason: str = row.get("statusReason", "")
@@ -273,11 +273,10 @@ def _console(row: Row) -> str | None:
 
 
 def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
-    """Return a role as its note tells of it, or as the service shows it where it has none.
+    """Return a role from its note, or without one from AWS's data.
 
-    What the service shows has its macros filled in for this one job: where the note of a role had no room for its
-    variables or arguments, they are not taken from there. A job without a note is shown as it ran, and cannot be
-    submitted again.
+    AWS's data has macros filled in for this job, so variables and arguments that did not fit into a note are not taken
+    from it. A role without a note can be shown, but not submitted again.
     """
     note = read_note(row, number)
     if note is not None and "everything" not in left_out(note):
@@ -290,23 +289,23 @@ def _role(row: Row, number: int, group: NodeGroup, children: Sequence[str], node
     elif not is_ours(row) or was_made_by_hand(row):
         shown.env = {name: value for name, value in shown.env.items() if not _is_ours(row, name, value)}
         if lost := lost_fields(row, _shown_container(group, children, nodes), number):
-            why = f"the job was made by hand: no role holds its {listed(iter(lost))}; run options may"
+            why = f"the job was written by hand: a role cannot have its {listed(iter(lost))}; run options may"
             if isinstance(first := shown.env.get(NOT_KEPT), NotKept):
                 why = f"{why}; {first.why}"
             shown.env = {**shown.env, NOT_KEPT: NotKept(why)}
     else:
-        why = "env and args are shown as AWS Batch fills them in: the job's tags do not tell how they were given"
+        why = "env and args are shown as sent to AWS Batch: the job's tags do not contain the originals"
         shown.env = {**shown.env, NOT_KEPT: NotKept(why)}
     return shown
 
 
 def _is_ours(row: Row, name: str, value: str) -> bool:
-    """Tell whether a submit sets this variable to this value by itself."""
+    """Return whether every submit sets this variable to this value."""
     return name in OWN_ENV and (name != RANK0_ENV or (value == "localhost" and "nodeProperties" not in row))
 
 
 def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapping[str, Row]) -> Role:
-    """Rebuild a role from what runs: the node's own container knows what came with the submit."""
+    """Rebuild a role from its container; the container of a node includes the overrides of the submit."""
     first = _first_node(group, children, nodes)
     container = _shown_container(group, children, nodes)
     command: list[str] = container.get("command") or [""]
@@ -315,8 +314,8 @@ def _shown_role(row: Row, group: NodeGroup, children: Sequence[str], nodes: Mapp
     role = role_of_command(
         group.name, container.get("image", ""), command, _told_environment(container), len(group.nodes)
     )
-    if children and first is None:  # what the definition shows is without what came with the submit
-        role.env = {NOT_KEPT: NotKept("env and args are shown by AWS Batch once the first node of the role is there")}
+    if children and first is None:  # the definition lacks the overrides of the submit
+        role.env = {NOT_KEPT: NotKept("AWS Batch shows env and args once the first node of the role exists")}
     role.max_retries = max(0, part(row, "retryStrategy").get("attempts", 1) - 1)
     role.resource, role.mounts = _resource(container), list(_mounts(container))
     return role
@@ -331,10 +330,10 @@ def _shown_container(group: NodeGroup, children: Sequence[str], nodes: Mapping[s
 
 
 def _told_environment(container: Row) -> dict[str, str]:
-    # The service does not tell which of them were secrets.
-    told: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in environment_of(container).items()}
+    # AWS does not show which of them were secrets.
+    env: dict[str, str] = {k: v if k in OWN_ENV else Secret(v) for k, v in environment_of(container).items()}
     secrets = {row.get("name", ""): row.get("valueFrom") for row in parts(container, "secrets")}
-    return told | {name: read_secret_ref(source) for name, source in secrets.items() if source}
+    return env | {name: read_secret_ref(source) for name, source in secrets.items() if source}
 
 
 def _resource(container: Row) -> Resource:
@@ -351,7 +350,7 @@ def _amount(value: str | int | None, default: int) -> int:
         whole = int(number)
     except (ValueError, OverflowError):  # not a number, or infinite
         return default
-    return whole if whole == number else cast("int", number)  # Fargate has tasks of half a processor
+    return whole if whole == number else cast("int", number)  # Fargate has tasks with half a CPU
 
 
 def _mounts(container: Row) -> Iterator[Mount]:

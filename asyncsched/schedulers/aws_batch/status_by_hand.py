@@ -1,7 +1,7 @@
-"""What the service shows of a job that was not made from roles, and that no role can hold.
+"""Name the fields of a job written by hand that a role cannot represent.
 
-All that a container has is named, but for what a role is rebuilt from, what every submit sets by itself, and what the
-service reports of a run. What AWS Batch adds in times to come is named, too.
+These are all fields of its containers except those from which a role is rebuilt, those that every submit sets itself,
+and those that report on a run. Fields that AWS Batch adds in the future are named too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["lost_fields"]
 _CARRIED = frozenset(
     {"image", "command", "environment", "secrets", "vcpus", "memory", "instanceType", "mountPoints", "volumes"}
 )
-"""What a role is rebuilt from; volumes are looked through by what is mounted."""
+"""Fields from which a role is rebuilt; volumes are checked by their mounts."""
 
 _REPORTED = frozenset(
     {
@@ -37,7 +37,7 @@ _BY_DEFAULT: Mapping[str, object] = {
     "networkConfiguration": {"assignPublicIp": "DISABLED"},
     "fargatePlatformConfiguration": {"platformVersion": "LATEST"},
 }
-"""What a submit sets where no option says otherwise."""
+"""Values that a submit sets by default."""
 
 _OF_JOB = frozenset(
     {
@@ -47,19 +47,19 @@ _OF_JOB = frozenset(
         *("container", "ecsProperties", "nodeProperties"),
     }
 )
-"""What a job has beside what no role holds; its containers and its retries are looked through."""
+"""Fields of a job that are not lost; its containers and retries are checked separately."""
 
 _RULE = {"onexitcode": "0", "action": "exit"}
-"""How a submit has a job retried where no option says otherwise."""
+"""The default retry rule of a submit."""
 
 
 def lost_fields(row: Row, container: Row, number: int) -> list[str]:
-    """Return the names of what a role cannot hold.
+    """Return the names of the fields that a role cannot represent.
 
     Args:
         row: The job.
-        container: What one of its nodes runs.
-        number: The number of its role.
+        container: The container of one of its nodes.
+        number: The index of its role.
     """
     lost = [name for name, _ in _without_nothing(row) if name not in _OF_JOB]
     lost += _of_retries(part(row, "retryStrategy"))
@@ -95,11 +95,11 @@ def _is_on_fargate(row: Row, container: Row) -> bool:
 
 
 def _without_nothing(row: Row) -> Iterator[tuple[str, object]]:
-    """Yield what is set: what does not apply is absent, null, false or empty."""
+    """Yield the fields that are set, without those that are null, false or empty."""
     for name, value in row.items():
-        told = dict(_without_nothing(cast("Row", value))) if isinstance(value, Mapping) else value
-        if told:
-            yield name, told
+        inner = dict(_without_nothing(cast("Row", value))) if isinstance(value, Mapping) else value
+        if inner:
+            yield name, inner
 
 
 def _of_resources(container: Row) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _of_resources(container: Row) -> Iterator[str]:
 def _of_linux(container: Row) -> Iterator[str]:
     memory = {str(each.get("value")) for each in parts(container, "resourceRequirements") if each["type"] == "MEMORY"}
     for name, value in _without_nothing(part(container, "linuxParameters")):
-        # A submit shares as much memory between processes as there is.
+        # A submit makes all memory available as shared memory.
         if name != "devices" and not (name == "sharedMemorySize" and str(value) in memory):
             yield f"linuxParameters.{name}"
 

@@ -1,4 +1,4 @@
-"""Why a job failed or does not start: one table over the reasons that AWS Batch, ECS and EC2 give."""
+"""Find out why a job failed or waits, with a table of the reasons of AWS Batch, ECS and EC2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asyncsched.specs.state import AppState, FailureCause
 __all__ = ["REASON_PENDING", "cause_of", "read_cause"]
 
 REASON_PENDING = "asyncsched: did not run within its pending_timeout"
-"""What the reason of a job begins with that was cancelled for this: it is FAILED, and not CANCELLED."""
+"""The prefix of the reason of a job that was cancelled by `pending_timeout`: it is FAILED, not CANCELLED."""
 
 CAUSES: tuple[tuple[re.Pattern[str], FailureCause], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), cause)
@@ -32,7 +32,7 @@ CAUSES: tuple[tuple[re.Pattern[str], FailureCause], ...] = tuple(
         (r"ContainerRuntime\w*Error|DockerTimeoutError|^InternalError|ServerException", FailureCause.NODE),
     )
 )
-"""What is found in a reason, and the cause that it tells; the first that is found counts."""
+"""Patterns of reasons, and their causes; the first match counts."""
 
 _KEEPS_WAITING = frozenset({FailureCause.UNSCHEDULABLE, FailureCause.QUOTA})
 
@@ -40,31 +40,31 @@ _KEEPS_WAITING = frozenset({FailureCause.UNSCHEDULABLE, FailureCause.QUOTA})
 def cause_of(
     state: AppState, reasons: Iterable[str], code: int | None, *, on_spot: bool = False
 ) -> FailureCause | None:
-    """Return why a job or a node is in this state; None while nothing is wrong.
+    """Return the cause of the state of a job or a node; None if nothing is wrong.
 
     Args:
         state: Its state.
-        reasons: What AWS says, the job's own reason first.
+        reasons: The reasons from AWS, the job's first.
         code: The exit code of its last run.
-        on_spot: Whether it was submitted for Spot: there a host that is terminated was taken back, as a rule.
+        on_spot: Whether it was submitted for Spot, where a terminated host usually means a preemption.
     """
     if state is AppState.CANCELLED:
         return FailureCause.CANCELLED
     if state is AppState.FAILED:
-        told = _told(reasons)
-        if told is FailureCause.NODE and on_spot:
+        cause = _first_cause(reasons)
+        if cause is FailureCause.NODE and on_spot:
             return FailureCause.PREEMPTED
-        return told or cause_of_code(code)
-    if state in (AppState.SUBMITTED, AppState.PENDING) and (told := _told(reasons)) in _KEEPS_WAITING:
-        return told
+        return cause or cause_of_code(code)
+    if state in (AppState.SUBMITTED, AppState.PENDING) and (cause := _first_cause(reasons)) in _KEEPS_WAITING:
+        return cause
     return None
 
 
-def _told(reasons: Iterable[str]) -> FailureCause | None:
+def _first_cause(reasons: Iterable[str]) -> FailureCause | None:
     return next((cause for reason in reasons if (cause := read_cause(reason)) is not None), None)
 
 
-@functools.lru_cache(maxsize=1024)  # Thousands of jobs end with the same few words.
+@functools.lru_cache(maxsize=1024)  # Thousands of jobs have the same few reasons.
 def read_cause(reason: str) -> FailureCause | None:
-    """Return the cause that AWS's words tell; None if they tell nothing but that it ended."""
+    """Return the cause for a reason from AWS, if any."""
     return next((cause for pattern, cause in CAUSES if pattern.search(reason)), None)

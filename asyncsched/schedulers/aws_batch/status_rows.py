@@ -1,4 +1,4 @@
-"""Reading AWS's answers, where a part that does not apply is absent, null or empty, as it happens."""
+"""Read AWS's answers, in which a part that does not apply may be absent, null or empty."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ __all__ = [
 Row: TypeAlias = Mapping[str, Any]
 
 MAX_NODES, MAX_ARRAY = 1000, 10_000
-"""Nodes of a job, and children of an array, as AWS Batch accepts them."""
+"""Most nodes of a job, and most children of an array."""
 
 
 def part(row: Row, name: str) -> Row:
-    """Return a structure inside an answer; empty where there is none."""
+    """Return a structure in an answer; empty if there is none."""
     return cast("Row", row.get(name) or {})
 
 
 def parts(row: Row, name: str) -> Sequence[Row]:
-    """Return a list of structures inside an answer; empty where there is none."""
+    """Return a list of structures in an answer; empty if there is none."""
     return cast("Sequence[Row]", row.get(name) or ())
 
 
 def container_of(row: Row) -> Row:
-    """Return the container of a job, a node or an attempt, wherever it is shown: of several, an essential one."""
+    """Return the container of any kind of job, node or attempt; of several, an essential one."""
     if container := part(row, "container"):
         return container
     for task in _tasks(row):
@@ -58,7 +58,7 @@ def _tasks(row: Row) -> Sequence[Row]:
 
 
 def node_ids(row: Row) -> list[str]:
-    """Return the ids of a job's nodes or array children, none for a job that has only itself."""
+    """Return the ids of a job's nodes or array children; none for a single job."""
     if "nodeProperties" in row:
         return [f"{row['jobId']}#{index}" for index in range(_node_count(row))]
     size = min(part(row, "arrayProperties").get("size", 0), MAX_ARRAY)
@@ -76,7 +76,7 @@ class NodeGroup:
     Attributes:
         name: The role's name.
         nodes: The nodes of its replicas, in order.
-        container: What they run.
+        container: Their container.
     """
 
     def __init__(self, name: str, nodes: Sequence[int], container: Row) -> None:
@@ -84,7 +84,7 @@ class NodeGroup:
 
 
 def node_groups(row: Row) -> list[NodeGroup]:
-    """Return a job's roles, as its definition names them."""
+    """Return the node groups of a job's roles."""
     properties = part(row, "nodeProperties")
     if not properties:
         container = container_of(row)
@@ -101,7 +101,7 @@ def node_groups(row: Row) -> list[NodeGroup]:
 
 
 def overlap(properties: Row) -> bool:
-    """Tell whether a node is in several of a job's ranges, of which AWS Batch obeys the one inside the other."""
+    """Return whether a node is in several of a job's ranges; AWS Batch then uses the inner one."""
     ranges = _ranges(properties)
     return len(_owners(ranges)) < sum(map(len, ranges))
 
@@ -112,13 +112,13 @@ def _ranges(properties: Row) -> list[range]:
 
 
 def _owners(ranges: Sequence[range]) -> dict[int, int]:
-    """Return the number of the range that each node belongs to: of several, the smallest."""
+    """Return the index of each node's range; of several, the smallest range."""
     by_size = sorted(range(len(ranges)), key=lambda index: -len(ranges[index]))
     return {node: index for index in by_size for node in ranges[index]}
 
 
 def _nodes(text: str, total: int) -> range:
-    """Return the nodes of a range such as ``0``, ``1:``, ``:3`` or ``2:5``, of those that there are."""
+    """Return the existing nodes of a range such as ``0``, ``1:``, ``:3`` or ``2:5``."""
     first, colon, last = text.partition(":")
     start = _index(first, 0)
     end = _index(last, total - 1) if colon else start
@@ -142,12 +142,12 @@ def environment_of(container: Row) -> dict[str, str]:
 
 
 def finished_attempts(row: Row) -> Sequence[Row]:
-    """Return a job's attempts that have ended; a server that lists a running one too is understood."""
+    """Return a job's ended attempts; some servers also list a running one."""
     return [attempt for attempt in parts(row, "attempts") if attempt.get("stoppedAt")]
 
 
 def last_run(row: Row) -> Row:
-    """Return the newest container of a job, wherever it is shown."""
+    """Return the newest container of a job, from its row or its attempts."""
     container = container_of(row)
     if "exitCode" in container:
         return container

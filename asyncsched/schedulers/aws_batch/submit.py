@@ -1,4 +1,4 @@
-"""Submitting a job once: SubmitJob knows no token that would make a second one harmless."""
+"""Submit a job exactly once, although SubmitJob has no idempotency token."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ DIGEST_TAG = "asyncsched/digest"
 REASON_UNFINISHED = "asyncsched: the submit was not finished"
 
 _LOOKS = (1.0, 2.0)
-"""Seconds between looks for a job whose submit was not answered: the list may be a little behind."""
+"""Seconds between checks for a job whose submit was not answered: the list may lag behind."""
 
 
 class AWSSubmission:
-    """One job on its way.
+    """The submit of one job.
 
-    Where an answer is lost the job is looked up by its name, which is unique, before it is sent again.
+    If an answer is lost, the job is looked up by its unique name before it is submitted again.
 
     Attributes:
-        job_id: The job, once it is known.
-        open: Whether a request is on its way whose fate is not known.
+        job_id: The job's id, once known.
+        open: Whether a request was sent and its outcome is unknown.
     """
 
     def __init__(self, connection: AWSConnection, info: AppDryRunInfo[BatchJob], clock: Clock) -> None:
@@ -49,10 +49,10 @@ class AWSSubmission:
         self._own_definition: str | None = None
 
     async def existing(self) -> str | None:
-        """Return the job that was submitted under this name before, if there is one.
+        """Return the id of the job that was already submitted under this name, if any.
 
         Raises:
-            ConflictError: It is not this one.
+            ConflictError: It is another job.
         """
         row = await self._look_up()
         if row is None:
@@ -62,10 +62,10 @@ class AWSSubmission:
         return str(row["jobId"])
 
     async def name_dependencies(self, names: JobNames) -> None:
-        """Put the jobs in the place of the apps that `depends_on` names by their ids.
+        """Replace the app ids in `depends_on` by job ids.
 
         Raises:
-            NotFoundError: There is no such app; nothing has been sent.
+            NotFoundError: An app does not exist; nothing has been sent.
         """
         rows = cast("list[dict[str, str]]", self._job.submit.get("dependsOn", []))
         named: list[dict[str, str]] = []
@@ -74,7 +74,7 @@ class AWSSubmission:
             if found is None and "jobId" in row:
                 raise NotFoundError(
                     f"depends_on names {row['jobId']}, which does not exist",
-                    fix="give the id of an app that was submitted",
+                    fix="use the id of a submitted app",
                     backend=BACKEND,
                     operation="submit",
                 )
@@ -83,7 +83,7 @@ class AWSSubmission:
             self._job = replace(self._job, submit={**self._job.submit, "dependsOn": named})
 
     async def send(self, definitions: Definitions, *, retry_for: float) -> str:
-        """Submit the job and return its id, trying again only what cannot have taken effect."""
+        """Submit the job and return its id; retry only calls that cannot have taken effect."""
         definition = await definitions.ensure(self._connection, self._job)
         self._own_definition = None if self._job.reuse else definition
         try:
@@ -91,7 +91,7 @@ class AWSSubmission:
         except NotFoundError as error:
             if "inactive" not in error.why.lower() or not self._job.reuse:
                 raise self._named(error) from error.__cause__
-            definitions.forget(definition)  # Somebody else has deregistered it.
+            definitions.forget(definition)  # It was deregistered elsewhere.
             definition = await definitions.ensure(self._connection, self._job)
             self.job_id = await self._repeated(definition, retry_for)
         return self.job_id
@@ -100,13 +100,13 @@ class AWSSubmission:
         return await retry(lambda: self._once(definition), clock=self._clock, retry_for=retry_for)
 
     async def undo(self) -> None:
-        """End the job, if there is one, after a submit that was broken off; a definition of its own goes too."""
+        """Terminate the job of an interrupted submit, if it exists, and deregister its own definition."""
         if self.job_id is None and self.open:
             self.job_id = await self._find_often()
         if self.job_id is not None:
             await self._connection.call("batch", "TerminateJob", jobId=self.job_id, reason=REASON_UNFINISHED)
             row = (await fetch_rows(self._connection, [self.job_id])).get(self.job_id)
-            if row is not None:  # The service keeps it for days; for us it does not exist.
+            if row is not None:  # AWS keeps it for days; asyncsched treats it as gone.
                 await mark_deleted(self._connection, row)
         if self._own_definition is not None:
             await self._connection.call("batch", "DeregisterJobDefinition", jobDefinition=self._own_definition)
@@ -135,13 +135,13 @@ class AWSSubmission:
         return whole if size_of(whole) <= MAX_SUBMIT_BYTES else {**request, "tags": tags}
 
     async def _found_again(self) -> str | None:
-        """Look for a job that may have been submitted; where that fails, it must not be sent again."""
+        """Look for a job that may have been submitted; if that fails, raise an error that is not retried."""
         try:
             return await self._find_often()
         except SchedulerError as error:
             app_id = f"{queue_name(self._job.queue)}:{self._job.name}"
             raise SchedulerError(
-                f"AWS did not say whether it took {app_id}, and cannot be asked",
+                f"it is unknown whether AWS accepted {app_id}, and AWS does not answer",
                 why=str(error),
                 fix=f"describe or cancel {app_id} when AWS answers again",
                 backend=BACKEND,
@@ -163,7 +163,7 @@ class AWSSubmission:
         if queue_name(self._job.queue) not in error.why:
             return error
         return NotFoundError(
-            f"There is no job queue {self._job.queue}",
+            f"the job queue {self._job.queue} does not exist",
             why=error.why,
             fix="aws batch describe-job-queues lists those of this account and region",
             backend=BACKEND,

@@ -1,4 +1,4 @@
-"""Job definitions: reused by what is in them, or gone when their app is over."""
+"""Reuse job definitions with the same content, or remove them when their app has ended."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["Definitions"]
 _log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
 MAX_REMOVED = 10_000
-"""Definitions that have been deregistered, so that it is not done again at each look."""
+"""Deregistered definitions to remember, so that each is deregistered once."""
 
 
 class Definitions:
-    """Finds or registers the definition that a job needs.
+    """Finds or registers the definition of a job.
 
-    A definition that other apps may use carries a hash of its content as a tag. Each process looks once, and registers
-    only what nobody has registered before.
+    A reusable definition has a tag with a hash of its content. Each process looks for it once, and registers it only if
+    it does not exist.
     """
 
     def __init__(self) -> None:
@@ -43,14 +43,14 @@ class Definitions:
         content = cast("dict[str, str]", request["tags"])[HASH_TAG]
         name = cast("str", request["jobDefinitionName"])
         key = connection, f"{name}/{content}"
-        async with self._lock:  # A hundred submits of one app at once register one definition.
+        async with self._lock:  # A hundred concurrent submits of one app register one definition.
             if key not in self._revisions:
                 found = await _find(connection, name, content)
                 self._revisions[key] = found or await _register(connection, request)
             return self._revisions[key]
 
     def is_leftover(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether a job that has ended leaves a definition behind that was its own; asked once for each."""
+        """Return whether an ended job leaves its own definition behind; True once per definition."""
         arn: str = row["jobDefinition"]
         name = arn.rpartition("/")[2].partition(":")[0]
         if name != name_definition(row["jobName"]) or arn in self._removed:
@@ -61,23 +61,23 @@ class Definitions:
         return True
 
     def tidy(self, connection: AWSConnection, row: Mapping[str, Any]) -> None:
-        """Deregister the definition of a job that has ended, if it was its own, in a task that nobody waits for."""
-        if self.is_leftover(row):  # Whoever happened to look first must not wait for this.
+        """Deregister an ended job's own definition in a background task."""
+        if self.is_leftover(row):  # The caller that happens to read the job first must not wait for this.
             self._tidying.start(self.deregister(connection, row["jobDefinition"]))
 
     async def aclose(self) -> None:
-        """Give what is being deregistered a little time, then end it."""
+        """Wait a little for running tasks, then cancel them."""
         await self._tidying.close(5.0, patience=5.0)
 
     async def deregister(self, connection: AWSConnection, arn: str) -> None:
-        """Deregister a definition whose app is over; a failure is told and left."""
+        """Deregister the definition of an ended app; log a failure."""
         try:
             await connection.call("batch", "DeregisterJobDefinition", jobDefinition=arn)
         except AsyncSchedError as error:
             _log.warning("the job definition %s could not be deregistered: %s", arn, error)
 
     def forget(self, arn: str) -> None:
-        """Look again next time: somebody else has deregistered it."""
+        """Forget a definition that was deregistered elsewhere."""
         self._revisions = {key: value for key, value in self._revisions.items() if value != arn}
 
 
@@ -94,6 +94,6 @@ async def _find(connection: AWSConnection, name: str, content: str) -> str | Non
 
 
 async def _register(connection: AWSConnection, request: Mapping[str, object]) -> str:
-    # A second try after a lost answer makes a second revision of the same content, which does no harm.
+    # A retry after a lost answer creates a second revision with the same content, which is harmless.
     answer = await connection.call("batch", "RegisterJobDefinition", "jobDefinitionArn", **request)
     return str(answer["jobDefinitionArn"])

@@ -1,4 +1,4 @@
-"""Amazon's own registries (ECR): a token as their login, and repositories that are made only when that is asked for."""
+"""Log in to Amazon's registries (ECR) with a token, and create repositories on request."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from asyncsched.workspace.image_names import host_of, token_login
 __all__ = ["CREATE", "ECR", "ecr_login", "image_platform", "make_repository"]
 
 CREATE = "ecr_create_repository"
-"""The run option that allows it."""
+"""The run option for creating repositories."""
 
 ECR = re.compile(r"\d{12}\.dkr\.ecr(-fips)?\.(?P<region>[\w-]+)\.amazonaws\.com(\.cn)?")
-"""The hosts of Amazon's own registries; they take a token of AWS, which is good for twelve hours."""
+"""The hosts of Amazon's registries; they accept a token of AWS, which is valid for twelve hours."""
 
 _PLATFORMS = {"X86_64": "linux/amd64", "ARM64": "linux/arm64"}
 _PLACE = ("region", "profile", "endpoint_url")
@@ -27,19 +27,19 @@ _PLACE = ("region", "profile", "endpoint_url")
 async def ecr_login(
     image: str, connections: Connections, cfg: Mapping[str, CfgVal], hosts: re.Pattern[str]
 ) -> str | None:
-    """Return the login for ECR as the daemon takes it: a secret, for one request's header.
+    """Return the login for ECR in the daemon's form: a secret for the header of one request.
 
     Args:
         image: The image, or its repository.
-        connections: Where AWS is reached.
+        connections: The connections to AWS.
         cfg: The run options.
-        hosts: Which hosts are ECR's.
+        hosts: ECR's hosts.
 
     Returns:
-        None if the image is not in ECR.
+        The login, or None if the image is not in ECR.
 
     Raises:
-        SchedulerError: AWS gives no token.
+        SchedulerError: AWS returned no token.
     """
     connection = _connection(image, connections, cfg, hosts)
     if connection is None:
@@ -53,20 +53,20 @@ async def ecr_login(
 async def make_repository(
     repository: str, connections: Connections, cfg: Mapping[str, CfgVal], hosts: re.Pattern[str]
 ) -> bool:
-    """Make a repository of ECR, unless it is there; return False for one of another registry."""
+    """Create a repository in ECR unless it exists; return False for another registry."""
     connection = _connection(repository, connections, cfg, hosts)
     if connection is None:
         return False
     try:
         await connection.call("ecr", "CreateRepository", repositoryName=repository.partition("/")[2])
     except SchedulerError as error:
-        if "RepositoryAlreadyExists" not in f"{error} {error.__cause__}":  # another submit has just made it
+        if "RepositoryAlreadyExists" not in f"{error} {error.__cause__}":  # another submit has just created it
             raise
     return True
 
 
 def image_platform(cfg: Mapping[str, CfgVal]) -> str | None:
-    """Return what images have to be for, as far as the run options say."""
+    """Return the platform of images according to the run options, if they set one."""
     named = cfg.get("image_platform")
     return named if isinstance(named, str) else _PLATFORMS.get(str(cfg.get("cpu_arch")))
 

@@ -1,4 +1,4 @@
-"""Watching many jobs: a few are read one by one, many through the list of their location."""
+"""Watch many jobs: a few are read one by one, many from the list of their location."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from asyncsched.schedulers.state_reports import Answers, as_answer
 __all__ = ["GCPSweeper"]
 
 AT_ONCE = 16
-"""Jobs, or their tasks, that are read at a time."""
+"""Jobs, or tasks of jobs, that are read at the same time."""
 
 FEW = 8
-"""Jobs of one location up to which each is read by itself: a list would show all others, too."""
+"""Up to this many jobs of a location are read one by one: a list would contain all other jobs too."""
 
 Summary = tuple[object, ...]
 
 
 class GCPSweeper:
-    """Asks for all watched apps; tasks are read again where something has happened to their job.
+    """Reads all watched apps; tasks are read again only if their job has changed.
 
     Args:
-        client: Google Cloud.
+        client: The client of Google Cloud.
         jobs: Reads jobs.
     """
 
     def __init__(self, client: GoogleClient, jobs: GCPJobs) -> None:
         self._client, self._jobs = client, jobs
-        self._told: dict[GCPJobRef, tuple[Summary, DescribeAppResponse]] = {}
+        self._known: dict[GCPJobRef, tuple[Summary, DescribeAppResponse]] = {}
         self._failing: set[tuple[str, str]] = set()
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
-        """Yield what is known of these apps, one item for each call or so."""
+        """Yield the states of these apps, about one item per call."""
         places: dict[tuple[str, str], dict[GCPJobRef, str]] = {}
         for app_id in app_ids:
             try:
@@ -51,7 +51,9 @@ class GCPSweeper:
             else:
                 places.setdefault((ref.project, ref.location), {})[ref] = app_id
         failure: SchedulerError | None = None
-        for place in sorted(places, key=self._failing.__contains__):  # one that fails keeps no others waiting
+        for place in sorted(
+            places, key=self._failing.__contains__
+        ):  # failing locations last, so that they do not delay the others
             try:
                 async with aclosing(self._of(place, places[place])) as found:
                     async for answers in found:
@@ -65,7 +67,7 @@ class GCPSweeper:
             raise failure
 
     async def _of(self, place: tuple[str, str], apps: Mapping[GCPJobRef, str]) -> AsyncGenerator[Answers]:
-        """Yield what is known of the apps of one location; what fails for good is the answer for each that is left."""
+        """Yield the states of the apps of one location; a permanent error is the answer for all remaining ones."""
         if len(apps) <= FEW:
             yield await self._each(apps)
             return
@@ -78,7 +80,7 @@ class GCPSweeper:
             yield dict.fromkeys(left.values(), as_answer(error))
 
     async def _by_list(self, place: tuple[str, str], left: dict[GCPJobRef, str]) -> AsyncGenerator[Answers]:
-        """Yield what the list of a location tells of these apps, which are then taken from `left`."""
+        """Yield the states of the apps in a location's list, and remove these apps from `left`."""
         async with aclosing(job_pages(self._client, *place)) as pages:
             async for rows in pages:
                 found = {ref: row for ref, row in rows.items() if ref in left}
@@ -87,7 +89,7 @@ class GCPSweeper:
                     del left[ref]
                 if not left:
                     break
-        if left:  # what the list does not show is deleted, or too new for it
+        if left:  # not in the list: deleted, or too new
             yield await self._each(left)
 
     async def _each(self, apps: Mapping[GCPJobRef, str]) -> Answers:
@@ -109,10 +111,10 @@ class GCPSweeper:
 
     async def _described(self, job: ReadGCPJob) -> DescribeAppResponse:
         summary = _summary(job.row)
-        known = self._told.get(job.ref)
+        known = self._known.get(job.ref)
         if known is None or known[0] != summary:
-            known = summary, await self._jobs.told(job)
-            self._told[job.ref] = summary, own_copy(known[1])
+            known = summary, await self._jobs.describe_job(job)
+            self._known[job.ref] = summary, own_copy(known[1])
             return known[1]
         response = own_copy(known[1])
         response.native = job
@@ -121,11 +123,11 @@ class GCPSweeper:
     def _forget(self, places: Mapping[tuple[str, str], Mapping[GCPJobRef, str]]) -> None:
         self._failing &= places.keys()
         watched = {ref for apps in places.values() for ref in apps}
-        if len(self._told) > 2 * len(watched) + 100:
-            self._told = {ref: told for ref, told in self._told.items() if ref in watched}
+        if len(self._known) > 2 * len(watched) + 100:
+            self._known = {ref: known for ref, known in self._known.items() if ref in watched}
 
 
 def _summary(row: Row) -> Summary:
-    """Return what changes whenever something happens to a job or its tasks."""
+    """Return a value that differs whenever a job or its tasks have changed."""
     counts = tuple(sorted(counts_of(row).items()))
     return text(part(row, "status"), "state"), row.get("updateTime"), counts, len(status_events(row)), row.get("uid")

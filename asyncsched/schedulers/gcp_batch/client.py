@@ -1,4 +1,4 @@
-"""The connection to Google Cloud: a session of aiohttp, paced calls, retries, one try more after a 401."""
+"""Call Google Cloud over aiohttp, with pacing, retries, and one more try after a 401."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ BATCH_ENDPOINT = "https://batch.googleapis.com"
 LOGGING_ENDPOINT = "https://logging.googleapis.com"
 BATCH_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_BATCH"
 LOGGING_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING"
-"""Where gcloud, too, is told other addresses."""
+"""gcloud's variables for other addresses."""
 
 AT_ONCE = 32
-"""Calls that are on their way at a time; others wait for their turn."""
+"""Most calls in flight; others wait."""
 LARGE_BODY = 256 << 10
-"""Bytes from which on a body is parsed in a worker thread."""
+"""A body of at least this many bytes is parsed in a worker thread."""
 LARGEST_REFUSAL = 64 << 10
 CONNECT_TIMEOUT = 10.0
 
 RATES = {"jobs.create": 25.0, "jobs.cancel": 25.0, "jobs.delete": 25.0}
-"""Calls a second of what writes; Google takes 100 of them in each region."""
+"""Writing calls per second; Google allows 100 per region."""
 READ_RATE = 100.0
-"""Calls a second of what reads; Google takes 250 in each region."""
+"""Reading calls per second; Google allows 250 per region."""
 
 
 class GoogleClient:
-    """Google Cloud, as one account. Nothing is read or imported before the first call.
+    """A client of Google Cloud, as one account. Nothing is read or imported before the first call.
 
     It belongs to the loop of its first call.
 
     Args:
         credentials: The account.
-        clock: Tells the time.
-        limits: The pacers that are shared with others.
+        clock: The time source.
+        limits: Pacers, possibly shared with other schedulers.
         batch: The address of Batch.
-        logging: That of Cloud Logging.
-        quota_project: The project that calls are counted for; else the one that the credentials name.
-        request_timeout: Seconds that one call may take.
-        retry_for: Seconds in which a call is tried again.
+        logging: The address of Cloud Logging.
+        quota_project: The project to bill quota to; default: the one in the credentials.
+        request_timeout: Most seconds for one try of a call.
+        retry_for: Seconds for which a failed call is retried.
     """
 
     def __init__(
@@ -96,20 +96,20 @@ class GoogleClient:
         operation: str,
         project: str,
     ) -> dict[str, Any]:
-        """Make a call of Batch until it succeeds, is refused, or `retry_for` has passed.
+        """Call Batch; retry the call until it succeeds, is refused, or `retry_for` has passed.
 
-        What writes carries an id by which Google knows that it is the same: it can be tried again, too.
+        Writing calls can be retried too: they carry an id by which Google recognises a repeated request.
 
         Args:
             method: ``GET``, ``POST`` or ``DELETE``.
             path: The resource, such as ``projects/P/locations/L/jobs``.
             query: Parameters of the URL.
-            body: What is sent, as JSON.
-            operation: What it is, as errors and paces name it, such as ``jobs.create``.
+            body: The JSON body to send.
+            operation: The operation, for errors and pacing, such as ``jobs.create``.
             project: The project, for the advice in errors.
 
         Raises:
-            SchedulerError: It was refused; `failure_of` tells by what answer.
+            SchedulerError: The call was refused; `failure_of` returns Google's answer.
         """
         url = f"{self._batch}/v1/{path}"
         return await retry(
@@ -121,7 +121,7 @@ class GoogleClient:
     async def pages(
         self, path: str, *, query: Mapping[str, str], operation: str, project: str
     ) -> AsyncGenerator[dict[str, Any]]:
-        """Yield the pages of a list; one that is empty may have others behind it."""
+        """Yield the pages of a list; an empty page may be followed by others."""
         asked = dict(query)
         while True:
             page = await self.request("GET", path, query=asked, operation=operation, project=project)
@@ -131,19 +131,19 @@ class GoogleClient:
             asked["pageToken"] = str(page["nextPageToken"])
 
     async def read_entries(self, body: Mapping[str, Any], project: str) -> dict[str, Any]:
-        """Read one page of log entries: one try, as its pace is decided by who reads.
+        """Read one page of log entries, in one try: the reader decides about pacing and retries.
 
         Raises:
-            SchedulerError: It failed.
+            SchedulerError: The call failed.
         """
         url = f"{self._logging}/v2/entries:list"
         return await self._once("POST", url, None, body, "entries.list", project)
 
     async def token(self) -> str:
-        """Return a token of the account, for what takes it as a password.
+        """Return a token of the account, for services that accept it as a password.
 
         Raises:
-            AuthError: The credentials give none.
+            AuthError: The credentials yield no token.
         """
         return (await self.credentials.access(await self._opened())).token
 
@@ -255,11 +255,11 @@ _PERMISSIONS = {
     "locations.list": "batch.locations.list",
     "entries.list": "logging.logEntries.list",
 }
-"""What an account must be allowed, by what is done."""
+"""The permission that each operation needs."""
 
 
 def is_gone(error: SchedulerError) -> bool:
-    """Tell whether an error says that what was asked for does not exist."""
+    """Return whether an error means that the resource does not exist."""
     failure = failure_of(error)
     return failure is not None and failure.code == 404
 
@@ -268,12 +268,12 @@ def _quota_project(named: str | None) -> str:
     text = named or os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT") or ""
     if not is_header(text):
         name = "quota_project" if named else "GOOGLE_CLOUD_QUOTA_PROJECT"
-        raise ConfigError(f"{name} must be the name of a project, and is {text!r}", fix="correct it, or leave it out")
+        raise ConfigError(f"{name} must be the name of a project, got {text!r}", fix="correct it, or omit it")
     return text
 
 
 def _open_session() -> aiohttp.ClientSession:
-    import aiohttp  # it has been imported in a thread
+    import aiohttp  # already imported, in a thread
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, keepalive_timeout=30),
@@ -290,5 +290,5 @@ async def _parsed(whole: bytes) -> dict[str, Any]:
     try:
         value = json.loads(whole) if len(whole) < LARGE_BODY else await asyncio.to_thread(json.loads, whole)
     except ValueError as error:
-        raise GoogleFailure(502, "", "its answer is not JSON") from error
+        raise GoogleFailure(502, "", "the answer is not JSON") from error
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,7 +1,7 @@
-"""Google's credentials: found once, and a token of them that many callers share.
+"""Find Google's credentials once, and share their token among callers.
 
-gcloud-aio-auth signs and exchanges; when and how often is decided here. Its own `Token.get` lets one caller who is
-cancelled cancel all others, takes a broken key file for none, and repeats what is refused for good.
+gcloud-aio-auth signs and exchanges tokens; this module decides when and how often. With its `Token.get`, one cancelled
+caller cancels all others, a broken key file counts as missing, and permanent refusals are retried.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ __all__ = ["AccessToken", "GCPCredentials", "Token"]
 _log = logging.getLogger("asyncsched.schedulers.gcp_batch")
 
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
-"""The only one that Batch takes; it allows reading logs, too."""
+"""The only scope that Batch accepts; it allows reading logs too."""
 
 MARGIN = 60.0
-"""Seconds before its end from which on a token is not used any more."""
+"""Seconds before its expiry after which a token is no longer used."""
 TRIES = 3
 LONGEST_REFRESH = 10
 PAUSE = 0.5
 
 IAM_ENDPOINT = "https://iamcredentials.googleapis.com"
 IAM_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS"
-"""Names another address, for gcloud as well."""
+"""gcloud's variable for another address."""
 
 METADATA_VARIABLES = ("GCE_METADATA_HOST", "GCE_METADATA_ROOT")
-"""Name the host of the metadata server, which is there then: gcloud-aio-auth reads them when it is imported only."""
+"""The host of the metadata server, which must then exist; gcloud-aio-auth reads these only when it is imported."""
 
 
 class Token(Protocol):
-    """What exchanges credentials for a token: `gcloud.aio.auth.Token`, or an adapter of another library's."""
+    """Exchanges credentials for a token: `gcloud.aio.auth.Token`, or an adapter for another library."""
 
     async def refresh(self, *, timeout: int) -> Any:
         """Exchange once; the answer has `value` and `expires_in`."""
@@ -60,23 +60,23 @@ class Token(Protocol):
 
 
 class AccessToken(NamedTuple):
-    """A token, and until when it is used."""
+    """A token, and until when to use it."""
 
     token: str
     until: float
 
 
 class GCPCredentials:
-    """One account: finds it, and keeps a token of it. Nothing is read before the first use.
+    """Finds one account, and keeps a token of it. Nothing is read before the first use.
 
     It belongs to the loop of its first use.
 
     Args:
-        clock: Tells the time.
-        path: The file of the credentials, where it is not the one that the environment names.
-        impersonate: The service account to act as.
-        given: What exchanges credentials, where the caller has brought it.
-        names: The projects that these name, as a file does: ``project_id``, ``quota_project_id``.
+        clock: The time source.
+        path: The credentials file; default: the one in the environment.
+        impersonate: The service account to impersonate.
+        given: The caller's object that exchanges credentials, if any.
+        names: The projects of the caller's credentials: ``project_id``, ``quota_project_id``.
     """
 
     def __init__(
@@ -98,35 +98,35 @@ class GCPCredentials:
         self.refreshes = 0
 
     async def source(self) -> CredentialsFile:
-        """Return where the credentials are.
+        """Return the source of the credentials.
 
         Raises:
-            AuthError: The file cannot be read, or holds no credentials that can be used.
+            AuthError: The file cannot be read, or has no usable credentials.
         """
         if self._source is None and self._given is not None:
-            self._source = CredentialsFile("the client that was given", self._names)
+            self._source = CredentialsFile("the given client", self._names)
         if self._source is None:
             self._source = await asyncio.to_thread(find_credentials, self._path)
         return self._source
 
     async def access(self, session: aiohttp.ClientSession, refused: str | None = None) -> AccessToken:
-        """Return a token, a new one where the old one is over or was refused.
+        """Return a token; get a new one if the old one has expired or was refused.
 
-        Callers share one exchange; one that is cancelled leaves it to the others.
+        Callers share one exchange; cancelling one caller does not cancel it.
 
         Args:
-            session: What to make the exchange with.
-            refused: The token that the service has not accepted.
+            session: The session for the exchange.
+            refused: The token that the service refused.
         """
         if self._closed:
-            raise ClosedError("the connection to Google Cloud is closed", fix="make a new scheduler")
+            raise ClosedError("the connection to Google Cloud is closed", fix="create a new scheduler")
         known = self._access
         if known is not None and known.token != refused and self._clock.monotonic() < known.until:
             return known
         return await self._refreshing.join(lambda: self._refresh(session))
 
     async def aclose(self) -> None:
-        """Ask for no more tokens."""
+        """Stop requesting tokens."""
         self._closed = True
         await self._refreshing.aclose(5.0)
 
@@ -146,7 +146,7 @@ class GCPCredentials:
         raise AssertionError("the last try returns or raises")
 
     def _may_be_missing(self, source: CredentialsFile, error: Exception) -> bool:
-        """Tell whether there may be no metadata server: none is named, and none has ever given a token."""
+        """Return whether there may be no metadata server: none is configured, and none has ever returned a token."""
         if source.name != METADATA or self._access is not None or _metadata_host():
             return False
         return str(getattr(error, "host", "")) in getattr(self._token, "token_uri", "")
@@ -162,7 +162,7 @@ class GCPCredentials:
 
     async def _made(self, source: CredentialsFile, session: aiohttp.ClientSession) -> Token:
         module = await asyncio.to_thread(importlib.import_module, "gcloud.aio.auth")
-        # What has been found is handed on, and be it nothing: gcloud-aio-auth does not look for files by itself.
+        # Pass on the data found, even if empty, so that gcloud-aio-auth does not search for files itself.
         file = io.StringIO(json.dumps(source.data))
         try:
             made = module.Token(
@@ -172,7 +172,7 @@ class GCPCredentials:
                 made.impersonation_uri = made.impersonation_uri.replace(IAM_ENDPOINT, other.rstrip("/"))
             if source.name == METADATA and (host := _metadata_host()):
                 made.token_uri = f"http://{host}/computeMetadata/{made.token_uri.partition('/computeMetadata/')[2]}"
-            if "private_key" in source.data:  # to read it takes 30 ms, which each exchange would hold the loop for
+            if "private_key" in source.data:  # parsing it takes 30 ms, and would block the loop in each exchange
                 made.service_data["private_key"] = await asyncio.to_thread(_read_key, source.data["private_key"])
         except Exception as error:
             raise unusable(source, str(error)) from error
@@ -186,19 +186,19 @@ def _read_key(text: str) -> object:
 
 
 def _translated(error: Exception, source: CredentialsFile, *, is_missing: bool) -> SchedulerError:
-    """Return why there is no token: for good, or for now.
+    """Return the error for a failed exchange, retryable or not.
 
     Args:
-        error: Why an exchange has failed.
+        error: Why the exchange failed.
         source: The credentials.
-        is_missing: Whether the machine may have no metadata server at all.
+        is_missing: Whether the machine may have no metadata server.
     """
     if isinstance(error, SchedulerError):
         return error
     status = getattr(error, "status", 0)
     said = str(getattr(error, "message", "")) or str(error) or type(error).__name__
     if is_missing and not status:
-        return AuthError("There are no Google credentials", why="no file names any", fix=SIGN_IN, **where())
+        return AuthError("no Google credentials found", why="there is no file with any", fix=SIGN_IN, **where())
     if isinstance(status, int) and (status == 429 or status >= 500):
         return _unavailable(source, said)
     if status:
@@ -217,5 +217,5 @@ def _refused(source: CredentialsFile, why: str) -> AuthError:
 
 
 def _unavailable(source: CredentialsFile, why: str) -> UnavailableError:
-    what = f"No token can be had for the credentials of {source.name}"
+    what = f"cannot get a token for the credentials of {source.name}"
     return UnavailableError(what, why=why, fix="check the network", **where())

@@ -1,4 +1,4 @@
-"""The files of credentials: where they are found, and what they must hold to be used."""
+"""Find credentials files, and check that they are usable."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NEEDED = {
     "external_account": ("audience", "subject_token_type", "token_url"),
     "impersonated_service_account": ("service_account_impersonation_url",),
 }
-"""What a file must hold, as text, by its type."""
+"""The text fields that a file must have, by its type."""
 
 _TEXTS = {*(name for names in _NEEDED.values() for name in names), "project_id", "quota_project_id", "token_uri"}
 _URLS = {"service_account_impersonation_url", "token_uri", "token_url", "url"}
@@ -42,11 +42,11 @@ _HEADER = re.compile(r"[!-~]*")
 
 
 class CredentialsFile(NamedTuple):
-    """Where credentials were found.
+    """A source of credentials.
 
     Attributes:
-        name: The file, or what else it is, for messages.
-        data: What the file holds; empty for the metadata server.
+        name: The file or other source, for messages.
+        data: The content of the file; empty for the metadata server.
     """
 
     name: str
@@ -54,23 +54,23 @@ class CredentialsFile(NamedTuple):
 
     @property
     def project(self) -> str:
-        """The project that they name; empty where they name none."""
+        """The project in the credentials; empty if there is none."""
         return str(self.data.get("project_id") or self.data.get("quota_project_id") or "")
 
     @property
     def quota_project(self) -> str:
-        """The project that calls are counted for, where that is not the one that is called."""
+        """The project to bill quota to, if it is not the one that is called."""
         return str(self.data.get("quota_project_id") or "")
 
 
 def find_credentials(path: str | None) -> CredentialsFile:
-    """Read the credentials that are used here: blocks, as files do.
+    """Read the credentials; blocks.
 
     Args:
-        path: Their file; else the environment names one, or gcloud has written one, or there is a metadata server.
+        path: The file; else the one in the environment, else the one written by gcloud, else the metadata server.
 
     Raises:
-        AuthError: A file is named and cannot be used.
+        AuthError: The named file cannot be used.
     """
     named = path or os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     if not named:
@@ -82,43 +82,43 @@ def find_credentials(path: str | None) -> CredentialsFile:
         data = json.loads(Path(named).read_text(encoding="utf-8"))
     except OSError as error:
         why = error.strerror or str(error)
-        raise AuthError(f"The credentials in {named} cannot be read", why=why, fix=SIGN_IN, **where()) from error
+        raise AuthError(f"the credentials in {named} cannot be read", why=why, fix=SIGN_IN, **where()) from error
     except (ValueError, RecursionError) as error:
-        raise AuthError(f"The credentials in {named} are not JSON", fix=SIGN_IN, **where()) from error
+        raise AuthError(f"the credentials in {named} are not JSON", fix=SIGN_IN, **where()) from error
     source = CredentialsFile(named, _object(data))
     _check_usable(source)
     return source if source.data["type"] != "external_account" else _with_kind(source)
 
 
 def gcloud_folder() -> Path:
-    """Return where gcloud keeps its configuration."""
+    """Return the directory of gcloud's configuration."""
     named = os.environ.get("CLOUDSDK_CONFIG")
     return Path(named) if named else Path.home() / ".config" / "gcloud"
 
 
 def is_header(text: str) -> bool:
-    """Tell whether a text can be sent as the name of a project in a header."""
+    """Return whether a text can be sent as a project name in a header."""
     return _HEADER.fullmatch(text) is not None
 
 
 def unusable(source: CredentialsFile, why: str) -> AuthError:
-    """Return the error for credentials that cannot be used as they are."""
-    return AuthError(f"The credentials in {source.name} cannot be used", why=why, fix=SIGN_IN, **where())
+    """Return the error for unusable credentials."""
+    return AuthError(f"the credentials in {source.name} cannot be used", why=why, fix=SIGN_IN, **where())
 
 
 def where() -> dict[str, Any]:
-    """Return where an error of credentials happens."""
+    """Return backend and operation for errors of credentials."""
     return {"backend": BACKEND, "operation": "authenticate"}
 
 
 def _check_usable(source: CredentialsFile) -> None:
     kind = source.data.get("type")
     if not isinstance(kind, str) or kind not in _NEEDED:
-        raise unusable(source, f"their type is {kind!r}, and these are known: {', '.join(sorted(_NEEDED))}")
+        raise unusable(source, f"type must be one of {', '.join(sorted(_NEEDED))}, got {kind!r}")
     if kind == "impersonated_service_account":
         inner = _object(source.data.get("source_credentials"))
         if inner.get("type") != "authorized_user":
-            raise unusable(source, "they act as a service account through something else than a user")
+            raise unusable(source, "source_credentials.type must be authorized_user to impersonate a service account")
         _check_texts(source, inner, _NEEDED["authorized_user"], _TEXTS, "source_credentials.")
     _check_texts(source, source.data, _NEEDED[kind], _TEXTS)
     if kind == "external_account":
@@ -126,25 +126,25 @@ def _check_usable(source: CredentialsFile) -> None:
 
 
 def _check_subject(source: CredentialsFile) -> None:
-    """Check where the token of an external account comes from."""
+    """Check the source of an external account's token."""
     inner: object = source.data.get("credential_source")
     found = _object(inner)
     if not isinstance(inner, dict):
-        raise unusable(source, f"credential_source must be an object, and is {inner!r}")
+        raise unusable(source, f"credential_source must be an object, got {inner!r}")
     _check_texts(source, found, (), {"type", "url", "file", "environment_id"}, "credential_source.")
     for name in ("format", "headers"):
         value: object = found.get(name, {})
         names = _object(value)
         if not isinstance(value, dict):
-            raise unusable(source, f"credential_source.{name} must be an object, and is {value!r}")
+            raise unusable(source, f"credential_source.{name} must be an object, got {value!r}")
         _check_texts(source, names, tuple(names), set(), f"credential_source.{name}.")
 
 
 def _with_kind(source: CredentialsFile) -> CredentialsFile:
-    """Say where the token of an external account comes from, which gcloud leaves to be seen from the other fields."""
+    """Set the type of an external account's token source, which gcloud derives from the other fields."""
     inner = _object(source.data["credential_source"])
     if "executable" in inner or str(inner.get("environment_id", "")).startswith("aws"):
-        raise unusable(source, "credential_source is AWS or a program, and only a url or a file is known")
+        raise unusable(source, "credential_source must be a url or a file: AWS and programs are not supported")
     found = inner.get("type") or next((kind for kind in ("file", "url") if kind in inner), None)
     if found is None:
         raise unusable(source, "credential_source must have a url or a file")
@@ -156,25 +156,25 @@ def _check_texts(
 ) -> None:
     for name in needed:
         if not isinstance(data.get(name), str) or not data[name]:
-            raise unusable(source, f"{prefix}{name} must be a text that is not empty, and is {_shown(data, name)}")
+            raise unusable(source, f"{prefix}{name} must be a non-empty string, got {_shown(data, name)}")
     for name in texts & data.keys():
         value = data[name]
         if not isinstance(value, str):
-            raise unusable(source, f"{prefix}{name} must be a text, and is {_shown(data, name)}")
+            raise unusable(source, f"{prefix}{name} must be a string, got {_shown(data, name)}")
         if name in _URLS and not _URL.fullmatch(value):
-            raise unusable(source, f"{prefix}{name} must be a URL, and is {_shown(data, name)}")
+            raise unusable(source, f"{prefix}{name} must be a URL, got {_shown(data, name)}")
         if name in _HEADERS and not is_header(value):
-            raise unusable(source, f"{prefix}{name} must be the name of a project, and is {_shown(data, name)}")
+            raise unusable(source, f"{prefix}{name} must be the name of a project, got {_shown(data, name)}")
 
 
 def _shown(data: Mapping[str, Any], name: str) -> str:
-    """Return a value for a message; what may be a secret is told by its type."""
+    """Return a value for a message; of a possible secret only the type."""
     if name not in data:
-        return "not there"
+        return "nothing"
     return repr(data[name]) if name in _URLS | _HEADERS else f"a {type(data[name]).__name__}"
 
 
 def _object(value: object) -> Mapping[str, Any]:
-    """Return an object without what is null in it: that is as good as not there."""
+    """Return an object without its nulls, which count as missing."""
     found = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     return {name: inner for name, inner in found.items() if inner is not None}

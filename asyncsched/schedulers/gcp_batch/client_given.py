@@ -1,4 +1,4 @@
-"""What a caller's own client tells: whose credentials, and where Google is. The client itself is not used."""
+"""Take credentials and address from a caller's client; the client itself is not used for calls."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class GivenGCPClient:
     """What is taken from a client.
 
     Attributes:
-        token: What exchanges its credentials.
-        names: The projects that these name: ``project_id``, ``quota_project_id``.
-        endpoint: Its address, where it has one.
+        token: The object that exchanges its credentials.
+        names: The projects in its credentials: ``project_id``, ``quota_project_id``.
+        endpoint: Its address, if it has one.
     """
 
     token: Token
@@ -41,58 +41,58 @@ class _Answer(NamedTuple):
 
 
 class _OfGoogleAuth:
-    """Credentials of google-auth, which block: they are exchanged in a worker thread."""
+    """Credentials of google-auth; exchanging them blocks, so it runs in a worker thread."""
 
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials
-        self._told: str | None = None
+        self._returned: str | None = None
 
     async def refresh(self, *, timeout: int) -> _Answer:
         return await asyncio.to_thread(self._exchange)
 
     def _exchange(self) -> _Answer:
-        # A token that was told before is over by now, or was refused, whatever its credentials believe of it.
-        if not self._credentials.valid or (self._told and self._told == self._credentials.token):
+        # A token that was returned before has expired or was refused, even if the credentials consider it valid.
+        if not self._credentials.valid or (self._returned and self._returned == self._credentials.token):
             transport = importlib.import_module("google.auth.transport.requests")
             self._credentials.refresh(transport.Request())
         expiry: datetime | None = self._credentials.expiry
         lasts = (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds() if expiry is not None else 3600.0
-        self._told = self._credentials.token
+        self._returned = self._credentials.token
         return _Answer(str(self._credentials.token), lasts)
 
 
 def accept(client: object | None) -> GivenGCPClient | None:
-    """Return what a caller's client tells; None where there is none.
+    """Return credentials and address of a caller's client; None without a client.
 
     Args:
         client: A ``Token`` of gcloud-aio-auth, a ``BatchServiceClient`` of google-cloud-batch, or credentials of
             google-auth.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: The client is something else.
     """
     if client is None:
         return None
     if any(each.__module__ == "unittest.mock" for each in type(client).__mro__):
-        raise _unfit(client, "it only stands in for a client: it has no token that Google, or a double, would take")
+        raise _unfit(client, "a mock has no token that Google, or a test server, would accept")
     refresh: Any = getattr(client, "refresh", None)
     if inspect.iscoroutinefunction(refresh) and "timeout" not in inspect.signature(refresh).parameters:
-        raise _unfit(client, "its refresh is awaited, and takes no timeout as that of gcloud-aio-auth does")
+        raise _unfit(client, "its refresh is a coroutine without the parameter timeout, unlike that of gcloud-aio-auth")
     if inspect.iscoroutinefunction(refresh):
         names = getattr(client, "service_data", None)
-        return GivenGCPClient(client, _named(names if isinstance(names, dict) else {}))  # type: ignore[arg-type]  # just looked at
+        return GivenGCPClient(client, _named(names if isinstance(names, dict) else {}))  # type: ignore[arg-type]  # just checked
     transport = getattr(client, "transport", None)
     credentials = getattr(transport, "_credentials", None) if transport is not None else client
     if not callable(getattr(credentials, "refresh", None)) or not isinstance(getattr(credentials, "valid", None), bool):
-        raise _unfit(client, "it has no credentials of Google")
+        raise _unfit(client, "it has no Google credentials")
     host = str(getattr(transport, "_host", "") or "")
     names = {name: getattr(credentials, name, None) for name in _NAMES}
     return GivenGCPClient(_OfGoogleAuth(credentials), _named(names), host if host.startswith("http") else None)
 
 
 def _unfit(client: object, why: str) -> ConfigError:
-    fix = "give a gcloud.aio.auth.Token, a BatchServiceClient, or credentials of google-auth, or leave client out"
-    return ConfigError(f"client is a {type(client).__name__}", why=why, fix=fix)
+    fix = "pass a gcloud.aio.auth.Token, a BatchServiceClient, or credentials of google-auth, or omit client"
+    return ConfigError(f"client must have Google credentials, got {type(client).__name__}", why=why, fix=fix)
 
 
 def _named(data: Mapping[str, Any]) -> dict[str, str]:

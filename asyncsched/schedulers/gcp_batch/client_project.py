@@ -1,4 +1,4 @@
-"""Which project is meant where none is named."""
+"""Find the default project."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ VARIABLES = ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
 
 
 async def find_project(credentials: GCPCredentials) -> str:
-    """Return the project of the environment, of the credentials, or of gcloud's configuration.
+    """Return the project from the environment, the credentials, or gcloud's configuration.
 
     Raises:
-        ConfigError: None of them names one.
+        ConfigError: None of them has one.
     """
     named = next((value for name in VARIABLES if (value := os.environ.get(name))), "")
     found = named or (await credentials.source()).project or await asyncio.to_thread(_configured)
     if not found:
         raise ConfigError(
-            "No project of Google Cloud is named",
+            "no Google Cloud project is set",
             why="neither a run option, nor the environment, nor the credentials name one",
-            fix="give the run option project, or set GOOGLE_CLOUD_PROJECT",
+            fix="set the run option project, or GOOGLE_CLOUD_PROJECT",
         )
     return found
 
 
 def _configured() -> str:
-    """Return the project that ``gcloud config set project`` has written."""
+    """Return the project set by ``gcloud config set project``."""
     folder = gcloud_folder()
     try:
         active = (folder / "active_config").read_text(encoding="utf-8").strip()

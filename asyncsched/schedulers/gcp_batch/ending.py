@@ -1,4 +1,4 @@
-"""The end of jobs: cancelling them, which keeps them, and deleting what has ended."""
+"""Cancel jobs, which keeps them, and delete ended ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_ONCE = 16
 
 
 async def cancel_app(app_id: str, client: GoogleClient, jobs: GCPJobs) -> None:
-    """Cancel an app's job; an unknown or ended one is left alone."""
+    """Cancel an app's job; an unknown or ended job is left alone."""
     ref = parse_app_id(app_id)
     try:
         await client.request(
@@ -39,17 +39,17 @@ async def cancel_app(app_id: str, client: GoogleClient, jobs: GCPJobs) -> None:
     except NotFoundError:
         return
     except (InvalidRequestError, ConflictError):
-        # What Google says of a job that has ended, or is ending, is not documented: its state says it.
+        # Google does not document its answer for a job that has ended or is ending, so check the job's state.
         job = await jobs.read(ref)
         if job is not None and not job_state(job.row).is_terminal() and _state(job.row) not in _ENDING:
             raise
 
 
 async def delete_app(app_id: str, client: GoogleClient, jobs: GCPJobs) -> None:
-    """Delete the job of an app that has ended; Google takes its time, in which it does not exist for us any more.
+    """Delete the job of an ended app. Google takes a while; the app counts as gone immediately.
 
     Raises:
-        ConflictError: It has not ended.
+        ConflictError: The app has not ended.
     """
     job = await jobs.look(app_id)
     if job is None:
@@ -60,7 +60,7 @@ async def delete_app(app_id: str, client: GoogleClient, jobs: GCPJobs) -> None:
 
 
 async def remove(client: GoogleClient, jobs: GCPJobs, ref: GCPJobRef, *, clock: Clock) -> None:
-    """Delete a job, whether it runs or not, and wait until it is gone."""
+    """Delete a job, even if it is running, and wait until it is gone."""
     await _delete(client, ref)
     pause = _LOOK_AGAIN
     while await jobs.read(ref) is not None:
@@ -69,7 +69,7 @@ async def remove(client: GoogleClient, jobs: GCPJobs, ref: GCPJobRef, *, clock: 
 
 
 async def give_up(late: Iterable[LateApp], client: GoogleClient, jobs: GCPJobs) -> None:
-    """Cancel the jobs of apps that are over their time to start, but for those that have started meanwhile."""
+    """Cancel the jobs of apps that exceeded their `pending_timeout`, unless they have started meanwhile."""
 
     async def one(app: LateApp) -> None:
         job = await jobs.look(app.app_id)

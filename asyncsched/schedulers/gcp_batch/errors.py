@@ -1,4 +1,4 @@
-"""Google's errors as ours: what happened, why, and what to do next. Pure: aiohttp's classes are known by name."""
+"""Translate Google's errors into asyncsched's, without I/O: exception classes of aiohttp are matched by name."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _STATUSES = {"RESOURCE_EXHAUSTED": 429, "UNAUTHENTICATED": 401, "PERMISSION_DENI
 _LONGEST = 2000
 
 
-class GoogleFailure(Exception):  # noqa: N818 - it is what an answer said, and never leaves this backend by itself
-    """An answer of Google's that is a refusal.
+class GoogleFailure(Exception):  # noqa: N818 - only ever the cause of another error outside this backend
+    """A refusal by Google.
 
     Attributes:
         code: The HTTP status.
-        status: Google's word for it, such as ``NOT_FOUND``.
-        message: What it says.
+        status: Google's name of the status, such as ``NOT_FOUND``.
+        message: The message.
         reason: The reason in its `ErrorInfo`, such as ``RATE_LIMIT_EXCEEDED``.
-        metadata: What belongs to the reason, such as the quota's value.
-        retry_after: Seconds that it asks to wait.
+        metadata: The metadata of the reason, such as the quota's value.
+        retry_after: The pause in seconds that Google asked for.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class GoogleFailure(Exception):  # noqa: N818 - it is what an answer said, and n
 
 
 def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> GoogleFailure:
-    """Read an answer with a status from 400 on; what is not Google's JSON is told as text."""
+    """Read an answer with a status of 400 or more; a body that is not Google's JSON is kept as text."""
     try:
         error = _object(_object(json.loads(body)).get("error"))
     except ValueError:
@@ -74,21 +74,21 @@ def read_failure(code: int, body: bytes, headers: Mapping[str, str]) -> GoogleFa
 
 
 def failure_of(error: BaseException) -> GoogleFailure | None:
-    """Return the answer that one of our errors was made of."""
+    """Return the answer that caused an error, if any."""
     return error.__cause__ if isinstance(error.__cause__, GoogleFailure) else None
 
 
 def may_have_happened(error: BaseException) -> bool:
-    """Tell whether the operation may have taken effect although it failed: its answer was lost, not refused."""
+    """Return whether a failed operation may have taken effect: its answer was lost, and it was not refused."""
     return isinstance(error, UnavailableError) and type(error.__cause__).__name__ not in _UNREACHED
 
 
 def translate(error: Exception, operation: str, *, project: str = "", permission: str = "") -> SchedulerError:
-    """Return our error for an answer of Google's, or for a connection that failed.
+    """Return the error to raise for a refusal by Google, or for a failed connection.
 
     Args:
-        error: What was raised.
-        operation: What was being done, such as ``jobs.create``.
+        error: The original error.
+        operation: The operation, such as ``jobs.create``.
         project: The project, for the advice.
         permission: The IAM permission that the operation needs.
     """
@@ -101,9 +101,9 @@ def translate(error: Exception, operation: str, *, project: str = "", permission
         )
     code, why = _STATUSES.get(error.status, error.code), error.message or error.status
     if code == 429:
-        fix = "wait a little, or ask Google for a higher quota"
+        fix = "try again later, or ask Google for a higher quota"
         return ThrottledError(
-            f"Google Cloud wants fewer calls of {operation}",
+            f"Google Cloud throttles {operation}",
             retry_after=error.retry_after,
             why=why,
             fix=fix,
@@ -116,10 +116,10 @@ def translate(error: Exception, operation: str, *, project: str = "", permission
         return _denied(error, operation, project, permission)
     if code == 404:
         fix = "check the project, the location and the name"
-        return NotFoundError(f"{operation} names something that does not exist", why=why, fix=fix, **_where(operation))
+        return NotFoundError(f"the resource of {operation} does not exist", why=why, fix=fix, **_where(operation))
     if code == 409:
         return ConflictError(f"{operation} was refused", why=why, **_where(operation))
-    if (code >= 500 and code != 501) or code == 408:  # what Google does not offer, it will not offer a moment later
+    if (code >= 500 and code != 501) or code == 408:  # 501 means not implemented, so a retry is pointless
         return UnavailableError(f"Google Cloud did not answer {operation}", why=str(error), **_where(operation))
     return InvalidRequestError(f"{operation} was refused", why=why, **_where(operation))
 
@@ -127,12 +127,12 @@ def translate(error: Exception, operation: str, *, project: str = "", permission
 def _denied(error: GoogleFailure, operation: str, project: str, permission: str) -> SchedulerError:
     service = error.metadata.get("service", "batch.googleapis.com")
     if error.reason == "SERVICE_DISABLED" or "has not been used in project" in error.message:
-        what = f"The API {service} is not enabled in the project {project}"
+        what = f"the API {service} is not enabled in the project {project}"
         fix = f"run gcloud services enable {service} --project {project}"
     else:
         what = f"Google Cloud does not allow {permission or operation}"
-        fix = f"give the account a role with {permission}" if permission else "give the account a role that allows it"
-        fix += f" in the project {project}, or name another project" if project else ""
+        fix = f"grant the account a role with {permission}" if permission else "grant the account a role that allows it"
+        fix += f" in the project {project}, or use another project" if project else ""
     return PermissionDeniedError(what, why=error.message, fix=fix, **_where(operation))
 
 
@@ -143,7 +143,7 @@ def _object(value: object) -> Mapping[str, object]:
 def _seconds(text: str | None) -> float | None:
     try:
         return max(0.0, float(text)) if text is not None else None
-    except ValueError:  # a date; nobody at Google sends one
+    except ValueError:  # a date, which Google does not send
         return None
 
 

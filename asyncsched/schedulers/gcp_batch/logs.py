@@ -1,4 +1,4 @@
-"""Which logs are being read: a hub for each project, a source for each reader."""
+"""Create log sources: one hub per project, one source per reader."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from asyncsched.specs.state import ReplicaStatus
 __all__ = ["GCPLogSources"]
 
 _EARLY = 60 * 1_000_000_000
-"""How far the clocks of Batch and of Cloud Logging may differ, in nanoseconds."""
+"""The tolerated difference between the clocks of Batch and Cloud Logging, in nanoseconds."""
 
 
 class GCPLogSources:
-    """Makes the sources of logs.
+    """Creates log sources.
 
     Args:
-        client: Google Cloud.
+        client: The client of Google Cloud.
         jobs: Reads jobs.
-        clock: Tells the time.
-        limits: The paces that are shared with others; the quota of reads is one.
-        times: How long what is waited for.
-        reads: Reads in a minute; what Google itself says counts more.
-        retry_for: Seconds of failures after which readers are told.
+        clock: The time source.
+        limits: Pacers, possibly shared with other schedulers; they include the quota of reads.
+        times: The times to wait.
+        reads: Reads per minute; a quota that Google reports takes precedence.
+        retry_for: Seconds of failures after which readers get an error.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class GCPLogSources:
         """Return the source of these replicas.
 
         Raises:
-            InvalidRequestError: The job's output is not kept in Cloud Logging.
+            InvalidRequestError: The job's output is not stored in Cloud Logging.
         """
-        # What a watch tells has nothing of the job with it.
+        # The states of a watch do not include the job.
         job = app.native if isinstance(app.native, ReadGCPJob) else await self._jobs.look(query.app_id)
         if job is None or not replicas:
-            return []  # It has been deleted since it was described.
+            return []  # The job was deleted after it was described.
         _check_kept(job.row, query.app_id)
         created = time_of(job.row.get("createTime"))
         born = 0 if created is None else int(created.timestamp() * 1e9) - _EARLY
@@ -81,11 +81,11 @@ class GCPLogSources:
             is_over=left != float("inf"),
         )
         if not query.tail:
-            source.finish()  # but for what may still be on its way of an app that has just ended
+            source.finish()  # entries of an app that has just ended may still arrive
         return [source]
 
     def _left(self, row: Row) -> float:
-        """Return the seconds in which lines may still turn up; infinitely many while the job runs."""
+        """Return the seconds in which lines may still arrive; infinite while the job runs."""
         if not job_state(row).is_terminal():
             return float("inf")
         ended = time_of(last_event(row).get("eventTime")) or time_of(row.get("updateTime"))
@@ -113,8 +113,8 @@ def _check_kept(row: Row, app_id: str) -> None:
         return
     raise InvalidRequestError(
         f"the log of {app_id} cannot be read",
-        why=f"its job writes it to {destination}" if destination else "its job keeps none",
-        fix="submit it with log_destination=cloud_logging",
+        why=f"its job writes the log to {destination}" if destination else "its job has no log destination",
+        fix="submit the app with log_destination=cloud_logging",
         backend=BACKEND,
         operation="log_iter",
     )

@@ -1,4 +1,4 @@
-"""How often logs may be read: Cloud Logging's quota of a project, which many readers share."""
+"""Pace reads of logs within Cloud Logging's quota for a project, shared by all readers."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from asyncsched.clock import Clock
 __all__ = ["ReadBudget"]
 
 USUAL = 60
-"""Reads in a minute that Google allows a project."""
+"""Reads per minute that Google allows a project by default."""
 
 MINUTE = 60.0
 MOST = 0.9
-"""How much of the quota is used in any minute at most: others may read, too."""
+"""The largest share of the quota used in any minute; the rest is for other readers."""
 SHARE = 0.75
-"""How much of the quota is used at a steady pace ..."""
+"""The share of the quota used at a steady pace."""
 BURST = 0.15
-"""... and how much of it at once after a pause: together less than the quota in any minute."""
+"""The share of the quota used at once after a pause; with `SHARE` less than the quota in any minute."""
 
 
 class ReadBudget:
-    """Gives turns, first come first served, so that a quota for each minute is kept.
+    """Grants reads, first come first served, within a quota per minute.
 
-    What Google says when it refuses a read is believed, until it says something else.
+    A quota that Google reports when it refuses a read replaces the limit.
 
     Args:
-        clock: Tells the time.
-        limit: Reads in a minute.
+        clock: The time source.
+        limit: Reads per minute.
     """
 
     def __init__(self, clock: Clock, limit: int = USUAL) -> None:
@@ -36,7 +36,7 @@ class ReadBudget:
         self._lock = asyncio.Lock()
         self._not_before = 0.0
         self._at = clock.monotonic()
-        self._times: deque[float] = deque()  # of the turns in the last minute
+        self._times: deque[float] = deque()  # of the reads in the last minute
         self.limit = max(1, limit)
         self.reads = 0
         self._left = self._burst
@@ -47,11 +47,11 @@ class ReadBudget:
 
     @property
     def _rate(self) -> float:
-        """Reads a second."""
+        """Reads per second."""
         return self.limit * SHARE / 60
 
     async def turn(self) -> None:
-        """Wait for a turn; being cancelled leaves it to the next."""
+        """Wait for a turn; if cancelled, the turn goes to the next caller."""
         async with self._lock:
             while (pause := self._pause()) > 0:
                 await self._clock.sleep(pause)
@@ -60,29 +60,29 @@ class ReadBudget:
             self._times.append(self._clock.monotonic())
 
     def throttled(self, limit: int | None, retry_after: float | None = None) -> None:
-        """Take note that a read was refused.
+        """Record that a read was refused.
 
         Args:
-            limit: The quota, as the refusal named it.
-            retry_after: Seconds that it asked to wait.
+            limit: The quota in the refusal, if any.
+            retry_after: The pause in seconds that it asked for.
         """
         self._pause()
         if limit is not None and limit > 0:
             self.limit = limit
         self._left = min(self._left, 0.0)
-        # Others read from the same quota: what it gives back comes with time.
+        # Others use the same quota, which refills over time.
         self._not_before = self._clock.monotonic() + max(retry_after or 0.0, min(60 / self.limit, 15.0))
 
     def _pause(self) -> float:
-        """Add what has come with time; return the seconds until a turn can be given."""
+        """Refill the budget; return the seconds until the next turn."""
         now = self._clock.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
         while self._times and now - self._times[0] >= MINUTE:
             self._times.popleft()
         most = max(1, int(self.limit * MOST))
-        # When a smaller quota has been learned, what was read before counts against it.
+        # Earlier reads count against a smaller quota that was learned later.
         full = self._times[-most] + MINUTE - now if len(self._times) >= most else 0.0
         lacking = (1.0 - self._left) / self._rate if self._left < 1.0 else 0.0
-        # A little more than is lacking: two numbers that differ by less than a clock tells are the same.
+        # Slightly more than the shortage, because the clock cannot resolve very small differences.
         return max(lacking + 1e-6 if lacking else 0.0, self._not_before - now, full)

@@ -1,4 +1,4 @@
-"""Entries of Cloud Logging: the query for those of some jobs, and an entry as lines. Pure, without I/O."""
+"""Query entries of Cloud Logging, and convert them to lines, without I/O."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from asyncsched.logs.shared_query import HubEvent
 __all__ = ["MAX_UIDS", "EntryReader", "query_of"]
 
 MAX_UIDS = 250
-"""Jobs in one query: their ids are up to 63 characters long, and a filter up to 20,000."""
+"""Most jobs in one query: an id has up to 63 characters, and a filter up to 20,000."""
 
 PAGE = 1000
-"""Entries in one answer, as many as Google gives."""
+"""Entries per answer, the most that Google returns."""
 
 _TASK = re.compile(r"(?:^|/)(?P<uid>[^/]+)-group\d+-(?P<index>\d+)(?:/(?P<attempt>\d+))?")
 _SECOND = 1_000_000_000
@@ -32,14 +32,14 @@ def query_of(
     until_ns: int | None = None,
     replica: int | None = None,
 ) -> dict[str, Any]:
-    """Return what ``entries.list`` gets.
+    """Return the body of ``entries.list``.
 
     Args:
-        project: The project that the jobs are in.
-        uids: The jobs, by what Google calls them.
-        since_ns: Entries that arrived from this time on.
-        until_ns: Entries that arrived before this time.
-        replica: Only this one.
+        project: The project of the jobs.
+        uids: Google's ids of the jobs.
+        since_ns: Select entries that arrived at or after this time.
+        until_ns: Select entries that arrived before this time.
+        replica: Select entries of this replica only.
     """
     terms = [
         f'logName="projects/{project}/logs/batch_task_logs"',
@@ -49,7 +49,7 @@ def query_of(
     if until_ns is not None:
         terms.append(f'receiveTimestamp<"{_written(until_ns)}"')
     if replica is not None:
-        # Never ":", which looks for a part of the text: replica 1 is not replica 10.
+        # Not ":", which matches substrings: replica 1 would match replica 10.
         terms.append(f'labels.task_id=~"-group[0-9]+-{replica}(/|$)"')
     return {
         "resourceNames": [f"projects/{project}"],
@@ -65,10 +65,10 @@ def _written(ns: int) -> str:
 
 
 class EntryReader:
-    """Makes lines of entries, of the jobs that are known to it.
+    """Converts entries of known jobs to lines.
 
     Attributes:
-        jobs: The app and the role of each job, by what Google calls it.
+        jobs: The app and the role of each job, by Google's id.
     """
 
     def __init__(self) -> None:
@@ -77,12 +77,12 @@ class EntryReader:
         self._stamps, self._arrivals = StampReader(), StampReader()
 
     def forget(self, uid: str) -> None:
-        """Take note that nobody reads a job any more."""
+        """Forget a job that has no readers any more."""
         self.jobs.pop(uid, None)
         self._origins = {key: origin for key, origin in self._origins.items() if key[0] != uid}
 
     def read(self, entries: Iterable[Mapping[str, Any]]) -> list[HubEvent]:
-        """Return the lines of these entries; those of other jobs, or without a time, are left out."""
+        """Return the lines of these entries; entries of other jobs, or without a time, are skipped."""
         events: list[HubEvent] = []
         for entry in entries:
             uid = str(_labels(entry).get("job_uid", ""))
@@ -91,7 +91,7 @@ class EntryReader:
         return events
 
     def _lines(self, uid: str, entry: Mapping[str, Any]) -> list[HubEvent]:
-        """Make an entry's lines: more than one where a program's own line breaks were kept together."""
+        """Return an entry's lines; an entry with line breaks has several."""
         try:
             ns = self._stamps.ns(entry["timestamp"])
             arrived = self._arrivals.ns(entry.get("receiveTimestamp") or entry["timestamp"])
@@ -118,7 +118,7 @@ def _labels(entry: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def _text(entry: Mapping[str, Any]) -> str:
-    """Return what was written: Google makes an object of a line that is one in JSON."""
+    """Return the text of an entry; Google converts a line that is a JSON object to an object."""
     if isinstance(text := entry.get("textPayload"), str):
         return text
     payload = entry.get("jsonPayload")

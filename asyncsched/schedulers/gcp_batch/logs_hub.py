@@ -1,4 +1,4 @@
-"""Cloud Logging as a hub: one query for all jobs of a project that are read, whoever reads them."""
+"""Read Cloud Logging with one query for all jobs of a project, shared by all readers."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = ["EntryHub", "JobLog", "LogTimes"]
 Read = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 MAX_REFUSALS = 30
-"""Reads in a row that are refused for the quota, after which readers are told."""
+"""Consecutive reads refused for the quota after which readers get an error."""
 
 _ROOM = 4000
 
 _AT_ONCE = 100
-"""Entries whose lines are made in one step: a page of a thousand would hold the loop for too long."""
+"""Entries converted in one step: a page of a thousand would block the loop for too long."""
 
 
 class LogTimes(NamedTuple):
-    """How long what is waited for, in seconds.
+    """Times to wait, in seconds.
 
     Attributes:
-        interval: Between two looks while lines come; at least.
-        idle: Between two looks while none come; at most.
-        hold: How old an entry is when it is looked for: until then one that was written before it may turn up.
-        overlap: How much later than others an entry may turn up and still be found by the next look.
-        settle: How long after an app's end entries are waited for.
-        sweep: How far back is looked once more before a log ends.
+        interval: The shortest pause between two queries while lines arrive.
+        idle: The longest pause between two queries while no lines arrive.
+        hold: The age of an entry when it is read; until then, earlier entries may still arrive.
+        overlap: How much later than others an entry may arrive to be found by the next query.
+        settle: How long to wait for entries after an app's end.
+        sweep: How far back to read once more before a log ends.
     """
 
     interval: float = 2.0
@@ -56,10 +56,10 @@ class EntryHub(LogHub):
     Args:
         read: Reads a page of entries.
         project: The project.
-        budget: How often that may be done.
-        clock: Tells the time.
-        times: How long what is waited for.
-        retry_for: Seconds of failures after which the readers are told.
+        budget: Limits how often pages are read.
+        clock: The time source.
+        times: The times to wait.
+        retry_for: Seconds of failures after which readers get an error.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class EntryHub(LogHub):
         return f"<EntryHub {self._project}: {len(self._readers)} jobs, {self._budget.reads} reads>"
 
     def know(self, uid: str, app_id: str, role: str) -> None:
-        """Say whose a job is, once for each reader of it."""
+        """Register a reader of a job, with the job's app and role."""
         self._entries.jobs[uid] = app_id, role
         self._readers[uid] += 1
 
     def forget(self, uid: str) -> None:
-        """Take note that a reader of a job has gone."""
+        """Unregister a reader of a job."""
         self._readers[uid] -= 1
         if not self._readers[uid]:
             del self._readers[uid]
@@ -95,7 +95,7 @@ class EntryHub(LogHub):
             self._sweeps.discard(uid)
 
     def sweep(self, uid: str) -> None:
-        """Look once more, in the next round, for all that has arrived of a job in the last minutes."""
+        """Read once more, with the next query, all entries of a job that arrived in the last minutes."""
         self._sweeps.add(uid)
         self.hurry()
 
@@ -116,13 +116,13 @@ class EntryHub(LogHub):
     async def past(
         self, keys: Sequence[str], since_ns: int | None, *, until_ns: int | None = None, replica: int | None = None
     ) -> AsyncGenerator[Sequence[HubEvent]]:
-        """Yield the lines of these jobs that arrived in a time.
+        """Yield the lines of these jobs that arrived in a period.
 
         Args:
-            keys: The jobs, by what Google calls them.
-            since_ns: From when on.
-            until_ns: Until when; None for what is there at present.
-            replica: Only the lines of this one.
+            keys: Google's ids of the jobs.
+            since_ns: The start of the period.
+            until_ns: The end of the period; None for now.
+            replica: Read the lines of this replica only.
         """
         for start in range(0, len(keys), MAX_UIDS):
             uids = keys[start : start + MAX_UIDS]
@@ -130,9 +130,9 @@ class EntryHub(LogHub):
             while True:
                 page = await self._page(body)
                 entries = page.get("entries") or ()
-                for first in range(0, len(entries) or 1, _AT_ONCE):  # other tasks have a turn between two of them
+                for first in range(0, len(entries) or 1, _AT_ONCE):  # lets other tasks run in between
                     yield self._entries.read(entries[first : first + _AT_ONCE])
-                # A page may be empty and have others behind it: Google had not the time to search on.
+                # An empty page may be followed by others: Google returns one when its search takes long.
                 if not page.get("nextPageToken"):
                     break
                 body["pageToken"] = page["nextPageToken"]
@@ -160,15 +160,15 @@ class JobLog(HubSource):
     """The lines of some replicas of one job.
 
     Args:
-        hub: What reads them.
-        uid: The job.
-        query: What is asked for.
+        hub: The hub that reads entries.
+        uid: Google's id of the job.
+        query: The query.
         role: The replicas' role.
-        replicas: The replicas that are read.
-        since_ns: From when on.
-        settled: Whether nothing new can turn up: then what is there is read, and that is all.
-        settle: Seconds that have to pass after the app's end is known.
-        is_over: Whether the app had ended before: then all lines had been written when the reading began.
+        replicas: The replicas to read.
+        since_ns: The start.
+        settled: Whether no new entries can arrive, so that only the existing ones are read.
+        settle: Seconds to wait once the app's end is known.
+        is_over: Whether the app had already ended, so that all lines were written before reading started.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class JobLog(HubSource):
     def polled(self, *, quiet: bool) -> None:
         waited = self._entries.clock.monotonic() - self._ended_at
         if self._finishing and waited < self._settle:
-            quiet = False  # what was written last may not be visible yet
+            quiet = False  # the last lines may not be visible yet
         elif self._finishing and quiet and not self._swept and not self._behind:
             self._swept, quiet = True, False
             self._entries.sweep(self._uid)

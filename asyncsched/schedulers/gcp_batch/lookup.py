@@ -1,4 +1,4 @@
-"""Looking jobs up: a job by its name, and its tasks where these tell more than their numbers."""
+"""Look up jobs by name, and their tasks where counts are not enough."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["GCPJobs", "ReadGCPJob"]
 
 PAGE = 1000
 MAX_FAILED = 1000
-"""Failed tasks that are read of a job whose tasks are not all read."""
+"""Most failed tasks to read of a job that is too large to read all tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadGCPJob:
-    """A job as it has been read.
+    """A job and its data.
 
     Attributes:
-        ref: Which job it is.
-        row: What Google says of it.
+        ref: The name of the job.
+        row: Google's JSON of the job.
     """
 
     ref: GCPJobRef
@@ -34,22 +34,22 @@ class ReadGCPJob:
 
 
 class GCPJobs:
-    """Reads jobs, by the ids of their apps.
+    """Reads jobs by app id.
 
     Args:
-        client: Google Cloud.
-        detail: Replicas up to which each task is read; of larger jobs those only that have failed.
+        client: The client of Google Cloud.
+        detail: Up to this many replicas, every task is read; for larger jobs only failed ones.
     """
 
     def __init__(self, client: GoogleClient, *, detail: int) -> None:
         self._client, self._detail = client, detail
 
     async def look(self, app_id: str) -> ReadGCPJob | None:
-        """Read an app's job; None if there is none."""
+        """Read an app's job; return None if it does not exist."""
         return await self.read(parse_app_id(app_id))
 
     async def read(self, ref: GCPJobRef) -> ReadGCPJob | None:
-        """Read a job; None if there is none, or it has ended and is being deleted."""
+        """Read a job; return None if it does not exist, or has ended and is being deleted."""
         try:
             row = await self._client.request("GET", ref.resource, operation="jobs.get", project=ref.project)
         except NotFoundError:
@@ -57,12 +57,12 @@ class GCPJobs:
         return None if is_deleted(row) else ReadGCPJob(ref, row)
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
-        """Describe one app: one call, and one more where its tasks are read."""
+        """Describe one app, with one call for the job and one for its tasks if they are needed."""
         job = await self.look(app_id)
-        return None if job is None else await self.told(job)
+        return None if job is None else await self.describe_job(job)
 
-    async def told(self, job: ReadGCPJob) -> DescribeAppResponse:
-        """Describe an app whose job has been read."""
+    async def describe_job(self, job: ReadGCPJob) -> DescribeAppResponse:
+        """Describe an app whose job was already read."""
         response = describe_app(job.ref, job.row, await self._tasks(job))
         response.native = job
         return response
@@ -88,6 +88,6 @@ class GCPJobs:
                     tasks += parts(page, "tasks")
                     if len(tasks) >= most:
                         break
-        except NotFoundError:  # it ended without any, or was deleted meanwhile
+        except NotFoundError:  # the job ended without tasks, or was deleted meanwhile
             return []
         return tasks

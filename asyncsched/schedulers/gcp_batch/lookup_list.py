@@ -1,4 +1,4 @@
-"""All apps of a project, in all locations, newest first; a location that cannot be read is named and left out."""
+"""List all apps of a project in all locations, newest first; unreadable locations are logged and skipped."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _log = logging.getLogger("asyncsched.schedulers.gcp_batch")
 PAGE = 500
 EVERYWHERE = "-"
 AT_ONCE = 16
-"""Locations that are read at a time."""
+"""Locations that are read at the same time."""
 
 PATIENCE = 1 / 3
-"""The part of `retry_for` that one of several locations may take: the others are told in the time that is left."""
+"""The share of `retry_for` that one of several locations may take; the rest is for the others."""
 
 
 async def job_pages(client: GoogleClient, project: str, location: str) -> AsyncGenerator[dict[GCPJobRef, Row]]:
-    """Yield the jobs of a location page by page, newest first; what cannot be reached is logged."""
+    """Yield the jobs of a location page by page, newest first; log unreachable locations."""
     query = {"orderBy": "create_time desc", "pageSize": str(PAGE)}
     path = f"projects/{project}/locations/{location}/jobs"
     named: set[str] = set()
@@ -49,7 +49,7 @@ async def job_pages(client: GoogleClient, project: str, location: str) -> AsyncG
             if unreachable:
                 _log.warning("Google Cloud cannot reach %s: their jobs are not listed", ", ".join(unreachable))
                 named.update(unreachable)
-            # Google may write the project's number where it was asked with its name.
+            # Google may answer with the project's number instead of its name.
             rows = [(ref, row) for row in parts(page, "jobs") if (ref := job_ref(row)) is not None]
             yield {GCPJobRef(project, ref.location, ref.name): row for ref, row in rows}
 
@@ -58,19 +58,19 @@ class JobList:
     """Lists the apps of a project.
 
     Args:
-        client: Google Cloud.
-        clock: Tells the time.
-        retry_for: Seconds that a whole list may take.
+        client: The client of Google Cloud.
+        clock: The time source.
+        retry_for: Most seconds for a whole list.
     """
 
     def __init__(self, client: GoogleClient, *, clock: Clock, retry_for: float) -> None:
         self._client, self._clock, self._patience = client, clock, retry_for * PATIENCE
 
     async def rows(self, project: str) -> AsyncGenerator[ListAppResponse]:
-        """Yield a row for each app in any location, newest first; pages are read as they are needed.
+        """Yield one row per app in all locations, newest first; pages are read as needed.
 
         Raises:
-            SchedulerError: Not one location can be read.
+            SchedulerError: No location can be read.
         """
         async with AsyncExitStack() as closing:
             places = [_Place(self._client, project, EVERYWHERE)]
@@ -78,7 +78,7 @@ class JobList:
             try:
                 await places[0].fill()
             except (InvalidRequestError, NotFoundError, PermissionDeniedError) as refused:
-                # That all can be listed at once is not documented.
+                # Google does not document that all locations can be listed at once.
                 places = [self._one(project, each) for each in await self._locations(project, refused)]
                 for place in places:
                     closing.push_async_callback(place.aclose)
@@ -100,7 +100,7 @@ class JobList:
                 async for page in pages:
                     locations += [name for each in parts(page, "locations") if (name := text(each, "locationId"))]
         except PermissionDeniedError as error:
-            # An account that may do nothing is told what it lacks for a list.
+            # If the account lacks both permissions, report the one for listing jobs.
             raise refused if isinstance(refused, PermissionDeniedError) else error from None
         return locations
 
@@ -119,7 +119,7 @@ async def _merged(places: Sequence[_Place]) -> AsyncGenerator[tuple[GCPJobRef, R
 
 
 class _Place:
-    """The jobs of one location, or of all, that were made by us, page by page; `rows` ends with the newest."""
+    """The asyncsched jobs of one or all locations, page by page; the last of `rows` is the newest."""
 
     def __init__(self, client: GoogleClient, project: str, location: str) -> None:
         self._pages = job_pages(client, project, location)
@@ -129,7 +129,7 @@ class _Place:
 
     @property
     def newest(self) -> float:
-        """When the newest of them was submitted."""
+        """When the newest job was submitted."""
         created = time_of(self.rows[-1][1].get("createTime"))
         return created.timestamp() if created is not None else 0.0
 
@@ -145,14 +145,14 @@ class _Place:
 
 
 class _OneOfMany(_Place):
-    """One location of several: where it cannot be read, that is told, and it is over.
+    """One of several locations; a failure is logged and ends it.
 
     Args:
-        client: Google Cloud.
+        client: The client of Google Cloud.
         project: The project.
         location: The location.
-        clock: Tells the time.
-        patience: Seconds that the next page may take, with all tries for it.
+        clock: The time source.
+        patience: Most seconds for a page, including retries.
     """
 
     def __init__(self, client: GoogleClient, project: str, location: str, clock: Clock, patience: float) -> None:
@@ -166,7 +166,7 @@ class _OneOfMany(_Place):
         try:
             async with timeout:
                 await super().fill()
-        except AuthError:  # It holds for every location.
+        except AuthError:  # It affects every location.
             raise
         except SchedulerError as error:
             self._failed(error)
@@ -174,11 +174,11 @@ class _OneOfMany(_Place):
             if not timeout.expired:
                 raise
             why = f"it took more than {self._patience:g} s"
-            what = f"Google Cloud did not answer jobs.list of {self._location}"
+            what = f"Google Cloud did not answer jobs.list for {self._location}"
             self._failed(UnavailableError(what, why=why, backend=BACKEND, operation="jobs.list"))
         self._began = True
 
     def _failed(self, error: SchedulerError) -> None:
         self._over, self.failure = True, error
-        said = "not all listed" if self._began else "not listed"
-        _log.warning("The jobs in %s are %s: %s", self._location, said, error)
+        effect = "not all listed" if self._began else "not listed"
+        _log.warning("the jobs in %s are %s: %s", self._location, effect, error)

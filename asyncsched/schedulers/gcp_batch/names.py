@@ -1,4 +1,4 @@
-"""The names of apps: ``<project>:<location>:<name>``, and what Google takes as a job's name and labels."""
+"""App ids of the form ``<project>:<location>:<name>``, and valid job names and labels."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LONGEST_JOB_NAME = 63
 LONGEST_LABEL = 63
 
 OURS_LABEL = "asyncsched"
-"""Every job of ours has this label; its value is the version that has submitted it."""
+"""Label of every asyncsched job; its value is the version that submitted the job."""
 
 DIGEST_LABEL = "asyncsched-digest"
-"""Tells whether a job is the one that was asked for."""
+"""Label with the digest of the request, to compare jobs."""
 
 REQUEST_LABEL = "asyncsched-request"
-"""Tells which request has made a job: two that ask for the same are told apart."""
+"""Label with the id of the request that created the job, to distinguish equal requests."""
 
 _JOB = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 LOCATION = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -44,7 +44,7 @@ _RESOURCE = re.compile(r"projects/(?P<project>[^/]+)/locations/(?P<location>[^/]
 
 @dataclass(frozen=True, slots=True)
 class GCPJobRef:
-    """A job: its project, its location, its name."""
+    """Project, location and name of a job."""
 
     project: str
     location: str
@@ -57,44 +57,44 @@ class GCPJobRef:
 
     @property
     def parent(self) -> str:
-        """What Google calls its location."""
+        """Google's resource name of its location."""
         return f"projects/{self.project}/locations/{self.location}"
 
     @property
     def resource(self) -> str:
-        """What Google calls it."""
+        """Google's resource name of the job."""
         return f"{self.parent}/jobs/{self.name}"
 
 
 def parse_app_id(app_id: str) -> GCPJobRef:
-    """Take an app id apart.
+    """Parse an app id.
 
     Raises:
-        MalformedHandleError: It is not of the form ``<project>:<location>:<name>``. It is a ``ValueError``.
+        MalformedHandleError: The id is not ``<project>:<location>:<name>``. This is a ``ValueError``.
     """
     project, _, rest = app_id.rpartition(":")[0].rpartition(":")
     name = app_id.rpartition(":")[2]
     if PROJECT.fullmatch(project) and LOCATION.fullmatch(rest) and _JOB.fullmatch(name):
         return GCPJobRef(project, rest, name)
     raise MalformedHandleError(
-        f"{app_id!r} is not the id of an app on Google Cloud Batch",
-        fix="write it as <project>:<location>:<name>, as the list shows it",
+        f"{app_id!r} is not an app id of gcp_batch",
+        fix="write it as <project>:<location>:<name>, as shown by the list",
     )
 
 
 def ref_of_resource(resource: str) -> GCPJobRef | None:
-    """Return the job that Google calls so; None for what is not the name of a job."""
+    """Return the job of a resource name; None if it is not the name of a job."""
     found = _RESOURCE.fullmatch(resource)
     return GCPJobRef(found["project"], found["location"], found["name"]) if found else None
 
 
 def is_job_name(text: str) -> bool:
-    """Tell whether Google takes this as the name of a job."""
+    """Return whether a text is a valid job name."""
     return _JOB.fullmatch(text) is not None
 
 
 def job_name(stem: str, *parts: str) -> str:
-    """Return a job's name that begins with the stem: unique, or always the same for the same parts."""
+    """Return a job name that starts with the stem: unique, or always the same for the same parts."""
     unique = derive_id(stem, *parts) if parts else make_unique(stem)
     suffix = unique.rpartition("-")[2]
     plain = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
@@ -104,11 +104,11 @@ def job_name(stem: str, *parts: str) -> str:
 
 
 def label_value(text: str) -> str:
-    """Return a text as the value of a label: lower case, with a dash for what a label cannot hold."""
+    """Return a text as a label value: in lower case, with dashes in place of invalid characters."""
     return re.sub(r"[^a-z0-9_-]+", "-", text.lower())[:LONGEST_LABEL]
 
 
 def own_labels(app_name: str, session: str, version: str) -> dict[str, str]:
-    """Return the labels by which our jobs are found, and which costs can be told apart by."""
+    """Return the labels that identify asyncsched's jobs, also for cost reports."""
     named = {OURS_LABEL: version, "asyncsched-app": app_name, "asyncsched-session": session}
     return {key: value for key, text in named.items() if (value := label_value(text))}

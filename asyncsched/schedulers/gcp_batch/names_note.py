@@ -1,6 +1,6 @@
-"""The note of an app in the environment of its tasks: what Google would not give back as it was written.
+"""Store a note of an app in a variable of its tasks.
 
-Labels hold lower-case letters only. A variable of the tasks holds any text, and is shown with the job.
+Labels allow lower-case letters only. A variable of the tasks can hold any text, and Google returns it with the job.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _once = Once(logging.getLogger("asyncsched.schedulers.gcp_batch"))
 
 
 class AppNote(NamedTuple):
-    """What a job's note tells of its app.
+    """The content of a job's note.
 
     Attributes:
-        name: The app's name; empty where it is not known.
-        session: The session that submitted it; empty where it is not known.
-        roles: Its roles; none where they were not noted.
+        name: The app's name; empty if unknown.
+        session: The session that submitted it; empty if unknown.
+        roles: Its roles; empty if they were not stored.
         metadata: Its metadata.
         pending_timeout: Seconds that it may wait to run.
-        is_by_hand: Whether its request was put together by hand.
+        is_by_hand: Whether its request was written by hand.
     """
 
     name: str = ""
@@ -51,10 +51,10 @@ class AppNote(NamedTuple):
 
 
 def make_note(app: AppDef | None, *, name: str, session: str, pending_timeout: float | None) -> str:
-    """Return the note of an app, without the secrets in it.
+    """Return the note of an app, without its secrets.
 
     Args:
-        app: The app; None where the request was put together by hand.
+        app: The app; None if the request was written by hand.
         name: The app's name.
         session: The session that submits it.
         pending_timeout: Seconds that it may wait to run.
@@ -74,7 +74,7 @@ def make_note(app: AppDef | None, *, name: str, session: str, pending_timeout: f
 
 
 def read_note(job: str, text: object) -> AppNote:
-    """Return what a note tells; of one that is not ours, nothing.
+    """Return the content of a note; an empty one if it is missing or invalid.
 
     Args:
         job: The job's name, for messages.
@@ -98,7 +98,7 @@ def read_note(job: str, text: object) -> AppNote:
             data.get("by_hand") is True,
         )
     except ValueError as error:
-        _once.warn(job, "the job %s is told without its note: it %s: %s", job, error, shown(text))
+        _once.warn(job, "ignoring the note of the job %s: it %s: %s", job, error, shown(text))
         return AppNote()
 
 

@@ -1,4 +1,4 @@
-"""An app as the job that Google Cloud Batch gets: pure, plain JSON as Google's own libraries would write it."""
+"""Convert an app to a job of Google Cloud Batch: plain JSON, as Google's libraries write it, without I/O."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ Json = dict[str, object]
 
 PREEMPTED = 50001
 OVER_TIME = 50005
-"""Exit codes that Batch itself gives a task."""
+"""Exit codes that Batch sets for a task."""
 
 
 @dataclass(repr=False)
 class GCPBatchJob:
-    """What Google Cloud Batch gets for one app: shown by a dry-run, and free to be edited before it is scheduled.
+    """The Google Cloud Batch job of one app, shown by a dry-run; it may be edited before it is scheduled.
 
     Attributes:
-        name: The job's name, which is unique in its project and location.
+        name: The job's name, unique in its project and location.
         project: The project.
         location: The region.
-        job_def: The job, as ``jobs.create`` takes it in JSON.
-        images_to_push: Local images, and the repository and tag that each is pushed to first.
-        request_id: Lets Google take the same submit once, however often it is sent within an hour.
+        job_def: The JSON of the job for ``jobs.create``.
+        images_to_push: Local images, with the repository and tag to push each to first.
+        request_id: Makes Google accept the submit once, however often it is sent within an hour.
         pending_timeout: Seconds after which this scheduler cancels the job if it has not run.
     """
 
@@ -63,22 +63,22 @@ class GCPBatchJob:
 
     @property
     def ref(self) -> GCPJobRef:
-        """Which job it will be."""
+        """Project, location and name of the job."""
         return GCPJobRef(self.project, self.location, self.name)
 
 
 def make_request(app: AppDef, options: GCPBatchOpts, *, app_id: str, session: str, version: str) -> GCPBatchJob:
-    """Return what Google Cloud Batch would get for an app.
+    """Make the request for an app.
 
     Args:
-        app: What to run; it is not changed.
+        app: The app; it is not changed.
         options: The run options.
         app_id: The app's id, which names project, location and job.
-        session: The session that the job's labels name.
-        version: Our own version, for the labels.
+        session: The session's name, for a label.
+        version: This package's version, for a label.
 
     Raises:
-        ConfigError: Google would refuse it; nothing has been sent.
+        ConfigError: Google would refuse the app; nothing has been sent.
     """
     check_app(app, options)
     (role,) = app.roles
@@ -104,33 +104,33 @@ def make_request(app: AppDef, options: GCPBatchOpts, *, app_id: str, session: st
 
 
 def adopt(job: GCPBatchJob, *, session: str, version: str) -> tuple[str, GCPBatchJob]:
-    """Return the app's id that a request names which somebody has put together, and the request with our labels."""
+    """Return the app id of a request written by hand, and the request with asyncsched's labels."""
     given = cast("dict[str, str]", job.job_def.get("labels", {}))
     labels = given | own_labels(job.name, session, version)
     return job.ref.app_id, replace(job, job_def={**job.job_def, "labels": labels})
 
 
 def check_unrenamed(job: GCPBatchJob, app_id: str) -> None:
-    """Check that an edited request still is the one of its app.
+    """Check that an edited request still has its app's id.
 
     Raises:
-        UsageError: Another process would not find the job by the app's id.
+        UsageError: Another process could not find the job by the app's id.
     """
     if job.ref.app_id != app_id:
         raise UsageError(
-            f"the request names the job {job.ref.app_id}, and the app's id is {app_id}",
+            f"the request names the job {job.ref.app_id}, but the app's id is {app_id}",
             why="the id is fixed at the dry-run",
-            fix="leave request.name, request.project and request.location as they are, or dry-run again",
+            fix="do not change request.name, request.project and request.location, or dry-run again",
         )
 
 
 def to_wire(job: GCPBatchJob, *, digest: str, note: str) -> Json:
-    """Return what ``jobs.create`` gets.
+    """Return the body of ``jobs.create``.
 
     Args:
         job: The request.
-        digest: A hash of what was asked for.
-        note: What is to be kept of the app.
+        digest: The digest of the request.
+        note: The note of the app.
     """
     wire = cast("Json", revealed(job.job_def))
     labels = cast("dict[str, str]", wire.setdefault("labels", {}))
@@ -143,12 +143,12 @@ def to_wire(job: GCPBatchJob, *, digest: str, note: str) -> Json:
 
 
 def late_replicas(app: AppDef, options: GCPBatchOpts) -> Iterator[Ignored]:
-    """Yield for each role whose replicas Batch does not run all at a time, where no run option asks for fewer."""
+    """Yield a notice for each role with more replicas than Batch runs at the same time, unless `parallelism` is set."""
     for role in app.roles:
         if options.parallelism is None and role.num_replicas > MAX_PARALLEL:
-            why = f"{MAX_PARALLEL} of {role.num_replicas} run at a time, which is the most that Google Cloud Batch runs"
+            why = f"Google Cloud Batch runs at most {MAX_PARALLEL} of the {role.num_replicas} at the same time"
             if shares_network(role, options) and (options.task_count_per_node or 1) == 1:
-                why += f", each on a VM of its own: {MAX_PARALLEL} VMs; with replica_network=False they share VMs"
+                why += f", each on a separate VM: {MAX_PARALLEL} VMs; with replica_network=False they share VMs"
             yield Ignored(role.name, "num_replicas", why)
 
 
@@ -182,9 +182,9 @@ def _size(resource: Resource) -> Json:
 
 
 def _retries(failures: int, preemptions: int, *, limited: bool) -> Json:
-    """Return how often a task runs again, and after what.
+    """Return how often and after which exit codes a task is retried.
 
-    Batch takes one rule only: either what is retried, or what is not.
+    Batch accepts one rule only: which exit codes to retry, or which not.
     """
     if not failures + preemptions:
         return {}
@@ -197,7 +197,7 @@ def _retries(failures: int, preemptions: int, *, limited: bool) -> Json:
 
 
 def _duration(seconds: float) -> str:
-    """Write a time as Google does: with no digits behind the point, or three, six or nine."""
+    """Write a duration as Google does: with zero, three, six or nine decimals."""
     nanos = max(1, round(seconds * 1_000_000_000))
     whole, rest = divmod(nanos, 1_000_000_000)
     if not rest:

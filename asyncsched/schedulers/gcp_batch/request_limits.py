@@ -1,4 +1,4 @@
-"""What Google Cloud Batch would refuse, found before anything is sent."""
+"""Check for values that Google Cloud Batch would refuse, before anything is sent."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ MAX_LABELS = 64
 MAX_JOB_BYTES = 1_000_000
 
 MOST_OF_A_RESOURCE = 1_000_000_000
-"""More processors, GPUs or MiB than any machine has; it keeps what is sent within 64 bits."""
+"""More CPUs, GPUs or MiB than any machine has; keeps values within 64 bits."""
 
 LEAST_CPU = 0.001
 
 OWN_LABELS = "asyncsched"
-"""Labels of ours, by which apps are found."""
+"""The prefix of asyncsched's labels, which identify apps."""
 
 OWN_LABELS_COUNT = 5
 
@@ -48,25 +48,27 @@ _LABEL_VALUE = re.compile(rf"[a-z0-9_-]{{0,{LONGEST_LABEL}}}")
 
 
 def check_app(app: AppDef, options: GCPBatchOpts) -> None:
-    """Check what concerns the app as a whole.
+    """Check an app and its role.
 
     Raises:
-        ConfigError: Batch has no place for such an app.
+        ConfigError: Batch cannot run the app.
     """
     if len(app.roles) != 1:
         raise ConfigError(
-            f"The app {app.name} has {len(app.roles)} roles",
-            why="a job of Google Cloud Batch has one task group, whose tasks all run the same: one role",
-            fix="make it one role that looks at its replica's number, or an app for each role",
+            f"app {app.name} must have one role, got {len(app.roles)}",
+            why="a job of Google Cloud Batch has one task group, and all its tasks run the same programs",
+            fix="use one role that checks its replica's id, or one app per role",
         )
     (role,) = app.roles
     if role.num_replicas > MAX_TASKS:
-        why = f"a job of Google Cloud Batch has at most {MAX_TASKS} tasks"
-        raise ConfigError(f"The role {role.name} has {role.num_replicas} replicas", why=why, fix="split the app")
+        raise ConfigError(
+            f"num_replicas of role {role.name} must be at most {MAX_TASKS}, got {role.num_replicas}",
+            why="a job of Google Cloud Batch cannot have more tasks",
+            fix="split the app",
+        )
     if not role.image or re.search(r"\s", role.image):
-        why = "Google Cloud Batch runs a role in the image that it names"
-        fix = "write it as a registry has it, without spaces"
-        raise ConfigError(f"The role {role.name} has image={role.image!r}", why=why, fix=fix)
+        what = f"image of role {role.name} must be the name of an image, got {role.image!r}"
+        raise ConfigError(what, fix="write the name as in its registry, without spaces")
     _check_texts(role)
     _check_retries(role, options)
     _check_resource(role)
@@ -75,7 +77,7 @@ def check_app(app: AppDef, options: GCPBatchOpts) -> None:
 
 
 def _check_texts(role: Role) -> None:
-    """Check that no text of a role has the one character that no program and no file's name can be given."""
+    """Check that no text of a role contains NUL, which is not allowed in arguments and file names."""
     texts = {"image": role.image, "entrypoint": role.entrypoint}
     texts |= {f"args[{number}]": arg for number, arg in enumerate(role.args)}
     texts |= {
@@ -84,20 +86,19 @@ def _check_texts(role: Role) -> None:
     texts |= {f"mounts[{n}].src": mount.src for n, mount in enumerate(role.mounts) if isinstance(mount, VolumeMount)}
     for name, value in texts.items():
         if (at := reveal(value).find("\0")) >= 0:
-            why = "a program is given no text with the character NUL"
-            raise ConfigError(f"{name} of role {role.name} has NUL at position {at + 1}", why=why, fix="leave it out")
+            why = "arguments, variables and paths cannot contain the character NUL"
+            raise ConfigError(f"{name} of role {role.name} has NUL at position {at + 1}", why=why, fix="remove it")
 
 
 def _check_retries(role: Role, options: GCPBatchOpts) -> None:
     for number, name in ((role.max_retries, "max_retries"), (options.retry_on_preemption, "retry_on_preemption")):
         if not _is_whole(number) or number < 0:
-            raise ConfigError(
-                f"{name}={number!r} is out of range", fix=f"choose a whole number from 0 to {MAX_RETRIES}"
-            )
+            raise ConfigError(f"{name} must be a whole number from 0 to {MAX_RETRIES}, got {number!r}")
     if (retries := role.max_retries + options.retry_on_preemption) > MAX_RETRIES:
-        why = f"Google Cloud Batch runs a task again at most {MAX_RETRIES} times"
         raise ConfigError(
-            f"{retries} retries are not possible", why=why, fix="lower max_retries or retry_on_preemption"
+            f"max_retries and retry_on_preemption together must be at most {MAX_RETRIES}, got {retries}",
+            why="Google Cloud Batch does not retry a task more often",
+            fix="lower one of them",
         )
 
 
@@ -106,26 +107,26 @@ def _is_whole(number: object) -> bool:
 
 
 def _check_resource(role: Role) -> None:
-    """Check what a replica needs: what is 0 or less is left to Batch, and of processors a thousandth is the least."""
+    """Check the resources of a replica: 0 or less leaves them to Batch, and the smallest CPU is a thousandth."""
     size = role.resource
     for name, value, is_number, kind in (
         ("cpu", size.cpu, _is_whole(size.cpu) or isinstance(size.cpu, float), "a number"),
         ("gpu", size.gpu, _is_whole(size.gpu), "a whole number"),
         ("memMB", size.memMB, _is_whole(size.memMB), "a whole number"),
     ):
-        what = f"resource.{name}={value!r} of role {role.name}"
+        what = f"resource.{name} of role {role.name} must be"
         if not is_number:
-            raise ConfigError(f"{what} is not {kind}", fix=f"write {kind} up to {MOST_OF_A_RESOURCE}")
-        if not value <= MOST_OF_A_RESOURCE:  # nan is not, either
-            raise ConfigError(f"{what} is out of range", fix=f"choose at most {MOST_OF_A_RESOURCE}")
+            raise ConfigError(f"{what} {kind} of at most {MOST_OF_A_RESOURCE}, got {value!r}")
+        if not value <= MOST_OF_A_RESOURCE:  # refuses nan too
+            raise ConfigError(f"{what} at most {MOST_OF_A_RESOURCE}, got {value!r}")
     if 0 < size.cpu < LEAST_CPU:
-        why = "Google Cloud Batch counts thousandths of a processor"
-        fix = f"choose at least {LEAST_CPU}, or leave it out"
-        raise ConfigError(f"resource.cpu={size.cpu!r} of role {role.name} is out of range", why=why, fix=fix)
+        why = "Google Cloud Batch counts thousandths of a CPU"
+        what = f"resource.cpu of role {role.name} must be at least {LEAST_CPU}, got {size.cpu!r}"
+        raise ConfigError(what, why=why, fix="correct it, or omit it")
 
 
 def _check_mounts(role: Role) -> None:
-    """Check the paths of mounts, which stand between colons in what Batch gives to Docker."""
+    """Check the paths of mounts; Batch passes them to Docker separated by colons."""
     targets: set[str] = set()
     for number, mount in enumerate(role.mounts):
         paths = {"dst_path": mount.dst_path}
@@ -133,32 +134,30 @@ def _check_mounts(role: Role) -> None:
             paths["src_path"] = mount.src_path
         for name, path in paths.items():
             if not _PATH.fullmatch(path):
-                what = f"{name}={path!r} of mount {number} of role {role.name} is not a path that can be mounted"
-                raise ConfigError(what, why="it begins with / and has no colon", fix="write such a path")
+                what = f"{name} of mount {number} of role {role.name} must be a mountable path, got {path!r}"
+                raise ConfigError(what, fix="write a path that starts with / and has no colon")
         if isinstance(mount, DeviceMount):
             _check_permissions(role, number, mount)
         elif (target := posixpath.normpath(mount.dst_path)) in targets:
-            why = f"another mount has dst_path={mount.dst_path!r}, too"
-            raise ConfigError(
-                f"mount {number} of role {role.name} hides another one", why=why, fix="change one of both"
-            )
+            why = f"both have dst_path={mount.dst_path!r}"
+            raise ConfigError(f"mount {number} of role {role.name} hides another one", why=why, fix="change one")
         else:
             targets.add(target)
 
 
 def _check_permissions(role: Role, number: int, mount: DeviceMount) -> None:
     if not _PERMISSIONS.fullmatch(mount.permissions):
-        what = f"permissions={mount.permissions!r} of mount {number} of role {role.name} cannot be given"
-        raise ConfigError(what, fix="write some of r (read), w (write), m (mknod)")
+        what = f"permissions of mount {number} of role {role.name} must be some of rwm, got {mount.permissions!r}"
+        raise ConfigError(what, fix="use r (read), w (write), m (mknod)")
 
 
 def shared_retries(app: AppDef, options: GCPBatchOpts) -> Iterator[Ignored]:
-    """Yield for each role that its two numbers of retries are one for Batch, which has one count and one rule."""
+    """Yield a notice for each role with both kinds of retries: Batch has only one count and one rule."""
     preempted = options.retry_on_preemption
     for role in app.roles:
         if role.max_retries and preempted:
             both = role.max_retries + preempted
-            why = f"Google Cloud Batch counts retries together: up to {both} times a task runs again, whatever ended it"
+            why = f"Google Cloud Batch adds both counts: a task is retried up to {both} times, whatever ended it"
             yield Ignored(role.name, "max_retries", why)
             yield Ignored(role.name, "retry_on_preemption", why)
 
@@ -166,56 +165,56 @@ def shared_retries(app: AppDef, options: GCPBatchOpts) -> Iterator[Ignored]:
 def _check_environment(role: Role) -> None:
     for name in role.env:
         if name.startswith("BATCH_"):
-            why = "Google Cloud Batch keeps names that begin with BATCH_ for itself"
-            raise ConfigError(f"Role {role.name} sets {name}", why=why, fix="choose another name")
+            why = "Google Cloud Batch reserves names that begin with BATCH_"
+            raise ConfigError(f"role {role.name} sets {name}", why=why, fix="choose another name")
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Check the labels that the user gives a job.
+    """Check the user's labels of a job.
 
     Raises:
-        ConfigError: One is ours, or has characters or a length that Google does not accept.
+        ConfigError: A label is reserved, or has an invalid form, or there are too many.
     """
     for key, value in labels.items():
         if key == OWN_LABELS or key.startswith(f"{OWN_LABELS}-"):
-            why = f"asyncsched keeps labels that begin with {OWN_LABELS} for itself"
+            why = f"asyncsched reserves labels that begin with {OWN_LABELS}"
             raise ConfigError(f"labels[{key!r}] cannot be set", why=why, fix="choose another name")
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-            why = f"Google takes at most {LONGEST_LABEL} of a-z, 0-9, _ and -, and a letter first in a key"
+            why = f"Google accepts at most {LONGEST_LABEL} of a-z, 0-9, _ and -, and a key starts with a letter"
             raise ConfigError(f"labels[{key!r}]={value!r} cannot be set", why=why, fix="change it")
-    if len(labels) > MAX_LABELS - OWN_LABELS_COUNT:
-        why = f"Google takes {MAX_LABELS}, of which asyncsched needs {OWN_LABELS_COUNT}"
-        raise ConfigError(f"{len(labels)} labels are too many", why=why, fix="use fewer")
+    if len(labels) > (most := MAX_LABELS - OWN_LABELS_COUNT):
+        why = f"Google accepts {MAX_LABELS}, and asyncsched needs {OWN_LABELS_COUNT} of them"
+        raise ConfigError(f"labels must have at most {most} entries, got {len(labels)}", why=why, fix="use fewer")
 
 
 def check_size(wire: Mapping[str, object]) -> None:
-    """Check a job's size, as it is sent.
+    """Check the size of a job as sent.
 
     Raises:
-        ConfigError: It is larger than Google takes.
+        ConfigError: It is larger than Google accepts.
     """
     size = size_of(wire)
     if size > MAX_JOB_BYTES:
-        why = f"it has {size} bytes, and Google Cloud Batch takes {MAX_JOB_BYTES}"
-        raise ConfigError("The job is too large", why=why, fix="pass large arguments and variables as files")
+        why = f"it must have at most {MAX_JOB_BYTES} bytes, got {size}"
+        raise ConfigError("the job is too large", why=why, fix="pass large arguments and variables as files")
 
 
 def check_shape(name: str, job: Mapping[str, object]) -> None:
-    """Check that a request's job, which may be edited or put together by hand, says what runs.
+    """Check that the job of an edited or hand-written request has a valid name and one task group.
 
     Raises:
         InvalidRequestError: It does not.
     """
     groups = job.get("taskGroups")
     if not is_job_name(name):
-        why, fix = "it is not the name of a job", "begin with a letter, then at most 62 of a-z, 0-9 and -"
+        why, fix = "its name is invalid", "start with a letter, followed by at most 62 of a-z, 0-9 and -"
     elif not (isinstance(groups, list) and len(cast("list[object]", groups)) == 1):
-        why, fix = "it has no taskGroups with one group", "write it as jobs.create of Google Cloud Batch takes it"
+        why, fix = "taskGroups must have exactly one group", "write the job as jobs.create of Google Cloud Batch does"
     else:
         return
     raise InvalidRequestError(f"the job {name!r} cannot be submitted", why=why, fix=fix, backend=BACKEND)
 
 
 def size_of(wire: Mapping[str, object]) -> int:
-    """Return the bytes of a job that is sent, written as the client writes it."""
+    """Return the bytes of a job in the form that the client sends."""
     return len(json.dumps(wire, separators=(",", ":")))

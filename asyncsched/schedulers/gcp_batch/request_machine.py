@@ -1,4 +1,4 @@
-"""The machines of a job: their type, their GPUs, their disks, where they are and what network they have."""
+"""Choose the machines of a job: type, GPUs, disks, location and network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WITH_GPUS: Mapping[str, Mapping[int, str]] = {
     "nvidia-l4": {1: "g2-standard-4", 2: "g2-standard-24", 4: "g2-standard-48", 8: "g2-standard-96"},
     "nvidia-h100-80gb": {8: "a3-highgpu-8g"},
 }
-"""Machine types that bring their GPUs, by the GPU's type and their number."""
+"""Machine types with built-in GPUs, by type and number of the GPUs."""
 
 _ATTACHED: Mapping[str, tuple[int, ...]] = {
     "nvidia-tesla-t4": (1, 2, 4),
@@ -28,20 +28,20 @@ _ATTACHED: Mapping[str, tuple[int, ...]] = {
     "nvidia-tesla-p100": (1, 2, 4),
     "nvidia-tesla-v100": (1, 2, 4, 8),
 }
-"""GPUs that Google attaches to an N1 machine, and how many of them."""
+"""GPUs that Google attaches to N1 machines, with their possible numbers."""
 
 _GPUS_OF = {machine: number for machines in _WITH_GPUS.values() for number, machine in machines.items()}
 _BRINGS_GPUS = re.compile(r"(a[2-9]x?|g[2-9])-")
 _TAKES_GPUS = re.compile(r"(n1|custom)-")
 _HAS_NO_GPUS = re.compile(r"(e2|n2d?|n4[ad]?|c2d?|c3d?|c4[ad]?|h3|h4d|m[1-4]|t2[ad]|x4|z3|f1|g1)-")
-"""Families of machine types by their GPUs; one that is in none of these is taken to bring what it has."""
+"""Families of machine types by their GPUs; any other family is assumed to have built-in GPUs."""
 
 
 def allocation(resource: Resource, options: GCPBatchOpts) -> Json:
-    """Return on which machines a job's tasks run.
+    """Return the allocation policy of a job: the machines for its tasks.
 
     Raises:
-        ConfigError: No machine of Google's has such GPUs.
+        ConfigError: Google has no machine with these GPUs.
     """
     policy = _machine(resource.gpu, options)
     disk: Json = {"sizeGb": str(options.boot_disk_gb)} if options.boot_disk_gb else {}
@@ -62,7 +62,7 @@ def allocation(resource: Resource, options: GCPBatchOpts) -> Json:
 
 
 def _machine(gpus: int, options: GCPBatchOpts) -> Json:
-    """Return the machine's type, and the GPUs that are added to it."""
+    """Return the machine type, and the GPUs to attach to it."""
     machine, kind = options.machine_type, options.gpu_type
     if gpus <= 0:
         return present(machineType=machine)
@@ -78,28 +78,28 @@ def _machine(gpus: int, options: GCPBatchOpts) -> Json:
 
 def _check_number(kind: str, gpus: int, numbers: Collection[int]) -> None:
     if gpus not in numbers:
-        why = f"machines with {kind} have {', '.join(map(str, numbers))}"
-        fix = "ask for one of these numbers in resource.gpu, or name another gpu_type"
-        raise ConfigError(f"There is no machine with {gpus} GPUs of gpu_type={kind}", why=why, fix=fix)
+        known = ", ".join(map(str, numbers))
+        fix = "use one of these numbers, or another gpu_type"
+        raise ConfigError(f"resource.gpu must be one of {known} for gpu_type={kind}, got {gpus}", fix=fix)
 
 
 def _check_machine(machine: str, gpus: int, kind: str) -> None:
-    """Check that a machine can have the GPUs that are asked for.
+    """Check that a machine can have the requested GPUs.
 
-    The default of gpu_type says nothing of a machine that brings its own: nobody may have chosen it.
+    The default of gpu_type is not checked for a machine with built-in GPUs: the user may not have chosen it.
     """
     attached = ", ".join(_ATTACHED)
     if _HAS_NO_GPUS.match(machine):
-        why = "Google attaches GPUs to N1 machines only; those of the families A and G bring theirs"
-        fix = "name such a machine_type, leave it out, or ask for no GPUs"
+        why = "Google attaches GPUs to N1 machines only; machines of the families A and G have built-in GPUs"
+        fix = "use such a machine_type, omit it, or request no GPUs"
     elif _TAKES_GPUS.match(machine) and kind in _WITH_GPUS:
-        why, fix = f"Google attaches {attached} to it", "name one of these as gpu_type, or leave machine_type out"
+        why, fix = f"Google attaches only {attached} to it", "use one of these as gpu_type, or omit machine_type"
     elif _BRINGS_GPUS.match(machine) and kind in _ATTACHED:
-        why, fix = "it brings its own GPUs, and none are attached to it", "leave gpu_type or machine_type out"
+        why, fix = "it has built-in GPUs, and Google attaches no others", "omit gpu_type or machine_type"
     elif _BRINGS_GPUS.match(machine) and _is_of_others(kind, machine):
-        why, fix = "it brings others", "leave gpu_type or machine_type out"
+        why, fix = "its built-in GPUs are of another type", "omit gpu_type or machine_type"
     elif gpus > _GPUS_OF.get(machine, gpus):
-        why, fix = f"it has {_GPUS_OF[machine]}", "lower resource.gpu, or leave machine_type out"
+        why, fix = f"it has {_GPUS_OF[machine]}", "lower resource.gpu, or omit machine_type"
     else:
         return
     raise ConfigError(f"machine_type={machine} does not fit resource.gpu={gpus} of gpu_type={kind}", why=why, fix=fix)

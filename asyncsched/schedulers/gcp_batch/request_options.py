@@ -1,4 +1,4 @@
-"""Run options that Google Cloud Batch would refuse, found before anything is sent."""
+"""Check for run options that Google Cloud Batch would refuse, before anything is sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_PARALLEL = 5000
 LONGEST_RUN = 14 * 24 * 3600
 
 MAX_HOSTS = 1000
-"""VMs that Batch writes a hosts file for."""
+"""Most VMs for which Batch writes a hosts file."""
 
 _WORD = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _ANY = re.compile(r"\S+")
@@ -36,7 +36,7 @@ _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "image_repo": (_ANY, "us-central1-docker.pkg.dev/my-project/team/app"),
     "image_platform": (_ANY, "linux/amd64"),
 }
-"""What each text looks like, with an example."""
+"""The form of each text option, with an example."""
 
 _RANGES: Mapping[str, tuple[int, int]] = {
     "priority": (0, 99),
@@ -44,38 +44,38 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "task_count_per_node": (1, 100_000),
     "boot_disk_gb": (1, 65_536),
 }
-"""The least and the most of each number."""
+"""The bounds of each number."""
 
 _PLACE = re.compile(r"regions/(?P<region>[a-z][a-z0-9-]*[a-z0-9])|zones/(?P<of_zone>[a-z][a-z0-9-]*[a-z0-9])-[a-z]")
 
 
 def check_options(options: GCPBatchOpts, replicas: int) -> None:
-    """Check options that do not go together, are out of range, or cannot be what they are to be.
+    """Check options for invalid values and conflicts.
 
     Raises:
-        ConfigError: The message says which, and what to write instead.
+        ConfigError: The message names the option and says what to write instead.
     """
     _check_times(options)
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     for name, (form, example) in _FORMS.items():
         if given[name] is not None and not form.fullmatch(given[name]):
-            fix = f"write for instance {example}, or leave it out"
-            raise RunOptionError(f"{name}={given[name]!r} cannot be used", key=name, fix=fix)
+            what = f"{name} must have a form such as {example}, got {given[name]!r}"
+            raise RunOptionError(what, key=name, fix="correct it, or omit it")
     _check_region(options.location)
     for name, (least, most) in _RANGES.items():
         if given[name] is not None and not least <= given[name] <= most:
-            raise RunOptionError(f"{name}={given[name]} is out of range", key=name, fix=f"choose {least} to {most}")
+            raise RunOptionError(f"{name} must be {least} to {most}, got {given[name]}", key=name, fix="correct it")
     _check_gang(options, replicas)
     if options.no_external_ip and not (options.network and options.subnetwork):
-        why = "Batch gives a VM without an outer address no network by itself"
-        raise ConfigError("no_external_ip needs network and subnetwork", why=why, fix="give both")
+        why = "Batch sets no network for a VM without an external IP address"
+        raise ConfigError("no_external_ip needs network and subnetwork", why=why, fix="set both")
     _check_places(options.allowed_locations or (), options.location)
 
 
 def _check_times(options: GCPBatchOpts) -> None:
     if options.timeout is not None and options.max_run_duration is not None:
         why = "they are two names of one option"
-        raise ConfigError("timeout and max_run_duration are both given", why=why, fix="leave max_run_duration out")
+        raise ConfigError("timeout and max_run_duration are both set", why=why, fix="omit max_run_duration")
     check_seconds("timeout", options.timeout, most=LONGEST_RUN)
     check_seconds("max_run_duration", options.max_run_duration, most=LONGEST_RUN)
     check_seconds("pending_timeout", options.pending_timeout)
@@ -86,33 +86,31 @@ def _check_gang(options: GCPBatchOpts, replicas: int) -> None:
         return
     limit = options.parallelism or MAX_PARALLEL
     if replicas > limit:
-        why = f"all {replicas} replicas would have to run at a time, and {limit} do"
-        raise ConfigError("gang does not fit", why=why, fix="raise parallelism, or use fewer replicas")
+        why = f"all {replicas} replicas must run at the same time, and at most {limit} do"
+        raise ConfigError("gang cannot be used", why=why, fix="raise parallelism, or use fewer replicas")
 
 
 def _check_region(location: str) -> None:
     if zone := _PLACE.fullmatch(f"zones/{location}"):
-        why = "it is a zone, and a job is in a region"
-        fix = f"write location={zone['of_zone']}, and allowed_locations=zones/{location} to run in that zone only"
-        raise RunOptionError(f"location={location!r} cannot be used", key="location", why=why, fix=fix)
+        fix = f"set location={zone['of_zone']}, and allowed_locations=zones/{location} to run in that zone only"
+        raise RunOptionError(f"location must be a region, got the zone {location!r}", key="location", fix=fix)
 
 
 def _check_places(places: Sequence[str], location: str) -> None:
-    """Check where VMs may be: Google wants them in the region of their job."""
+    """Check the locations of VMs: they must be in the region of their job."""
     regions: set[str] = set()
     for place in places:
         found = _PLACE.fullmatch(place)
         if found is None:
-            fix = "write regions/us-central1 or zones/us-central1-a"
-            raise RunOptionError(f"allowed_locations cannot hold {place!r}", key="allowed_locations", fix=fix)
+            fix = "write a region as regions/us-central1 and a zone as zones/us-central1-a"
+            raise RunOptionError(f"allowed_locations cannot contain {place!r}", key="allowed_locations", fix=fix)
         regions.add(found["region"] or found["of_zone"])
     if len(regions) > 1:
-        why, fix = "the VMs of a job are in one region", "name one"
         named = " and ".join(sorted(regions))
-        raise RunOptionError(f"allowed_locations names {named}", key="allowed_locations", why=why, fix=fix)
+        what = f"allowed_locations must be in one region, got {named}"
+        raise RunOptionError(what, key="allowed_locations", fix="use places in one region")
     if regions and regions != {location}:
         (region,) = regions
-        why = "the VMs of a job are in its own region"
-        fix = f"write location={region}, or name places of {location}"
-        what = f"allowed_locations names {region}, and location is {location}"
-        raise RunOptionError(what, key="allowed_locations", why=why, fix=fix)
+        fix = f"set location={region}, or use places in {location}"
+        what = f"allowed_locations must be in the job's region {location}, got {region}"
+        raise RunOptionError(what, key="allowed_locations", fix=fix)

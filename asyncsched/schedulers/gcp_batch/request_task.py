@@ -1,4 +1,4 @@
-"""One role as the task of a job: what its container runs, with which variables and volumes."""
+"""Convert a role to the task of a job: its container, variables and volumes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["RANK0_ENV", "ROLE_NAME_ENV", "present", "shares_network", "task_runn
 Json = dict[str, object]
 
 MAIN_NODE_ENV = "BATCH_MAIN_NODE_HOSTNAME"
-"""Batch sets it where several tasks share a network."""
+"""Batch sets it if several tasks share a network."""
 
 RANK0_ENV = "TORCHX_RANK0_HOST"
 ROLE_INDEX_ENV = "TORCHX_ROLE_IDX"
 ROLE_NAME_ENV = "TORCHX_ROLE_NAME"
 
 _TASK_INDEX = "BATCH_TASK_INDEX"
-"""What tells one task from the others, which share one command."""
+"""The index of a task; all tasks share one command."""
 
 _OPEN_FIREWALL = """\
 if command -v iptables > /dev/null; then
@@ -45,18 +45,18 @@ _SECRET = re.compile(
 
 
 def task_runnables(role: Role, options: GCPBatchOpts, *, app_id: str, project: str) -> list[Json]:
-    """Return what each task of a role runs, in order: the last one is the role's program.
+    """Return the runnables of each task of a role; the last one is the role's program.
 
     Args:
         role: The role; it is not changed.
         options: The run options.
-        app_id: What the macro ``app_id`` stands for.
-        project: Where secrets are that are named without one.
+        app_id: The value of the macro ``app_id``.
+        project: The project of secrets that are named without one.
     """
     shared = shares_network(role, options)
     runnables: list[Json] = []
     if shared and options.open_firewall:
-        # What this fails at is no reason for the task to fail.
+        # A failure to open the firewall must not fail the task.
         runnables.append({"script": {"text": _OPEN_FIREWALL}, "ignoreExitStatus": True, "displayName": "firewall"})
     if options.gang:
         runnables.append({"barrier": {"name": "gang"}, "displayName": "gang"})
@@ -64,7 +64,7 @@ def task_runnables(role: Role, options: GCPBatchOpts, *, app_id: str, project: s
 
 
 def shares_network(role: Role, options: GCPBatchOpts) -> bool:
-    """Tell whether the replicas of a role reach each other."""
+    """Return whether the replicas of a role share a network."""
     return role.num_replicas > 1 and options.replica_network
 
 
@@ -93,16 +93,17 @@ def _filled_in(role: Role, app_id: str, *, shared: bool) -> Role:
 
 
 def _secret(variable: str, ref: SecretRef, project: str) -> str:
-    """Return a secret as Secret Manager calls it; the key is its version."""
+    """Return the name of a secret in Secret Manager; the key is its version."""
     name = ref.name if "/" in ref.name else f"projects/{project}/secrets/{ref.name}"
     found = _SECRET.fullmatch(name)
     if found is not None and found["version"] is not None and ref.key:
-        raise ConfigError(f"the secret {ref.name} has two versions", why=f"its key is {ref.key!r}", fix="leave it out")
+        what = f"the secret {ref.name} must not have a key, got {ref.key!r}"
+        raise ConfigError(what, why="the name already has a version", fix="omit the key")
     whole = name if found is not None and found["version"] is not None else f"{name}/versions/{ref.key or 'latest'}"
     if _SECRET.fullmatch(whole) is None:
         raise ConfigError(
-            f"env[{variable!r}]={ref!r} cannot be a secret of Secret Manager",
-            why="a name has at most 255 of A-Z, a-z, 0-9, _ and -, and a version at most 63 of them",
+            f"env[{variable!r}] must refer to a secret of Secret Manager, got {ref!r}",
+            why="a name has at most 255 of A-Z, a-z, 0-9, _ and -, and a version at most 63",
             fix="write SecretRef('name'), or SecretRef('projects/P/secrets/S')",
         )
     return whole
@@ -117,10 +118,10 @@ def _options(mounts: Iterable[Mount], *, shared: bool) -> Iterator[str]:
 
 
 def task_volumes(mounts: Iterable[Mount]) -> list[Json]:
-    """Return what Batch mounts on the VM: buckets and network file systems.
+    """Return the volumes that Batch mounts on the VM: buckets and network file systems.
 
     Raises:
-        ConfigError: A mount names something that Batch does not mount.
+        ConfigError: A mount has a source that Batch cannot mount.
     """
     return [_volume(mount, number) for number, mount in enumerate(_volumes(mounts))]
 
@@ -143,7 +144,7 @@ def _volume(mount: VolumeMount, number: int) -> Json:
 
 
 def _bound(mounts: Iterable[Mount]) -> Iterator[str]:
-    """Yield what is mounted from the VM into the container: once this is given, Batch itself adds nothing."""
+    """Yield the mounts from the VM into the container; if there are any, Batch adds none itself."""
     numbers = iter(range(len(_volumes(mounts))))
     for mount in mounts:
         if isinstance(mount, DeviceMount):
@@ -153,5 +154,5 @@ def _bound(mounts: Iterable[Mount]) -> Iterator[str]:
 
 
 def present(**fields: object) -> Json:
-    """Return the fields that have a value: others are not written in Google's JSON."""
+    """Return the fields that have a value; empty ones are omitted from Google's JSON."""
     return {name: value for name, value in fields.items() if value}

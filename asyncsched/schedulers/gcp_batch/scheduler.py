@@ -1,4 +1,4 @@
-"""The scheduler ``gcp_batch``: apps as jobs of Google Cloud Batch, on gcloud-aio-auth."""
+"""Run apps as jobs of Google Cloud Batch, with gcloud-aio-auth."""
 
 from __future__ import annotations
 
@@ -50,44 +50,44 @@ from asyncsched.workspace.image_names import push_ids
 __all__ = ["GCPBatchScheduler", "create_scheduler"]
 
 IGNORES = {
-    "min_replicas": "Google Cloud Batch runs as many tasks as were asked for, as there is room for them",
-    "port_map": "the VMs of a job reach each other on every port that their network allows",
-    "resource.capabilities": "name the machine with the run option machine_type",
-    "resource.devices": "name the machine with the run option machine_type, which has its devices",
+    "min_replicas": "Google Cloud Batch runs all requested tasks as soon as there is capacity",
+    "port_map": "the VMs of a job can reach each other on every port that their network allows",
+    "resource.capabilities": "choose the machine with the run option machine_type",
+    "resource.devices": "choose a machine with these devices with the run option machine_type",
 }
 
 MAX_SUBMITTED = 10_000
-"""Apps submitted here whose digests are remembered."""
+"""Submitted apps whose digests are remembered."""
 
 
 class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Scheduler[GCPBatchOpts, GCPBatchJob]):
-    """Runs apps as jobs of Google Cloud Batch: one role, a task for each replica.
+    """Runs an app with one role as a job of Google Cloud Batch, with one task per replica.
 
     Args:
-        session_name: The session that the jobs' labels name.
-        client: What has credentials: a ``Token`` of gcloud-aio-auth, a ``BatchServiceClient`` of google-cloud-batch
-            (whose address is used, too), or credentials of google-auth. Calls are made by a client of our own, with our
-            retries and pacing; it is never closed here.
-        project: The project, where it is not that of the environment or of the credentials.
-        credentials_file: The file of the credentials, where it is not the one that the environment names.
-        impersonate: The e-mail of a service account to act as.
-        quota_project: The project that calls are counted for, where it is not the one that the credentials name.
+        session_name: The session to label jobs with.
+        client: The source of credentials: a ``Token`` of gcloud-aio-auth, a ``BatchServiceClient`` of
+            google-cloud-batch (its address is used too), or credentials of google-auth. Calls go through a separate
+            client with retries and pacing; `client` is never closed.
+        project: The project; default: from the environment or the credentials.
+        credentials_file: The credentials file; default: from the environment.
+        impersonate: The e-mail of a service account to impersonate.
+        quota_project: The project to bill quota to; default: from the credentials.
         endpoint_url: Another address of Batch.
         logging_url: Another address of Cloud Logging.
-        limits: The pacers to share with other schedulers of this project; the quota of its reads of logs is one.
-        reads_per_minute: The quota of reads of Cloud Logging; where Google names another one, that counts.
-        log_interval: Seconds between two looks for log lines while some come.
-        log_idle: Seconds between two looks while none come, at most.
-        log_hold: Seconds that a line waits for others that were written before it and turn up later.
-        log_overlap: Seconds that a line may turn up later than others and be found by the next look.
-        log_settle: Seconds after an app's end in which lines are waited for.
-        log_sweep: Seconds back from its end in which a log is read once more before it ends.
-        replica_detail: Replicas up to which each is told in full; of larger apps those only that have failed.
-        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+        limits: Pacers to share with other schedulers of this project; they include its quota of log reads.
+        reads_per_minute: The read quota of Cloud Logging; a quota that Google reports takes precedence.
+        log_interval: Seconds between two log queries while lines arrive.
+        log_idle: Most seconds between two log queries while no lines arrive.
+        log_hold: Seconds to hold a line back, because earlier lines may arrive later.
+        log_overlap: Seconds that a line may arrive later than others to be found by the next query.
+        log_settle: Seconds to wait for lines after an app's end.
+        log_sweep: Seconds before its end from which a log is read once more.
+        replica_detail: Up to this many replicas, each is described in full; for larger apps only failed ones.
+        tunables: The parameters of every scheduler: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
-        ConfigError: `client` is none of those, or `quota_project` cannot be the name of a project.
-        MissingExtraError: gcloud-aio-auth is not installed; the message says which ``pip install`` brings it.
+        ConfigError: `client` has none of these types, or `quota_project` is not a valid project name.
+        MissingExtraError: gcloud-aio-auth is not installed; the message shows the ``pip install`` command.
     """
 
     options = GCPBatchOpts
@@ -171,7 +171,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
         workspace: str | None = None,
         editable: bool = True,
     ) -> AppDryRunInfo[GCPBatchJob]:
-        if options.project is None:  # an app's id names it
+        if options.project is None:  # it is part of the app id
             options = dataclasses.replace(options, project=await self._found_project())
         return await super()._dryrun(app, options, key=key, workspace=workspace, editable=editable)
 
@@ -279,7 +279,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
 
     @override
     async def _close(self) -> None:
-        async with AsyncExitStack() as closing:  # One that fails does not keep the others open.
+        async with AsyncExitStack() as closing:  # A failure does not keep the other open.
             closing.push_async_callback(self._client.close)
             closing.push_async_callback(self._pending.aclose, self.cleanup_timeout)
 
@@ -305,7 +305,7 @@ def create_scheduler(
     replica_detail: int = 500,
     **tunables: Unpack[Tunables],
 ) -> GCPBatchScheduler:
-    """Make a scheduler for Google Cloud Batch; no call is made and nothing is read before its first use.
+    """Create a scheduler for Google Cloud Batch; nothing is called or read before its first use.
 
     The parameters are those of `GCPBatchScheduler`.
     """

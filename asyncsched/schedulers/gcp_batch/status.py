@@ -1,4 +1,4 @@
-"""What Google Cloud Batch says of a job, as the state of an app: pure tables and functions."""
+"""Convert a job of Google Cloud Batch to the description of an app, without I/O."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _ON_ITS_WAY: Mapping[str, str] = {
 _ENDED_TASKS = frozenset({"SUCCEEDED", "FAILED", "UNEXECUTED"})
 _FROM = re.compile(r"from (\w+) to DELETION_IN_PROGRESS")
 
-LATE = "it did not run within its pending_timeout of {:g} s"
+LATE = "it did not start within its pending_timeout of {:g} s"
 
 
 def _state_name(row: Row) -> str:
@@ -79,9 +79,9 @@ def _state_name(row: Row) -> str:
 
 
 def job_state(row: Row) -> AppState:
-    """Return the state that a job's row tells.
+    """Return the state of a job.
 
-    A job that is queued because of a quota or of no room has been looked at, and waits.
+    A job that is queued because of a quota or lack of capacity is PENDING: Batch has already considered it.
     """
     name = _state_name(row)
     state = JOB_STATES.get(name)
@@ -95,36 +95,33 @@ def job_state(row: Row) -> AppState:
     return state
 
 
-@functools.lru_cache(maxsize=256)  # One record for each state, however often it is met.
+@functools.lru_cache(maxsize=256)  # One record per state.
 def _report_unknown(name: str) -> None:
-    _log.warning("Google Cloud Batch reports a state of jobs that is not known here: %s", name)
+    _log.warning("Google Cloud Batch reported an unknown state of a job: %s", name)
 
 
 def is_ours(row: Row) -> bool:
-    """Tell whether a job was submitted here."""
+    """Return whether a job was submitted by asyncsched."""
     return OURS_LABEL in part(row, "labels")
 
 
 def digest_of(row: Row) -> str:
-    """Return the hash of what was asked for, as far as a label holds it."""
+    """Return the digest of the request, as far as a label can hold it."""
     return text(part(row, "labels"), DIGEST_LABEL)
 
 
 def request_of(row: Row) -> str:
-    """Return the id of the request that has made a job, as far as a label holds it."""
+    """Return the id of the request that created a job, as far as a label can hold it."""
     return text(part(row, "labels"), REQUEST_LABEL)
 
 
 def note_of(row: Row) -> AppNote:
-    """Return what a job's note tells of its app."""
+    """Return the note in a job."""
     return read_note(text(row, "name"), environment_of(row).get(NOTE_ENV))
 
 
 def is_deleted(row: Row) -> bool:
-    """Tell whether a job that had ended is being deleted: for us it does not exist any more.
-
-    Google takes its time to forget it.
-    """
+    """Return whether a job that had ended is being deleted, which takes Google a while; it counts as gone."""
     if _state_name(row) != "DELETION_IN_PROGRESS":
         return False
     before = next(
@@ -137,10 +134,10 @@ def is_deleted(row: Row) -> bool:
 
 
 def _was_late(row: Row) -> bool:
-    """Tell whether a job was cancelled that had not run within its `pending_timeout`.
+    """Return whether a job was cancelled after its `pending_timeout` without having run.
 
-    Google takes no reason when a job is cancelled: but a job that nothing of has run, and that was cancelled after
-    that time, is over it, whoever has cancelled it.
+    Google stores no reason for a cancel. A job that never ran and was cancelled after that time has exceeded it,
+    whoever cancelled it.
     """
     limit = note_of(row).pending_timeout
     created, ended = time_of(row.get("createTime")), _cancelled_at(row)
@@ -159,18 +156,18 @@ def _cancelled_at(row: Row) -> datetime | None:
 
 
 def _first_run(row: Row) -> datetime | None:
-    """Return when a job got its first VM to run on."""
+    """Return when a job first ran on a VM."""
     events = (e for e in status_events(row) if re.search(r"to RUNNING\b", text(e, "description")))
     return next((time_of(event.get("eventTime")) for event in events), None)
 
 
 def describe_app(ref: GCPJobRef, row: Row, tasks: Sequence[Row] = ()) -> DescribeAppResponse:
-    """Return what is known of an app.
+    """Describe an app.
 
     Args:
-        ref: Which job it is.
+        ref: The name of its job.
         row: The job.
-        tasks: Its tasks, as far as they have been read.
+        tasks: The tasks that were read.
     """
     state, note = job_state(row), note_of(row)
     message = _message(row, state, note)
@@ -203,7 +200,7 @@ def describe_app(ref: GCPJobRef, row: Row, tasks: Sequence[Row] = ()) -> Describ
 
 
 def list_row(ref: GCPJobRef, row: Row) -> ListAppResponse:
-    """Make an app's row in a list from its job's."""
+    """Return the list row of an app."""
     note = note_of(row)
     return ListAppResponse(
         ref.app_id,
@@ -227,9 +224,9 @@ def _is_late(row: Row, state: AppState) -> bool:
 
 
 def _unread(row: Row, state: AppState, tasks: Sequence[Row]) -> AppState:
-    """Return the state of the tasks that were not read: the one that all are in, or what their job's tells.
+    """Return the state of the tasks that were not read: their common state, or one derived from their job.
 
-    Which of several states each is in is not known: once the job has ended, that is not its own.
+    With several states it is unknown which task has which; once the job has ended, they are UNKNOWN.
     """
     rest = Counter(counts_of(row))
     rest.subtract(text(part(task, "status"), "state") for task in tasks)
@@ -245,7 +242,7 @@ def _unread(row: Row, state: AppState, tasks: Sequence[Row]) -> AppState:
 
 
 def _message(row: Row, state: AppState, note: AppNote) -> str:
-    """Say why a job failed, or what it waits for."""
+    """Return why a job failed, or what it waits for."""
     name = _state_name(row)
     if name in _ON_ITS_WAY:
         return _ON_ITS_WAY[name]
@@ -262,7 +259,7 @@ def _message(row: Row, state: AppState, note: AppNote) -> str:
 
 
 def _events_of_trouble(row: Row) -> Iterator[str]:
-    """Yield, the newest first, what Batch says beside its changes of state: quota, capacity, permissions."""
+    """Yield Batch's messages other than changes of state, newest first: quota, capacity, permissions."""
     for event in reversed(status_events(row)):
         if text(event, "type") != "STATUS_CHANGED" and (words := text(event, "description")):
             yield words
@@ -285,9 +282,9 @@ def _console(ref: GCPJobRef) -> str:
 
 
 def _role(row: Row, name: str, note: AppNote) -> Role:
-    """Return a job's role as its note tells of it, or as Google shows it where it has none.
+    """Return a job's role from its note, or without one from Google's data.
 
-    What Google shows has its macros filled in for this one job: it is shown as it ran, and cannot be submitted again.
+    Google's data has macros filled in for this job: such a role can be shown, but not submitted again.
     """
     if note.roles and note.roles[0].entrypoint:
         (role, *_) = note.roles
@@ -297,14 +294,14 @@ def _role(row: Row, name: str, note: AppNote) -> Role:
     container, environment = part(program, "container"), part(program, "environment")
     commands = container.get("commands")
     words = [str(word) for word in cast("list[object]", commands)] if isinstance(commands, list) else []
-    # Google does not tell which of them were secrets.
+    # Google does not show which of them were secrets.
     env: dict[str, str] = {key: Secret(str(value)) for key, value in part(environment, "variables").items()}
     env |= {key: SecretRef(str(value)) for key, value in part(environment, "secretVariables").items() if value}
     role = role_of_command(
         name, text(container, "imageUri"), [text(container, "entrypoint"), *words], env, task_count(row)
     )
-    why = "env and args are shown as Google Cloud Batch has them: the job's note does not tell how they were given"
+    why = "env and args are shown as sent to Google Cloud Batch: the job's note does not contain the originals"
     if note.is_by_hand or not is_ours(row):
-        why = "the job was made by hand: its resource, its mounts and what else it holds are in no role"
+        why = "the job was written by hand: its resource, mounts and other fields are not part of a role"
     role.env = {**role.env, NOT_KEPT: NotKept(why)}
     return role

@@ -1,4 +1,4 @@
-"""Google's JSON, read part by part: whatever is missing or of another kind is empty."""
+"""Read parts of Google's JSON; values that are missing or of another type read as empty."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 Row: TypeAlias = Mapping[str, Any]
 
 GROUP = "group0"
-"""What Batch calls the one group of tasks that a job has."""
+"""Batch's name of a job's only task group."""
 
 MAX_TASKS = 100_000
 
@@ -54,7 +54,7 @@ def text(row: Row, name: str) -> str:
 
 
 def number(value: object, default: int = 0) -> int:
-    """Return a whole number; Google writes those of 64 bits as texts."""
+    """Return a whole number; Google writes 64-bit numbers as strings."""
     try:
         return int(cast("Any", value))
     except (TypeError, ValueError, OverflowError):
@@ -62,7 +62,7 @@ def number(value: object, default: int = 0) -> int:
 
 
 def time_of(value: object) -> datetime | None:
-    """Return a time as an aware datetime in UTC; its nanoseconds are cut off to what Python keeps."""
+    """Return a time as an aware datetime in UTC, truncated to microseconds."""
     if not isinstance(value, str) or not value:
         return None
     head, point, rest = value.removesuffix("Z").partition(".")
@@ -73,7 +73,7 @@ def time_of(value: object) -> datetime | None:
 
 
 def job_ref(row: Row) -> GCPJobRef | None:
-    """Return which job a row tells of."""
+    """Return the name of a row's job."""
     return ref_of_resource(text(row, "name"))
 
 
@@ -89,28 +89,28 @@ def task_count(row: Row) -> int:
 
 
 def counts_of(row: Row) -> dict[str, int]:
-    """Return how many of a job's tasks are in which state; empty before there are any."""
+    """Return the number of a job's tasks in each state; empty before there are any."""
     counts = part(part(part(part(row, "status"), "taskGroups"), GROUP), "counts")
     return {name: many for name, value in counts.items() if (many := number(value)) > 0}
 
 
 def status_events(row: Row) -> Sequence[Row]:
-    """Return what has happened to a job or a task, in order."""
+    """Return the events of a job or a task, in order."""
     return parts(part(row, "status"), "statusEvents")
 
 
 def last_event(row: Row) -> Row:
-    """Return what has happened last to a job or a task; empty where nothing has."""
+    """Return the last event of a job or a task; empty if there is none."""
     return next(iter(reversed(status_events(row))), NOTHING)
 
 
 def program_of(row: Row) -> Row:
-    """Return the runnable that is a job's program: the last one that is a container, or the last one."""
+    """Return the runnable with a job's program: the last container, else the last runnable."""
     runnables = parts(part(_group(row), "taskSpec"), "runnables")
     containers = [each for each in runnables if part(each, "container")]
     return next(iter(reversed(containers or runnables)), NOTHING)
 
 
 def environment_of(row: Row) -> Row:
-    """Return the variables that all runnables of a job have."""
+    """Return the variables that all runnables of a job share."""
     return part(part(part(_group(row), "taskSpec"), "environment"), "variables")

@@ -1,4 +1,4 @@
-"""What Batch says of a job's tasks, as the states of replicas: pure tables and functions."""
+"""Convert tasks of Batch to the states of replicas, without I/O."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INSTANCE = re.compile(r"zones/[\w-]+/instances/([\w-]+)")
 
 
 def task_state(name: str) -> AppState:
-    """Return the state of a replica whose task is in this one."""
+    """Return the state of a replica for a state of its task."""
     state = TASK_STATES.get(name or "STATE_UNSPECIFIED")
     if state is None:
         _report_unknown(name)
@@ -39,28 +39,28 @@ def task_state(name: str) -> AppState:
     return state
 
 
-@functools.lru_cache(maxsize=256)  # One record for each state, however often it is met.
+@functools.lru_cache(maxsize=256)  # One record per state.
 def _report_unknown(name: str) -> None:
-    _log.warning("Google Cloud Batch reports a state of tasks that is not known here: %s", name)
+    _log.warning("Google Cloud Batch reported an unknown state of a task: %s", name)
 
 
 def task_index(task: Row) -> int:
-    """Return a task's number; -1 where its name tells none."""
+    """Return a task's index; -1 if its name has none."""
     return number(text(task, "name").rpartition("/")[2], -1)
 
 
 def replicas_of(
     role: str, count: int, tasks: Iterable[Row], others: AppState, *, cancelled: bool, why: str = ""
 ) -> list[ReplicaStatus]:
-    """Return how each replica of a job is doing.
+    """Return the status of each replica of a job.
 
     Args:
         role: The role.
         count: How many replicas it has.
         tasks: The tasks that were read.
-        others: The state of those that were not.
+        others: The state of the tasks that were not read.
         cancelled: Whether the job was cancelled.
-        why: Why the job failed or waits, for those that were not read.
+        why: Why the job failed or waits, for the tasks that were not read.
     """
     read = {task_index(task): task for task in tasks}
     cause = _cause_of_others(others, why)
@@ -105,14 +105,14 @@ def _replica(index: int, task: Row, role: str, *, cancelled: bool) -> ReplicaSta
 
 
 def _exit_codes(events: Sequence[Row]) -> list[int]:
-    """Return the exit codes of a task's attempts, in order, as far as they are told."""
+    """Return the reported exit codes of a task's attempts, in order."""
     return [number(part(event, "taskExecution").get("exitCode")) for event in events if part(event, "taskExecution")]
 
 
 def _code_of(state: AppState, codes: Sequence[int]) -> int | None:
-    """Return what the last attempt ended with: the state says whether that is what was told last."""
+    """Return the exit code of the last attempt; the state shows whether the last reported code is its code."""
     if state is AppState.SUCCEEDED:
-        return 0  # what stands in the events may be the code of an attempt before it
+        return 0  # the last code in the events may be of an earlier attempt
     return codes[-1] if state is AppState.FAILED and codes else None
 
 
@@ -121,12 +121,12 @@ def _cause(state: AppState, code: int | None, events: Sequence[Row]) -> FailureC
         return FailureCause.CANCELLED
     if state is not AppState.FAILED:
         return None
-    told = cause_of_text(text(events[-1], "description")) if events and not code else None
-    return told or cause_of_task(code)
+    cause = cause_of_text(text(events[-1], "description")) if events and not code else None
+    return cause or cause_of_task(code)
 
 
 def _restarts(state: AppState, events: Sequence[Row], codes: Sequence[int]) -> int:
-    """Return how often a task was run again: told by its runs, or where they are missing by how these ended."""
+    """Return how often a task was retried, from its runs or, if these are missing, from their exit codes."""
     runs = sum(text(event, "taskState") == "RUNNING" for event in events)
     ended = len([code for code in codes if code]) - (state in (AppState.FAILED, AppState.CANCELLED))
     return max(0, runs - 1, ended)
@@ -139,7 +139,7 @@ def _reason(state: AppState, code: int | None, codes: Sequence[int], events: Seq
         return f"exit code {code}" if code else _words(events)
     before = [code for code in codes if code in RESERVED]
     if before and state in (AppState.SUCCEEDED, AppState.RUNNING, AppState.PENDING):
-        return f"an attempt before ended: {RESERVED[before[-1]][0]} (exit code {before[-1]})"
+        return f"an earlier attempt ended: {RESERVED[before[-1]][0]} (exit code {before[-1]})"
     return ""
 
 
@@ -158,6 +158,6 @@ def _ended(events: Sequence[Row]) -> datetime | None:
 
 
 def _host(events: Sequence[Row]) -> str:
-    """Return the VM that a task was on last, as its events name it."""
+    """Return the last VM of a task, according to its events."""
     found = (_INSTANCE.search(text(event, "description")) for event in reversed(events))
     return next((match[1] for match in found if match), "")

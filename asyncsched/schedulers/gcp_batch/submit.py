@@ -1,4 +1,4 @@
-"""Submitting a job once: Google knows a request that is sent again by its id, and a job by its name."""
+"""Submit a job exactly once: Google recognises a repeated request by its id, and a job by its name."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from asyncsched.workspace.image_names import host_of, token_login
 __all__ = ["GOOGLE_REGISTRIES", "GCPSubmission", "google_login"]
 
 GOOGLE_REGISTRIES = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io")
-"""The hosts of Artifact Registry, and of the registry before it; they take a token of Google."""
+"""The hosts of Artifact Registry and its predecessor, which accept a Google token."""
 
-TOKEN_USER = "oauth2accesstoken"  # noqa: S105 - a name, and not a password
+TOKEN_USER = "oauth2accesstoken"  # noqa: S105 - a name, not a password
 
 _LOOK_AGAIN = 0.5
 
 
 async def google_login(image: str, client: GoogleClient, hosts: re.Pattern[str]) -> str | None:
-    """Return the login for a registry of Google's, which is a token; None if the image is in another one.
+    """Return the login for a registry of Google, which is a token; None for another registry.
 
     Args:
         image: The image, or its repository.
-        client: Google Cloud.
-        hosts: Which hosts are Google's.
+        client: The client of Google Cloud.
+        hosts: Google's registry hosts.
 
     Raises:
-        AuthError: The credentials give no token.
+        AuthError: The credentials yield no token.
     """
     if hosts.fullmatch(host_of(image)) is None:
         return None
@@ -49,14 +49,14 @@ async def google_login(image: str, client: GoogleClient, hosts: re.Pattern[str])
 
 
 class GCPSubmission:
-    """One job on its way.
+    """The submit of one job.
 
     Args:
-        client: Google Cloud.
+        client: The client of Google Cloud.
         jobs: Reads jobs.
-        info: What is submitted.
+        info: The dry-run to submit.
         session: The session that submits it.
-        clock: Tells the time.
+        clock: The time source.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class GCPSubmission:
         self._sending: asyncio.Task[None] | None = None
 
     async def exists(self) -> bool:
-        """Tell whether the job was submitted before.
+        """Return whether the job was submitted before.
 
         Raises:
-            ConflictError: There is one of its name that is not this one.
+            ConflictError: Another job has its name.
         """
         job = await self._jobs.read(self._job.ref)
         if job is not None:
@@ -83,15 +83,15 @@ class GCPSubmission:
         return job is not None
 
     async def send(self) -> None:
-        """Submit the job. Being cancelled does not cancel the request: it is known then what became of it."""
+        """Submit the job. Cancelling this does not cancel the request, so that `undo` can learn its outcome."""
         self._sending = asyncio.get_running_loop().create_task(self._send(), name=f"submitting {self._job.name}")
         await asyncio.shield(self._sending)
 
     async def undo(self) -> None:
-        """Delete the job, if there is one, after a submit that was broken off, and wait until it is gone.
+        """Delete the job of an interrupted submit, if it exists, and wait until it is gone.
 
-        It is there when the submit has ended, or when it is found by its name while the answer is still awaited. What
-        another submit has made under this name stays.
+        The job exists once the submit has ended, or once it is found by its name while the answer is pending. A job
+        that another submit created under this name is kept.
         """
         sending = self._sending
         if sending is None:
@@ -100,13 +100,13 @@ class GCPSubmission:
             if await self._is_there(sending):
                 await remove(self._client, self._jobs, self._job.ref, clock=self._clock)
         finally:
-            sending.cancel()  # or a later try of it would make the job again
+            sending.cancel()  # a later retry would create the job again
 
     async def _is_there(self, sending: asyncio.Task[None]) -> bool:
-        """Wait until it is known whether there is a job of this submit; it is not sent any more then."""
+        """Wait until it is known whether this submit created a job, and stop sending."""
         pause = _LOOK_AGAIN
         while not await self._ends_within(sending, pause):
-            with contextlib.suppress(SchedulerError):  # what the answer says, it says later
+            with contextlib.suppress(SchedulerError):  # the pending answer will report it
                 if await self._is_ours():
                     sending.cancel()
                     await asyncio.wait([sending])
@@ -142,7 +142,7 @@ class GCPSubmission:
                 project=job.project,
             )
         except ConflictError:
-            # There is one by now: of a try whose answer was lost, or of somebody else.
+            # The job exists: created by a try whose answer was lost, or by another submit.
             if not await self.exists():
                 raise
         except NotFoundError as error:
@@ -156,7 +156,7 @@ class GCPSubmission:
 
     def _named(self, error: NotFoundError) -> SchedulerError:
         return NotFoundError(
-            f"There is no project {self._job.project}, or no Batch in {self._job.location}",
+            f"project {self._job.project} does not exist, or Batch is not available in {self._job.location}",
             why=error.why,
             fix="correct the run options project and location",
             backend=BACKEND,

@@ -219,19 +219,19 @@ class States:
             return dict.fromkeys(app_ids, as_answer(error)), []
         budget = budget_of(asyncio.get_running_loop())
         budget.begin()
-        told: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
+        answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
         unsure: list[str] = []
         for app_id in app_ids:
             found = there.find(app_id.partition(":")[2])
-            answer = await self._lookup.told(app_id, found, later=self._changed)
+            answer = await self._lookup.describe_found(app_id, found, later=self._changed)
             if answer is None or _is_behind(answer, found) or answer.state < self._ahead.get(app_id, answer.state):
                 unsure.append(app_id)
             else:
                 self._ahead.pop(app_id, None)
-                told[app_id] = answer
+                answers[app_id] = answer
                 self._note_wait(app_id, found)
             await budget.breathe()
-        return told, unsure
+        return answers, unsure
 
     def _note_ahead(self, answers: Answers) -> None:
         """Remember states from the server: the watches of jobs and pods catch up later, each at its own pace."""

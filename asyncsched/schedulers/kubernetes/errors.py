@@ -133,9 +133,9 @@ def status_failure(
     if retry_after is None:
         retry_after = _seconds(found.get("retryAfterSeconds"))
     message = str(status.get("message") or text)
-    told = status.get("code")
+    status_code = status.get("code")
     return ApiFailure(
-        told if isinstance(told, int) else code,
+        status_code if isinstance(status_code, int) else code,
         str(status.get("reason") or ""),
         message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} ...",
         found,

@@ -95,7 +95,7 @@ class KubernetesLookup:
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Describe one app."""
-        return await self.told(app_id, await self.find(app_id))
+        return await self.describe_found(app_id, await self.find(app_id))
 
     async def find(self, app_id: str, *, operation: str = "describe") -> FoundObjects:
         """Read an app's jobs and pods, with two concurrent requests if its kind is known, else one by one."""
@@ -140,7 +140,7 @@ class KubernetesLookup:
         """Read the pods of an app, each with the kind of its job if its labels name it."""
         return await self._all(paths.pods(namespace), _pod_and_kind, operation, app=name)
 
-    async def told(
+    async def describe_found(
         self, app_id: str, found: FoundObjects, *, later: Callable[[str], None] | None = None
     ) -> DescribeAppResponse | None:
         """Describe an app; read its PodGroup and events if only these say what it waits for.
@@ -204,7 +204,7 @@ class KubernetesLookup:
             if len(app_ids) <= ONE_BY_ONE:
                 return {app_id: await self.describe(app_id) for app_id in app_ids}
             found = await self._with_groups(namespace, await self.find_in(namespace, app_ids))
-            return {app_id: await self.told(app_id, found[app_id]) for app_id in app_ids}
+            return {app_id: await self.describe_found(app_id, found[app_id]) for app_id in app_ids}
         except AsyncSchedError as error:
             return dict.fromkeys(app_ids, as_answer(error))
 

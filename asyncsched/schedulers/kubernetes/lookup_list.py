@@ -99,8 +99,8 @@ async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) 
     rows: list[ListAppResponse] = []
     refused: dict[str, SchedulerError] = {}
     for namespace in wanted:
-        told, errors = await _read(client, namespace, kinds)
-        rows += await _rows(client, namespaces, namespace, told)
+        job_states, errors = await _read(client, namespace, kinds)
+        rows += await _rows(client, namespaces, namespace, job_states)
         if len(errors) == len(kinds):
             refused[namespace] = errors[0]
     if len(refused) == len(wanted):
@@ -113,14 +113,14 @@ async def list_apps(client: KubeClient, server: Server, namespaces: Namespaces) 
 
 async def _read(client: KubeClient, namespace: str, kinds: Iterable[Kind]) -> tuple[list[Told], list[SchedulerError]]:
     """Read the jobs of a namespace; a role may allow one kind of job only."""
-    told: list[Told] = []
+    job_states: list[Told] = []
     errors: list[SchedulerError] = []
     for kind in kinds:
         try:
-            told += await (_of_volcano(client, namespace) if kind == "volcano" else _of_jobs(client, namespace))
+            job_states += await (_of_volcano(client, namespace) if kind == "volcano" else _of_jobs(client, namespace))
         except (PermissionDeniedError, NotFoundError) as error:
             errors.append(error)
-    return told, errors
+    return job_states, errors
 
 
 async def _of_volcano(client: KubeClient, namespace: str) -> Sequence[Told]:
@@ -150,10 +150,10 @@ async def _read_jobs(client: KubeClient, namespace: str, kind: Kind, query: Mapp
 
 
 async def _rows(
-    client: KubeClient, namespaces: Namespaces, namespace: str, told: Sequence[Told]
+    client: KubeClient, namespaces: Namespaces, namespace: str, job_states: Sequence[Told]
 ) -> list[ListAppResponse]:
     """Make the rows of a namespace; read its pods if some app is active, because a sidecar may keep a job alive."""
-    wanted = needs_pods(told)
+    wanted = needs_pods(job_states)
 
     def pod_of_these(raw: Mapping[str, Any]) -> PodRecord | None:
         pod = pod_record(raw)
@@ -165,10 +165,10 @@ async def _rows(
             pods = (await client.items(paths.pods(namespace), pod_of_these, query=OURS, operation="list")).items
         except PermissionDeniedError as error:
             namespaces.without_pods(namespace, error)
-    rows = await asyncio.to_thread(rows_of, told, pods)
-    if doubtful := in_doubt(told, rows):
+    rows = await asyncio.to_thread(rows_of, job_states, pods)
+    if doubtful := in_doubt(job_states, rows):
         known = {job.uid: (job, state) for job, state in await _reread(client, doubtful)}
-        return await asyncio.to_thread(rows_of, [known.get(job.uid, (job, state)) for job, state in told], pods)
+        return await asyncio.to_thread(rows_of, [known.get(job.uid, (job, state)) for job, state in job_states], pods)
     return rows
 
 
@@ -179,9 +179,9 @@ async def _reread(client: KubeClient, apps: Mapping[str, Sequence[str]]) -> list
         client: The client of the cluster.
         apps: The names of the apps, by namespace.
     """
-    told: list[Told] = []
+    job_states: list[Told] = []
     for namespace, in_namespace in apps.items():
         for start in range(0, len(in_namespace), AT_ONCE):
             query = {"labelSelector": f"{names.APP} in ({','.join(in_namespace[start : start + AT_ONCE])})"}
-            told += await _read_jobs(client, namespace, "volcano", query)
-    return told
+            job_states += await _read_jobs(client, namespace, "volcano", query)
+    return job_states

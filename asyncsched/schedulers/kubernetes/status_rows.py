@@ -58,21 +58,23 @@ def told_by_tables(tables: Iterable[tuple[Kind, object]]) -> list[Told]:
     return [row for kind, table in tables for row in _read_table(kind, table)]
 
 
-def needs_pods(told: Iterable[Told]) -> set[tuple[str, str]]:
+def needs_pods(job_states: Iterable[Told]) -> set[tuple[str, str]]:
     """Return namespace and name of the apps whose pods are needed to know whether they are active."""
-    return {(job.namespace, job.app) for job, state in told if _is_unsure(state)}
+    return {(job.namespace, job.app) for job, state in job_states if _is_unsure(state)}
 
 
-def rows_of(told: Iterable[Told], pods: Iterable[PodRecord] = (), backend: str = "kubernetes") -> list[ListAppResponse]:
+def rows_of(
+    job_states: Iterable[Told], pods: Iterable[PodRecord] = (), backend: str = "kubernetes"
+) -> list[ListAppResponse]:
     """Return the rows of the jobs' apps, newest first.
 
     Args:
-        told: The jobs with their states.
+        job_states: The jobs with their states.
         pods: Pods of these and other apps; an app without pods is described by its jobs.
         backend: The scheduler's name, for the handles.
     """
     apps: dict[tuple[str, str, str], list[Told]] = {}
-    for job, state in told:
+    for job, state in job_states:
         apps.setdefault((job.kind, job.namespace, job.app), []).append((job, state))
     by_app: dict[tuple[str, str], list[PodRecord]] = {}
     for pod in pods:
@@ -81,18 +83,18 @@ def rows_of(told: Iterable[Told], pods: Iterable[PodRecord] = (), backend: str =
     return sorted((row for row in found if row is not None), key=lambda row: row.created_at or _START, reverse=True)
 
 
-def in_doubt(told: Iterable[Told], rows: Iterable[ListAppResponse]) -> dict[str, list[str]]:
+def in_doubt(job_states: Iterable[Told], rows: Iterable[ListAppResponse]) -> dict[str, list[str]]:
     """Return, by namespace, the apps whose jobs must be read in full because only their pods show a failure.
 
     Volcano counts some jobs as successful although replicas have failed, and a Table does not show which.
 
     Args:
-        told: The jobs with their states.
+        job_states: The jobs with their states.
         rows: The rows made from them and their pods.
     """
     failed = {row.app_id for row in rows if row.state is AppState.FAILED}
     found: dict[str, list[str]] = {}
-    for job, state in told:
+    for job, state in job_states:
         if job.kind == "volcano" and not job.tasks and job.is_first and _is_unsure(state) and job.app_id in failed:
             found.setdefault(job.namespace, []).append(job.app)
     return found
@@ -134,14 +136,14 @@ def _own(members: Sequence[Told]) -> list[Told]:
     return [(job, state) for job, state in members if id(job) in own]
 
 
-def _row(told: Sequence[Told], pods: Sequence[PodRecord], backend: str) -> ListAppResponse | None:
-    first = next((job for job, _ in told if job.is_first), None)
+def _row(job_states: Sequence[Told], pods: Sequence[PodRecord], backend: str) -> ListAppResponse | None:
+    first = next((job for job, _ in job_states if job.is_first), None)
     if first is None or not names.is_dns_label(first.namespace):
         return None
     session = session_of(first)
     return ListAppResponse(
         first.app_id,
-        _app_state(told, pods),
+        _app_state(job_states, pods),
         make_app_handle(backend, session, first.app_id),
         name=first.app_name,
         session=session,
@@ -150,11 +152,11 @@ def _row(told: Sequence[Told], pods: Sequence[PodRecord], backend: str) -> ListA
     )
 
 
-def _app_state(told: Sequence[Told], pods: Sequence[PodRecord]) -> AppState:
-    states = [state for _, state in told]
+def _app_state(job_states: Sequence[Told], pods: Sequence[PodRecord]) -> AppState:
+    states = [state for _, state in job_states]
     state = combine(states, cancelled=AppState.CANCELLED in states) if len(states) > 1 else states[0]
-    own = pods_of([job for job, _ in told], pods) if _is_unsure(state) else []
-    app = describe_app([job for job, _ in told], own) if own else None
+    own = pods_of([job for job, _ in job_states], pods) if _is_unsure(state) else []
+    app = describe_app([job for job, _ in job_states], own) if own else None
     if app is None or not app.roles:
         return state  # without roles the number of expected pods is unknown
     # A Table does not show a job's replicas, and the note of its roles may be older than the job.
