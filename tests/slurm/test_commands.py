@@ -601,9 +601,9 @@ async def test_a_group_that_has_another_user_is_others(
         await scheduler.submit(app("true"), {"job_dir": str(place)})
 
 
-async def test_a_full_disk_is_told_with_what_helps() -> None:
-    with pytest.raises(OSError, match="No space left") as full:
-        os.write(os.open("/dev/full", os.O_WRONLY), b"x")
+def test_a_full_disk_is_told_with_what_helps() -> None:
+    with pytest.raises(OSError, match="No space left") as full, open("/dev/full", "wb", 0) as file:  # noqa: PTH123
+        file.write(b"x")
     told = unwritable("/shared", full.value, "submit")
 
     assert "cannot write the app to /shared" == told.what

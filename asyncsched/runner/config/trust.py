@@ -115,9 +115,8 @@ def _doubt(file: os.stat_result, folder: os.stat_result | None, owners: Collecti
         return ""
     if file.st_uid not in owners:
         return f"it belongs to {_platform.user_name(file.st_uid)}"
-    if not stat.S_ISLNK(file.st_mode) and _platform.others_may_write(
-        file, {file.st_uid}
-    ):  # a link's own mode means nothing
+    is_link = stat.S_ISLNK(file.st_mode)  # its own mode means nothing
+    if not is_link and _platform.others_may_write(file, {file.st_uid}):
         return f"others may write to it (mode {stat.S_IMODE(file.st_mode):04o})"
     if folder is None:
         return ""
